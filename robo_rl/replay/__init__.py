@@ -1,4 +1,4 @@
-"""Replay: memory for online data, episodes on disk, and batches mixed from both."""
+"""Replay buffer for online data, data sets of episodes on disk, and a sampler that mixes both."""
 
 from .intake import Intake, IntakeTotals
 from .labels import UNKNOWN, LabelBook

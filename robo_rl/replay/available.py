@@ -1,4 +1,4 @@
-"""The slots of the replay memory whose transitions can be drawn, and what is known of their episodes."""
+"""Set of the replay buffer's slots that can be sampled, and the outcomes of their episodes."""
 
 import numpy as np
 
@@ -9,20 +9,20 @@ from .encoding import SUCCESS_UNKNOWN
 from .slots import Indices, SlotSet
 
 IS_TEACHER = np.isin(np.arange(256), TEACHERS)
-"""By number of a :class:`~robo_rl.core.Source`: whether its actions are to be imitated."""
+"""Whether the actions of a source are to be imitated, indexed by the number of the :class:`~robo_rl.core.Source`."""
 
 
 class AvailableSlots(SlotSet):
-    """Slots whose transitions can be drawn.
+    """Slots whose transitions can be sampled.
 
     Args:
-        columns: what the slots hold.
+        columns: contents of the slots.
 
     Attributes:
-        outcome: whether the episode of a slot's transition ended in success, (capacity,) int8: 1, 0, or -1 where that
-            is not known, or the episode goes on, or the slot is not available.
-        own_success: whether that episode ended in success and the policy alone chose its actions from this step on,
-            (capacity,) bool. What came before a person took over is not worth imitating.
+        outcome: outcome of the episode of each slot's transition, (capacity,) int8: 1 for success, 0 for failure, -1 if
+            the outcome is unknown, the episode is still open, or the slot is not available.
+        own_success: whether that episode ended in success and only the policy chose the actions from this step on,
+            (capacity,) bool. Actions of the policy that led to an intervention are not worth imitating.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -32,13 +32,13 @@ class AvailableSlots(SlotSet):
         self.outcome = np.full(capacity, SUCCESS_UNKNOWN, np.int8)
         self.own_success = np.zeros(capacity, np.bool_)
         self._previous: Indices = np.zeros(capacity, np.intp)
-        # None where they may have changed: each learner step asks, and a look at all slots takes long.
+        # Cached, since every learner step reads them and a search of all slots is slow; None: out of date.
         self._interventions: Indices | None = None
         self._not_failed: Indices | None = None
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of what is kept for each slot, without :attr:`order`."""
+        """Bytes of the arrays with an element for each slot, without :attr:`order`."""
         return sum(array.nbytes for array in (self.position, self.outcome, self.own_success, self._previous))
 
     def add(self, slot: int) -> None:
@@ -66,7 +66,7 @@ class AvailableSlots(SlotSet):
 
     @property
     def interventions(self) -> Indices:
-        """Slots (n,), in order, of the transitions whose action a human or a scripted expert chose."""
+        """Slots (n,), in ascending order, of the transitions whose action a human or a scripted expert chose."""
         if self._interventions is None:
             slots = np.sort(self.members)
             self._interventions = slots[IS_TEACHER[self._columns.source[slots]]]
@@ -74,7 +74,7 @@ class AvailableSlots(SlotSet):
 
     @property
     def not_failed(self) -> Indices:
-        """Slots (n,), in order, of transitions whose episode is not known to have ended without success."""
+        """Slots (n,), in ascending order, of the transitions whose episode is not known to have failed."""
         if self._not_failed is None:
             slots = np.sort(self.members)
             self._not_failed = slots[self.outcome[slots] != 0]
@@ -87,16 +87,17 @@ class AvailableSlots(SlotSet):
             self._interventions = None
 
     def _note_ends(self, slots: Indices) -> None:
-        """Take note of the outcome of all transitions of the episodes that end in ``slots`` (n,)."""
+        """Store the outcome of all transitions of the episodes that end in ``slots`` (n,)."""
         columns = self._columns
         success = columns.success[slots]
-        taught = np.zeros(slots.shape, np.bool_)
-        # From the ends on, a step of all episodes at a time: what is overwritten first changes nothing of the rest.
+        has_teacher = np.zeros(slots.shape, np.bool_)
+        # Walk backwards from the ends, one step of all episodes at a time. The oldest steps are overwritten first, so
+        # the walk may stop at a missing one.
         while slots.size:
-            taught |= IS_TEACHER[columns.source[slots]]
+            has_teacher |= IS_TEACHER[columns.source[slots]]
             self.outcome[slots] = success
-            self.own_success[slots] = (success == 1) & ~taught
+            self.own_success[slots] = (success == 1) & ~has_teacher
             previous = self._previous[slots]
-            # The slot that came before may hold another transition by now.
-            held = (columns.next[previous] == slots) & (self.position[previous] >= 0)
-            slots, success, taught = previous[held], success[held], taught[held]
+            # The previous slot may hold another transition by now.
+            is_linked = (columns.next[previous] == slots) & (self.position[previous] >= 0)
+            slots, success, has_teacher = previous[is_linked], success[is_linked], has_teacher[is_linked]

@@ -1,8 +1,8 @@
-"""Rows into the files of their Zarr array.
+"""Writer of rows into the files of a Zarr array.
 
-Zarr writes the same, but takes two to four times the processor time: each chunk is several tasks of its event loop.
-Reading is left to it. A file is one chunk, or a shard: chunks, each encoded by itself, and an index of where they stand
-(https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/).
+Zarr itself would write the same files, but it takes two to four times the processor time because each chunk is several
+tasks of its event loop. Zarr still does the reading. A file is either one chunk or a shard: several chunks, encoded
+separately, and an index of their positions (https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/).
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ CHUNK_ROWS = 1024
 COMPRESSORS = (ZstdCodec(level=3, checksum=True),)
 _ZSTD = Zstd(level=3, checksum=True)
 
-# Random frames and windows of images are read fastest with few frames a chunk; shards keep the number of files low.
+# Random frames and windows of images are read fastest with few frames per chunk. Shards keep the number of files low.
 IMAGE_CHUNK_ROWS = 10
 SHARD_ROWS = 200
-# The noise of images is in the low bits: LZ4 on shuffled bits is smaller than Zstandard on bytes, and ten times faster.
-# Blosc has no checksum of its own, and what comes from a disk is checked before it is decoded.
+# The noise of images is in the low bits: LZ4 on shuffled bits compresses better than Zstandard on bytes, and is ten
+# times faster. Blosc has no checksum of its own, so Crc32cCodec adds one that is checked before data is decoded.
 IMAGE_COMPRESSORS = BloscCodec(typesize=1, cname="lz4", clevel=5, shuffle="bitshuffle"), Crc32cCodec()
 _BLOSC = Blosc("lz4", clevel=5, shuffle=BITSHUFFLE, typesize=1)
 
@@ -40,11 +40,11 @@ _CHECKSUM_BYTES = 4
 
 
 class ChunkWriter:
-    """Writes rows of one array. Every file is replaced whole, and on the disk when it is.
+    """Writes rows of one array. Each file is replaced atomically, after its content has been flushed to disk.
 
     Args:
-        array: of which :func:`is_written_so`.
-        folder: of the array.
+        array: an array for which :func:`is_written_so` is true.
+        folder: folder of the array.
     """
 
     def __init__(self, array: zarr.Array[Any], folder: Path) -> None:
@@ -54,10 +54,10 @@ class ChunkWriter:
         (self._chunk_rows, *_), (self._file_rows, *_) = array.chunks, array.shards or array.chunks
 
     def write(self, start: int, rows: Rows) -> None:
-        """Store ``rows`` at ``start`` and after it; the array is long enough. What stood behind them may be lost.
+        """Store ``rows`` from row ``start`` on; the array must be long enough. Existing rows after them may be lost.
 
         Raises:
-            OSError: if the disk refuses.
+            OSError: if the files cannot be written.
             DataError: if the file that the first row belongs to is damaged.
         """
         stop = start + len(rows)
@@ -66,27 +66,27 @@ class ChunkWriter:
             self._write_file(first, begin, rows[begin - start : end - start])
 
     def _write_file(self, first: int, begin: int, rows: Rows) -> None:
-        place = first // self._file_rows, *(0 for _ in self._array.shape[1:])
-        path = self._folder / self._array.metadata.encode_chunk_key(place)
-        kept, head = divmod(begin - first, self._chunk_rows)
-        chunks = self._read(path, kept + (head > 0)) if begin > first else []
+        coordinates = first // self._file_rows, *(0 for _ in self._array.shape[1:])
+        path = self._folder / self._array.metadata.encode_chunk_key(coordinates)
+        whole_chunks, head = divmod(begin - first, self._chunk_rows)
+        chunks = self._read(path, whole_chunks + (head > 0)) if begin > first else []
         chunk = np.zeros(self._array.chunks, self._array.dtype)
         if head:
             chunk[:head] = self._decode(path, chunks.pop())[:head]
         for position in range(-head, len(rows), self._chunk_rows):
             part = rows[max(position, 0) : position + self._chunk_rows]
-            at = max(-position, 0)
+            offset = max(-position, 0)
             if isinstance(part, np.ndarray):
-                chunk[at : at + len(part)] = part
+                chunk[offset : offset + len(part)] = part
             else:
-                np.stack(part, out=chunk[at : at + len(part)])
-            chunk[at + len(part) :] = 0
+                np.stack(part, out=chunk[offset : offset + len(part)])
+            chunk[offset + len(part) :] = 0
             chunks.append(self._encode(chunk))
         make_folder(path.parent)
         write_durably(path, b"".join([*chunks, self._index(chunks)]) if self._is_sharded else chunks[0])
 
     def _read(self, path: Path, count: int) -> list[bytes]:
-        """Return the first chunks of a file as they stand there; who decodes one will check it."""
+        """Return the first ``count`` chunks of a file, encoded. Their checksums are checked on decoding."""
         try:
             data = read_bytes(path, largest_file(self._array))
         except FileNotFoundError as error:
@@ -97,9 +97,9 @@ class ChunkWriter:
         index = data[-index_bytes - _CHECKSUM_BYTES : -_CHECKSUM_BYTES]
         if len(index) != index_bytes or _with_checksum(index) != data[-index_bytes - _CHECKSUM_BYTES :]:
             raise _damaged(path, "wrong checksum of its index")
-        places = np.frombuffer(index, "<u8").reshape(-1, 2)[:count].tolist()
-        chunks = [data[offset : offset + size] for offset, size in places]
-        if any(len(chunk) != size for chunk, (_, size) in zip(chunks, places, strict=True)):
+        entries = np.frombuffer(index, "<u8").reshape(-1, 2)[:count].tolist()
+        chunks = [data[offset : offset + size] for offset, size in entries]
+        if any(len(chunk) != size for chunk, (_, size) in zip(chunks, entries, strict=True)):
             raise _damaged(path, "a chunk is missing")
         return chunks
 
@@ -125,13 +125,13 @@ class ChunkWriter:
 
 
 def largest_file(array: zarr.Array[Any]) -> int:
-    """Return more bytes than a file of ``array`` can have: rows that cannot be packed, with their headers and index."""
+    """Return an upper bound on the bytes of a file of ``array``: incompressible rows with their headers and index."""
     rows = (array.shards or array.chunks)[0]
     return 2 * rows * int(np.prod(array.shape[1:])) * array.dtype.itemsize + (1 << 16)
 
 
 def is_written_so(array: zarr.Array[Any]) -> bool:
-    """Whether a :class:`ChunkWriter` writes what the array's metadata say; older data sets, and empty rows, may not."""
+    """Return whether :class:`ChunkWriter` writes the layout of ``array``; not so for old data sets or empty rows."""
     file_shape, compressors = array.shards or array.chunks, COMPRESSORS if array.shards is None else IMAGE_COMPRESSORS
     return array.compressors == compressors and array.chunks[1:] == file_shape[1:] == array.shape[1:]
 

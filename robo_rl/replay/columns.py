@@ -1,4 +1,4 @@
-"""The arrays of the replay memory: what each slot holds."""
+"""Arrays of the replay buffer: the contents of its slots."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -27,29 +27,29 @@ from .slots import Indices
 class Columns:
     """One preallocated array for each field, with a row for each slot.
 
-    A slot holds one observation and, once it is known, the transition that begins there, whose next observation is in
-    the slot ``next``. Which slots hold what is the ring's to know.
+    A slot holds one observation and, once it has arrived, the transition that begins there. The observation after that
+    transition is in the slot ``next``. The arrays do not record which slots are in use; that is up to the caller.
 
     Args:
-        capacity: slots.
-        spec: what is stored.
+        capacity: number of slots.
+        spec: observations, actions and reward terms to store.
         added_terms: names of the reward terms that reward modules compute.
-        extractor: makes features of images; None: nothing does.
+        extractor: computes features of images; None: there are no features.
 
     Attributes:
         terms: names of the reward terms: those of the spec, then the added ones.
         observation: arrays (capacity, ...) by key.
-        action: what was executed, (capacity, A).
-        proposed_action: before noise and filters, (capacity, A).
-        values: of the reward terms, (capacity, T).
-        terms_version: version of the learned modules that computed them, (capacity,); -1: none yet.
-        terminated: (capacity,), as all that follow.
-        truncated: whether the episode was cut off.
-        source: a :class:`~robo_rl.core.Source`.
-        success: 1, 0, or -1: unknown.
-        policy_version: -1: none.
-        next: slot of the next observation.
-        features: of the images; None without an extractor.
+        action: executed actions, (capacity, A).
+        proposed_action: actions before noise and safety filters, (capacity, A).
+        values: values of the reward terms, (capacity, T).
+        terms_version: version of the learned modules that computed the terms, (capacity,); -1: not computed yet.
+        terminated: whether the task ended the episode, (capacity,).
+        truncated: whether the episode was cut off, (capacity,).
+        source: numbers of :class:`~robo_rl.core.Source`, (capacity,).
+        success: 1, 0, or -1 if unknown, (capacity,).
+        policy_version: number of the policy that chose the action, -1 for none, (capacity,).
+        next: slot of the next observation, (capacity,).
+        features: features of the images; None without an extractor.
 
     Raises:
         ConfigError: if the capacity is too large for the memory of this machine.
@@ -89,11 +89,12 @@ class Columns:
         """Check a transition against the spec; return its reward terms in the spec's order.
 
         Args:
-            transition: to be stored.
-            shared: whether its observation is the very object that ended the one before, and was checked there.
+            transition: the transition to store.
+            shared: whether its observation is the same object as the next observation of the transition before, which
+                has been checked.
 
         Raises:
-            SpecError: if an array does not fit, or a reward term is missing or not finite.
+            SpecError: if an array does not match, or a reward term is missing or not finite.
         """
         named = [("next observation", transition.next_observation)]
         if not shared:
@@ -116,7 +117,14 @@ class Columns:
         return terms
 
     def write(self, slot: int, transition: Transition, terms: list[float], following: int) -> None:
-        """Write a transition with the ``terms`` of :meth:`check`, whose next observation is in slot ``following``."""
+        """Write a transition to ``slot``.
+
+        Args:
+            slot: slot of its observation.
+            transition: the transition.
+            terms: its reward terms, as :meth:`check` returned them.
+            following: slot of its next observation.
+        """
         self.action[slot] = transition.executed_action
         self.proposed_action[slot] = transition.proposed_action
         self.values[slot, : len(terms)] = terms
@@ -129,17 +137,22 @@ class Columns:
         self.next[slot] = following
 
     def write_observation(self, slot: int, observation: Observation) -> None:
-        """Write what a slot holds, in the place of what it held."""
+        """Replace the observation in a slot."""
         if self.features is not None:
             self.features.forget(slot)
         for key, array in self.observation.items():
             array[slot] = observation[key]
 
     def write_terms(self, slots: Indices, terms: Mapping[str, NDArray[np.float32]], version: int) -> None:
-        """Write reward terms (n,) by name of the transitions in ``slots`` (n,), computed by ``version`` of the modules.
+        """Write computed reward terms of the transitions in ``slots`` (n,).
+
+        Args:
+            slots: slots (n,).
+            terms: values (n,) by name of the term.
+            version: version of the modules that computed them.
 
         Raises:
-            SpecError: if there are others than n finite values.
+            SpecError: if a term does not have n finite values.
         """
         for name, values in terms.items():
             if values.shape != slots.shape or not np.isfinite(values).all():
@@ -150,7 +163,7 @@ class Columns:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def holds(self, slot: int, observation: Observation) -> bool:
-        """Return whether the observation in a slot is this one."""
+        """Return whether the observation in a slot equals ``observation``."""
         return all(np.array_equal(array[slot], observation[key]) for key, array in self.observation.items())
 
     def rows(self, slots: Indices) -> Batch:
@@ -169,10 +182,12 @@ class Columns:
         return rows
 
     def empty_batch(self, shape: tuple[int, ...], action_chunk: int = 1, keys: Collection[str] | None = None) -> Batch:
-        """Return uninitialised arrays with leading axes ``shape``, of all that learning needs.
+        """Return uninitialised arrays of a batch, with leading axes ``shape``.
 
-        Of observations these are ``keys``; None: all. Actions have ``action_chunk`` times the elements of one: those of
-        so many steps, one after the other.
+        Args:
+            shape: leading axes.
+            action_chunk: number of steps whose actions are concatenated: arrays of actions are (..., action_chunk * A).
+            keys: observation keys; None: all.
         """
         features = {} if self.features is None else self.features.spec
         batch: Batch = {}
@@ -189,17 +204,17 @@ class Columns:
     def take_actions(self, chunks: Indices, out: Batch) -> None:
         """Copy actions of slots ``chunks`` (..., h) into ``action`` and ``proposed_action`` (..., h A) of ``out``."""
         for name, source in (("action", self.action), ("proposed_action", self.proposed_action)):
-            # An axis that is split is a view of the same memory, whatever the strides.
+            # Splitting an axis returns a view for any strides.
             _take(source, chunks, out[name].reshape(*chunks.shape, *source.shape[1:]))
 
     def take_observations(self, prefix: str, slots: Indices, out: Batch, rng: np.random.Generator | None) -> None:
-        """Copy those observations of ``slots`` that ``out`` has, with features in the place of their images.
+        """Copy observations in ``slots`` into the arrays of ``out``, with features instead of images.
 
         Args:
-            prefix: of the names in ``out``.
-            slots: of any shape.
-            out: arrays with leading axes ``slots.shape``.
-            rng: draws which view of its images each observation's features are of; None: the first.
+            prefix: prefix of the names in ``out``.
+            slots: slots, of any shape.
+            out: arrays with leading axes ``slots.shape``; observation keys without an array are skipped.
+            rng: draws the view of the images whose features each observation gets; None: the first view.
         """
         for key, array in self.observation.items():
             if f"{prefix}/{key}" in out and (self.features is None or key not in self.features.keys):
@@ -211,7 +226,7 @@ class Columns:
                 _take(self.features.flat(key), rows, out[f"{prefix}/{key}"])
 
     def compute_features(self, slots: Indices) -> None:
-        """Compute the features of ``slots`` that are not known yet, in this order."""
+        """Compute the features of ``slots`` that have not been computed yet."""
         if self.features is not None:
             self.features.compute(slots, self.observation)
 
@@ -219,7 +234,7 @@ class Columns:
 
     @property
     def fingerprint(self) -> str | None:
-        """Of what makes the features: those of another are not these. None where nothing does."""
+        """Fingerprint of the feature extractor, which identifies its features; None without an extractor."""
         return None if self.features is None else self.features.fingerprint
 
     def state(self) -> State:
@@ -242,10 +257,10 @@ class Columns:
 
 
 def load_columns(columns: State, saved: State) -> None:
-    """Copy the rows that were saved of a ring into its ``columns``, from the first slot on.
+    """Copy ``saved`` rows of a buffer into its ``columns``, from the first slot on.
 
     Raises:
-        CheckpointError: if they are of other observations, actions or reward terms, or too many.
+        CheckpointError: if they have other observations, actions or reward terms, or if there are too many.
     """
     if saved.keys() != columns.keys():
         raise CheckpointError(f"replay: expected arrays {sorted(columns)}, found {sorted(saved)}")
@@ -260,10 +275,10 @@ def load_columns(columns: State, saved: State) -> None:
 
 
 def _take(source: NDArray[Any], indices: Indices, out: NDArray[Any]) -> None:
-    """Copy ``source[indices]`` to ``out`` without a temporary array; the indices are in range.
+    """Copy ``source[indices]`` to ``out`` without a temporary array; the indices must be in range.
 
-    NumPy writes straight into ``out`` only if it is contiguous and the mode is not "raise"; a minibatch within a
-    larger batch is contiguous, so a strided ``out`` (minibatches, rows, ...) is filled minibatch by minibatch.
+    NumPy writes directly into ``out`` only if it is contiguous and the mode is not "raise". A minibatch within a larger
+    batch is contiguous, so a strided ``out`` (minibatches, rows, ...) is filled minibatch by minibatch.
     """
     if out.flags.c_contiguous:
         source.take(indices, 0, out, "clip")

@@ -1,4 +1,4 @@
-"""Reward terms that modules compute: when, and of which transitions in the replay memory."""
+"""Reward terms that modules compute for the transitions in the replay buffer."""
 
 from collections.abc import Iterator, Set
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from .slots import Indices
 
 
 class _Relabelled(NamedTuple):
-    """How far :meth:`ComputedTerms.relabel` has come: terms before ``slot`` are of ``version`` of the modules."""
+    """Progress of :meth:`ComputedTerms.relabel`: terms before ``slot`` were computed by ``version`` of the modules."""
 
     version: int
     slot: int
@@ -24,15 +24,15 @@ _NOTHING_RELABELLED = _Relabelled(-1, 0)
 
 
 class ComputedTerms:
-    """Computes the terms of what is held back, and those of learned modules again where they are out of date.
+    """Computes the terms of withheld transitions, and recomputes terms of learned modules that are out of date.
 
     Args:
-        columns: of the ring, in which terms are written.
-        available: slots of the ring that can be drawn.
-        cycle: tells how many slots are filled.
+        columns: arrays of the buffer, which terms are written to.
+        available: slots of the buffer that can be sampled.
+        cycle: order of the slots, with the number of filled ones.
 
     Attributes:
-        held: slots that are held back until their terms are known, in order of arrival.
+        held: slots that are withheld from sampling until their terms are computed, in order of arrival.
     """
 
     def __init__(self, columns: Columns, available: AvailableSlots, cycle: SlotCycle) -> None:
@@ -43,12 +43,12 @@ class ComputedTerms:
         self._relabelled = _NOTHING_RELABELLED
 
     def score_held(self, scorer: Scorer, open_ends: Set[int], online: bool) -> Iterator[Indices]:
-        """Compute the terms of what is held back, and make it available; yield its slots (n,), a segment at a time.
+        """Compute the terms of withheld transitions and make these available; yield the slots (n,) of each segment.
 
         Args:
-            scorer: what computes.
+            scorer: computes the terms.
             open_ends: slots of the newest observations of the episodes that are still open.
-            online: leave what cannot be scored without waiting for somebody's answer.
+            online: skip segments that cannot be scored without waiting for an answer.
         """
         for segment in self.held_segments():
             if scorer.whole_episodes and self._columns.next[segment[-1]] in open_ends:
@@ -63,12 +63,12 @@ class ComputedTerms:
             yield slots
 
     def rescore(self, slots: Indices, scorer: Scorer, n_step: int = 1) -> None:
-        """Compute terms again for the transitions in ``slots`` and the ``n_step - 1`` after each, where out of date.
+        """Recompute out-of-date terms of the transitions in ``slots`` and of the ``n_step - 1`` after each.
 
         Args:
-            slots: of any shape.
-            scorer: what computes.
-            n_step: how many steps from there on are needed, as in :meth:`.RingRows.gather`.
+            slots: slots, of any shape.
+            scorer: computes the terms.
+            n_step: number of steps from each slot on, as in :meth:`.RingRows.gather`.
         """
         for step in range(n_step):
             if step:
@@ -77,51 +77,52 @@ class ComputedTerms:
             self._rescore(np.unique(slots[self._columns.terms_version.take(slots) != scorer.version]), scorer)
 
     def relabel(self, scorer: Scorer, most: int) -> int:
-        """Compute out-of-date terms again, of ``most`` transitions at most; return of how many.
+        """Recompute out-of-date terms of at most ``most`` transitions; return the number of recomputed transitions.
 
-        Calls go through the slots in order, and begin anew when a module has changed. What is already up to date is
-        passed over, so a ring that was loaded goes on like the one that was saved; where all is, a call costs nothing.
+        Successive calls go through the slots in order, and start over when a module has changed. Terms that are up to
+        date are skipped, so a loaded buffer continues exactly like the saved one. If all are up to date, a call costs
+        nothing.
         """
         version = scorer.version
         first = self._relabelled.slot if self._relabelled.version == version else 0
         stale = first + np.flatnonzero(self._columns.terms_version[first : self._cycle.filled] != version)
-        # What is not there yet, or held back, is scored by the newest modules when it is.
+        # Slots without a transition and withheld ones are left out: the newest modules will score them later.
         stale = stale[self._available.contains(stale)][:most]
         self._rescore(stale, scorer)
-        done = int(stale[-1]) + 1 if stale.size == most else len(self._columns.terms_version)
-        self._relabelled = _Relabelled(version, done)
+        end = int(stale[-1]) + 1 if stale.size == most else len(self._columns.terms_version)
+        self._relabelled = _Relabelled(version, end)
         return stale.size
 
     def restart(self, held: dict[int, None]) -> None:
-        """Go on with other transitions, of which those in ``held`` are held back."""
+        """Start over after the transitions were replaced; those in the slots ``held`` are withheld."""
         self.held = held
         self._relabelled = _NOTHING_RELABELLED
 
     def state(self) -> State:
-        """Return all terms, as views: what to keep of a ring whose transitions come from a data set."""
+        """Return all terms, as views. This is all to save of a buffer whose transitions come from a data set."""
         filled = self._cycle.filled
         return {"terms": self._columns.values[:filled], "terms_version": self._columns.terms_version[:filled]}
 
     def load(self, state: State) -> None:
-        """Take over the :meth:`state` of a ring with the same transitions; what is held back becomes available.
+        """Restore the :meth:`state` of a buffer with the same transitions; withheld ones become available.
 
         Raises:
-            CheckpointError: if it is of another number of transitions or terms.
+            CheckpointError: if it has another number of transitions or terms.
         """
-        for name, ours in self.state().items():
-            if name not in state or state[name].shape != ours.shape or state[name].dtype != ours.dtype:
-                found = state[name].shape if name in state else "nothing"
+        for name, target in self.state().items():
+            if name not in state or state[name].shape != target.shape or state[name].dtype != target.dtype:
+                shape = state[name].shape if name in state else "nothing"
                 raise CheckpointError(
-                    f"reward terms of the demonstrations: expected {name!r} of shape {ours.shape}, found {found}; "
+                    f"reward terms of the demonstrations: expected {name!r} of shape {target.shape}, found {shape}; "
                     "resume with the data set of the run"
                 )
-            ours[...] = state[name]
+            target[...] = state[name]
         for slot in self.held:
             self._available.add(slot)
         self.restart({})
 
     def held_segments(self) -> list[list[int]]:
-        """Return the slots that are held back, as unbroken stretches of steps."""
+        """Return the withheld slots, grouped by segment."""
         segments: list[list[int]] = []
         by_first_observation: dict[int, list[int]] = {}
         for slot in self.held:

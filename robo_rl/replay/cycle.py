@@ -1,4 +1,4 @@
-"""The order in which the slots of the replay memory are handed out."""
+"""Order in which the slots of the replay buffer are allocated."""
 
 import numpy as np
 
@@ -6,15 +6,15 @@ from .slots import Indices
 
 
 class SlotCycle:
-    """Hands out slots in order of arrival, the oldest again when all have been.
+    """Allocates slots in ascending order, and starts over with the oldest slot after the last one.
 
     Args:
         capacity: number of slots.
 
     Attributes:
-        capacity: as given.
-        cursor: the slot that is handed out next, which is the oldest once all have been.
-        filled: how many slots have been handed out at least once: those below it.
+        capacity: the argument.
+        cursor: the slot that is allocated next, which is the oldest one once all have been allocated.
+        filled: number of slots that have been allocated at least once: slots 0 to ``filled - 1``.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -23,13 +23,13 @@ class SlotCycle:
         self.filled = 0
 
     def advance(self) -> int:
-        """Hand out the next slot."""
+        """Allocate and return the next slot."""
         slot = self.cursor
         self.cursor = (slot + 1) % self.capacity
         self.filled = max(self.filled, slot + 1)
         return slot
 
     def newest(self, slots: Indices, n: int) -> Indices:
-        """Return, in order, the ``n`` of ``slots`` (sorted) that were handed out last."""
+        """Return, in ascending order, the ``n`` of ``slots`` (sorted) that were allocated last."""
         by_age = np.argsort((slots - self.cursor) % self.capacity)
         return slots[np.sort(by_age[-n:])]

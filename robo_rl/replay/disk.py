@@ -1,4 +1,4 @@
-"""Writing so that a killed process or a full disk never costs what was already stored."""
+"""Durable writes: a killed process or a full disk never damages data that was stored before."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ _HINTS = {
 
 @contextlib.contextmanager
 def disk_errors(path: Path, doing: str) -> Iterator[None]:
-    """Turn an OSError within the block into a :class:`DataError` that says what to do."""
+    """Convert an OSError within the block into a :class:`DataError` with advice; ``doing`` names the failed action."""
     try:
         yield
     except OSError as error:
@@ -41,7 +41,7 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder and those above it where they are missing: on return their names are on the disk."""
+    """Make a folder and its missing parents; on return their names have been flushed to disk."""
     if path.is_dir():
         return
     make_folder(path.parent)
@@ -50,12 +50,12 @@ def make_folder(path: Path) -> None:
 
 
 class DurableStore(LocalStore):
-    """Zarr's store of local files; every write is whole and on the disk, or did not happen.
+    """Zarr's store of local files, with atomic writes that are flushed to disk.
 
-    Zarr rewrites a chunk or shard that an earlier episode shares with the present one: without this, a crash in
-    such a write could damage the earlier one.
+    Zarr rewrites a chunk or shard that an earlier episode shares with the current one. Without atomic writes, a crash
+    could then damage the earlier episode.
 
-    Metadata are read from regular files of at most ``METADATA_BYTES``.
+    Metadata is read only from regular files of at most ``METADATA_BYTES``.
     """
 
     async def get(
@@ -80,30 +80,30 @@ class DurableStore(LocalStore):
 
 
 class CommitLog:
-    """A file of lines, written once each; a line that is there whole is committed. Several threads may write.
+    """An append-only file of lines; a complete line is committed. Several threads may write.
 
     Args:
-        path: the file; it exists.
-        writable: lock the file for this object alone, and drop a line that a killed writer left unfinished.
+        path: the file, which must exist.
+        writable: lock the file exclusively, and remove a line that a killed writer left incomplete.
 
     Raises:
-        DataError: if the file is missing, cannot be opened, is no regular file, is larger than ``LOG_BYTES``, or
-            another process is writing it.
+        DataError: if the file is missing, cannot be opened, is not a regular file, is larger than ``LOG_BYTES``, or is
+            being written by another process.
     """
 
     def __init__(self, path: Path, writable: bool) -> None:
         self._path = path
         with disk_errors(path, "open the list of episodes"):
-            # Without waiting: a named pipe is refused below.
+            # Without blocking on a named pipe, which ``read_bytes`` rejects.
             descriptor = os.open(path, os.O_NONBLOCK | (os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY))
-            # An object, so that the lock is freed even where a data set is forgotten without a close.
+            # As a file object, so that the lock is released even if a data set is not closed explicitly.
             self._file = os.fdopen(descriptor, "r+b" if writable else "rb", buffering=0)
             if writable:
                 self._lock()
-            *whole, unfinished = read_bytes(path, LOG_BYTES).split(b"\n")
-            self.lines = whole
+            *complete_lines, remainder = read_bytes(path, LOG_BYTES).split(b"\n")
+            self.lines = complete_lines
             self._writing = threading.Lock()
-            if writable and unfinished:
+            if writable and remainder:
                 self._truncate()
 
     def _lock(self) -> None:
@@ -117,7 +117,7 @@ class CommitLog:
             ) from error
 
     def append(self, *lines: bytes) -> None:
-        """Commit lines (without their newlines), all at once: on return they are on the disk."""
+        """Commit lines (without newlines) in one write; on return they have been flushed to disk."""
         data = b"".join(line + b"\n" for line in lines)
         with self._writing:
             try:
@@ -130,16 +130,16 @@ class CommitLog:
             self.lines.extend(lines)
 
     def drop_last(self) -> None:
-        """Take back the newest line."""
+        """Remove the newest line."""
         with self._writing:
             self.lines.pop()
             self._truncate()
 
     def _truncate(self) -> None:
-        """Cut the file back to the committed lines."""
+        """Truncate the file to the committed lines."""
         self._file.truncate(sum(len(line) + 1 for line in self.lines))
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Free the file and its lock. May be called twice."""
+        """Close the file and release its lock. May be called twice."""
         self._file.close()

@@ -1,10 +1,10 @@
-"""How a success that may be unknown is stored in a number."""
+"""Encoding of a success that may be unknown as a number."""
 
 SUCCESS_UNKNOWN = -1
 
 
 def encode_success(success: bool | None) -> int:
-    """Return 1, 0, or -1 where nobody knows."""
+    """Return 1, 0, or -1 if the success is unknown."""
     return SUCCESS_UNKNOWN if success is None else int(success)
 
 

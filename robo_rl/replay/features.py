@@ -1,4 +1,4 @@
-"""Features of images, kept beside the images they were computed from."""
+"""Cache of image features, stored beside the images."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +11,14 @@ from robo_rl.core import ArraySpec, FeatureExtractor, State
 from .slots import Indices
 
 CHUNK = 64
-"""Images computed at a time: enough to be fast, few enough to need little memory."""
+"""Number of images processed at a time: enough to be fast, few enough to need little memory."""
 
 
 class FeatureCache:
-    """What a :class:`FeatureExtractor` makes of the images in the slots of a ring, computed once, when first read.
+    """Features that a :class:`FeatureExtractor` computes of the images in a buffer, once, when they are first read.
 
     Args:
-        capacity: slots.
+        capacity: number of slots.
         extractor: computes the features.
     """
 
@@ -29,11 +29,11 @@ class FeatureCache:
             key: np.zeros((capacity, extractor.views, *spec.shape), dtype=spec.dtype)
             for key, spec in extractor.spec.items()
         }
-        self._known = np.zeros(capacity, dtype=np.bool_)
+        self._is_computed = np.zeros(capacity, dtype=np.bool_)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Observation keys of the images in whose place features are given."""
+        """Observation keys of the images that features replace."""
         return tuple(self._arrays)
 
     @property
@@ -43,29 +43,29 @@ class FeatureCache:
 
     @property
     def fingerprint(self) -> str:
-        """Of the extractor: features of another are not these."""
+        """Fingerprint of the extractor, which identifies its features."""
         return self._extractor.fingerprint
 
     def forget(self, slot: int) -> None:
-        """The slot holds another observation now."""
-        self._known[slot] = False
+        """Discard the features of a slot, whose observation changes."""
+        self._is_computed[slot] = False
 
     def clear(self) -> None:
-        """Forget all."""
-        self._known.fill(False)
+        """Discard all features."""
+        self._is_computed.fill(False)
 
     def compute(self, slots: Indices, images: Mapping[str, NDArray[Any]]) -> None:
-        """Compute what is not known yet of ``slots`` (any shape); ``images`` are the whole columns of the ring."""
-        missing = np.unique(slots[~self._known[slots]])
+        """Compute missing features of ``slots`` (any shape); ``images`` are the whole columns of the buffer by key."""
+        missing = np.unique(slots[~self._is_computed[slots]])
         for begin in range(0, len(missing), CHUNK):
             chunk = missing[begin : begin + CHUNK]
-            found = self._extractor({key: images[key][chunk] for key in self._arrays}, chunk)
+            features = self._extractor({key: images[key][chunk] for key in self._arrays}, chunk)
             for key, array in self._arrays.items():
-                array[chunk] = found[key]
-        self._known[missing] = True
+                array[chunk] = features[key]
+        self._is_computed[missing] = True
 
     def rows(self, slots: Indices, rng: np.random.Generator | None) -> Indices:
-        """Return where to read in :meth:`flat`: a random view of each of ``slots``, or the first without ``rng``."""
+        """Return the rows of :meth:`flat` to read: a random view of each of ``slots``, or the first without ``rng``."""
         view = 0 if rng is None else rng.integers(0, self._views, slots.shape, dtype=np.intp)
         return slots * self._views + view
 
@@ -75,5 +75,5 @@ class FeatureCache:
         return array.reshape(-1, *array.shape[2:])
 
     def columns(self) -> State:
-        """Return the arrays that are part of the ring's state."""
-        return {f"features/{key}": array for key, array in self._arrays.items()} | {"features_known": self._known}
+        """Return the arrays that are part of the buffer's state."""
+        return {f"features/{key}": array for key, array in self._arrays.items()} | {"features_known": self._is_computed}

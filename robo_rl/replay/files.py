@@ -1,4 +1,4 @@
-"""The files of a data set: the list of committed episodes and the arrays that hold their rows."""
+"""Files of a data set: the list of committed episodes and the arrays that hold their rows."""
 
 import contextlib
 from collections.abc import Sequence
@@ -21,11 +21,14 @@ EPISODES = "episodes.jsonl"
 ARRAYS = "arrays.zarr"
 
 GROWTH_ROWS = 8192
-"""Arrays grow by this many rows: a new length is a file to write and to synchronise for each of them."""
+"""Number of rows by which arrays grow. Each new length costs one file write and flush for each array."""
 
 
 class EpisodeRecords(Sequence[EpisodeRecord]):
-    """The records in ``lines`` that were read before, each made as it is asked for: one takes five times its line."""
+    """The records in ``lines``, each parsed on access: a record takes five times the memory of its line.
+
+    The lines must have been validated before.
+    """
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._lines = lines
@@ -46,20 +49,21 @@ class EpisodeRecords(Sequence[EpisodeRecord]):
 
 
 class EpisodeFiles:
-    """Rows go into the arrays first; they count once the episode's record is in the list.
+    """The open files of a data set.
 
-    While a data set is written its arrays are longer than its episodes; :meth:`close` cuts them.
+    Rows are written to the arrays first. They become an episode when its record is appended to the list. While a data
+    set is being written, its arrays are longer than its episodes; :meth:`close` truncates them.
 
     Attributes:
-        records: one per committed episode.
+        records: records of the committed episodes.
 
     Args:
         path: folder of the data set.
-        spec: what was recorded.
-        writable: lock the data set, and remove what a killed writer left behind.
+        spec: observations, actions and reward terms of the data set.
+        writable: lock the data set, and remove rows that a killed writer left behind.
 
     Raises:
-        DataError: if a file is missing, damaged, locked, or refused by the disk.
+        DataError: if a file is missing, damaged or locked, or cannot be read or written.
     """
 
     def __init__(self, path: Path, spec: EnvSpec, writable: bool) -> None:
@@ -95,23 +99,30 @@ class EpisodeFiles:
 
     @property
     def observation_rows(self) -> int:
-        """Number of committed observations: one more per episode than steps."""
+        """Number of committed observations: an episode has one more observation than steps."""
         return self.step_rows + len(self.records)
 
     def read(self, name: str, first: int, records: Sequence[EpisodeRecord]) -> list[NDArray[Any]]:
-        """Return the rows in array ``name`` of the episodes from ``first`` on whose ``records`` are given, by episode.
+        """Return the rows of consecutive episodes in one array.
+
+        Args:
+            name: name of the array.
+            first: number of the first episode.
+            records: records of the episodes.
 
         Raises:
-            DataError: if they are not what was written.
+            DataError: if the rows are damaged.
         """
         extra = 0 if name in self._step_names else 1
         starts = [self._starts[number] + extra * number for number in range(first, first + len(records) + 1)]
         try:
             self._limits[name].check(starts[0], starts[-1])
             block = np.ascontiguousarray(self._arrays[name][starts[0] : starts[-1]])
-        except Exception as error:  # whatever Zarr and its codecs meet in a damaged file
-            if len(records) > 1:  # which of them is it?
-                return [rows for number, each in enumerate(records, first) for rows in self.read(name, number, [each])]
+        except Exception as error:  # Zarr and its codecs raise any kind of error on a damaged file
+            if len(records) > 1:  # find the damaged episode
+                return [
+                    rows for number, record in enumerate(records, first) for rows in self.read(name, number, [record])
+                ]
             raise self._damaged(first, name, str(error)) from error
         episodes = [block[begin - starts[0] : end - starts[0]] for begin, end in pairwise(starts)]
         for number, (rows, record) in enumerate(zip(episodes, records, strict=True), start=first):
@@ -120,10 +131,10 @@ class EpisodeFiles:
         return episodes
 
     def write(self, name: str, start: int, rows: Rows) -> None:
-        """Store uncommitted rows at ``start`` and after it.
+        """Store uncommitted rows from row ``start`` on.
 
         Raises:
-            DataError: if the disk refuses, or the rows before are damaged.
+            DataError: if the rows cannot be written, or the rows before them are damaged.
         """
         array = self._arrays[name]
         stop = start + len(rows)
@@ -136,10 +147,10 @@ class EpisodeFiles:
                 array[start:stop] = np.asarray(rows)
 
     def commit(self, *records: EpisodeRecord) -> int:
-        """Make the rows that were written episodes; return the number of the first.
+        """Commit the written rows as episodes; return the number of the first episode.
 
         Raises:
-            DataError: if the disk refuses.
+            DataError: if the records cannot be written.
         """
         number = len(self.records)
         with disk_errors(self.path, "store the episode"):
@@ -152,7 +163,7 @@ class EpisodeFiles:
         """Delete the newest episode.
 
         Raises:
-            DataError: if the disk refuses.
+            DataError: if the files cannot be written.
         """
         with disk_errors(self.path, "delete the last episode"):
             self._log.drop_last()
@@ -160,10 +171,10 @@ class EpisodeFiles:
         self.cut_back()
 
     def cut_back(self) -> None:
-        """Remove rows that no episode owns, and what the arrays have grown beyond them.
+        """Truncate the arrays to the rows of committed episodes.
 
         Raises:
-            DataError: if the disk refuses.
+            DataError: if the files cannot be written.
         """
         with disk_errors(self.path, "remove what is left of an unfinished episode"):
             for name, array in self._arrays.items():
@@ -171,12 +182,12 @@ class EpisodeFiles:
                     array.resize((self._committed(name), *array.shape[1:]))
 
     def try_cut_back(self) -> None:
-        """As :meth:`cut_back`, but leave it to the next writer where the disk is full, for example."""
+        """Call :meth:`cut_back`; if it fails, on a full disk for example, leave it to the next writer."""
         with contextlib.suppress(DataError):
             self.cut_back()
 
     def close(self) -> None:
-        """Free the files. May be called twice."""
+        """Close the files and release the lock. May be called twice."""
         if self._writable:
             self._writable = False
             self.try_cut_back()

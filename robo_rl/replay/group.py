@@ -1,4 +1,4 @@
-"""Several episodes stored in one commit."""
+"""Storage of several episodes in one commit."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from .layout import observation_fields
 from .writer import check_follows, make_record
 
 WRITERS = 4
-"""Arrays written at a time: while one waits for the disk, others are compressed."""
+"""Number of arrays written in parallel: while one waits for the disk, others are compressed."""
 
 
 def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]) -> int:
@@ -37,12 +37,12 @@ def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]
     starts = files.step_rows, files.observation_rows
     borders = [[0, *accumulate(len(episode) + extra for episode in episodes)] for extra in (0, 1)]
     with ThreadPoolExecutor(WRITERS, "episode-writer") as pool:
-        writing = {
-            name: pool.submit(_write_column, files, name, start, rows, places)
-            for start, places, block in zip(starts, borders, columns, strict=True)
+        futures = {
+            name: pool.submit(_write_column, files, name, start, rows, episode_borders)
+            for start, episode_borders, block in zip(starts, borders, columns, strict=True)
             for name, rows in block.items()
         }
-    checksums = {name: write.result() for name, write in writing.items()}
+    checksums = {name: write.result() for name, write in futures.items()}
     records = []
     for index, episode in enumerate(episodes):
         crc32 = {name: sums[index] for name, sums in checksums.items()}
@@ -57,7 +57,7 @@ def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]
 
 
 def _write_column(files: EpisodeFiles, name: str, start: int, rows: Rows, borders: Sequence[int]) -> list[int]:
-    """Write the rows of one array; return the checksum of each episode, whose rows stand between two ``borders``."""
+    """Write the rows of one array; return a checksum for each episode, whose rows lie between two ``borders``."""
     files.write(name, start, rows)
     if isinstance(rows, np.ndarray):
         return [isal_zlib.crc32(rows[first:stop].data) for first, stop in pairwise(borders)]
@@ -69,10 +69,10 @@ def _add_to_crc32(checksum: int, row: NDArray[Any]) -> int:
 
 
 def check_order(episode: Sequence[Transition]) -> None:
-    """Check that the steps of an episode follow each other.
+    """Check that each step of an episode follows the step before.
 
     Raises:
-        DataError: if one does not, or there is none.
+        DataError: if a step does not follow, or the episode has no steps.
     """
     if not episode:
         raise DataError("an episode without a step cannot be stored")

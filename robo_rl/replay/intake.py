@@ -1,4 +1,4 @@
-"""Where steps from many actors become episodes: each stored once, in order, and counted."""
+"""Intake of steps from many actors: each step is stored once, in order, as part of an episode."""
 
 import json
 import threading
@@ -30,19 +30,23 @@ EPISODES_FOLDER = "episodes"
 LEDGER = "ledger.jsonl"
 RETRY_SECONDS = 1.0
 COMMIT_SECONDS = 0.5
-"""Commits begin no faster than this, unless somebody waits for one: each costs the same, however much it holds."""
+"""Shortest time between the starts of two commits, unless a caller waits for one. The cost of a commit hardly depends
+on its size."""
 
 OPEN_BYTES = 64 << 20
 OPEN_STEPS = 100_000
-"""An episode that does not end is stored in pieces of this size: actors begin pieces that can be read by themselves
-earlier, and one that does not is not to fill the memory."""
+"""Limits of an open episode in memory (bytes, steps): a longer episode is stored in several pieces.
+
+Actors normally start a piece that can be read separately before this limit; the limit protects the memory from an actor
+that does not.
+"""
 
 _Key = tuple[str, int]
 
 
 @dataclass
 class _Session:
-    """One session of an actor. Steps below ``settled`` are on the disk, below ``wanted`` in memory at least."""
+    """One session of an actor. Steps below ``settled`` are on disk; steps below ``wanted`` are at least in memory."""
 
     wanted: int = 0
     settled: int = 0
@@ -58,10 +62,10 @@ class IntakeTotals(NamedTuple):
     """Steps of all sessions.
 
     Attributes:
-        taken: stored, refused or about to be.
-        stored: on the disk.
-        refused: counted on the disk with their reason.
-        duplicates: steps that came again since the start, and were left out.
+        taken: steps received; they are stored or refused, or will be.
+        stored: steps on disk.
+        refused: refused steps, whose number and reason are on disk.
+        duplicates: steps that arrived again since the start of the process, and were ignored.
     """
 
     taken: int
@@ -71,23 +75,23 @@ class IntakeTotals(NamedTuple):
 
 
 class Intake:
-    """Takes in the steps of all actors: to the learner at once, to the disk as soon as their episode ends.
+    """Receives the steps of all actors: passes them to the learner at once, and stores them when their episode ends.
 
-    A step is settled once the episode that it is part of is committed to the :class:`EpisodeStore`, or its refusal to
-    the ledger beside it. Episodes of one actor are stored in their order; a gap, or an end of the session, closes an
-    episode, so that nothing is ever paired across it. One that does not end is stored in pieces. A thread does the
-    storing, many episodes in one commit where they come quickly.
+    A step is settled once its episode is committed to the :class:`EpisodeStore`, or its refusal to the ledger beside
+    the store. Episodes of one actor are stored in order. A gap, or the end of the session, closes an episode, so that
+    observations are never paired across it. A very long episode is stored in pieces. A thread stores the episodes, and
+    puts many episodes into one commit if they arrive quickly.
 
     Implements :class:`robo_rl.core.TransitionInbox`.
 
     Args:
-        path: folder, made where it is missing: ``episodes`` (a data set) and ``ledger.jsonl``.
-        spec: of the environment.
-        backlog_bytes: most bytes that wait for the disk or for the learner before nothing more is taken in. Steps of
-            open episodes do not count: it is their episodes' end that one waits for.
+        path: folder with ``episodes`` (a data set) and ``ledger.jsonl``; it is made if it is missing.
+        spec: spec of the environment.
+        backlog_bytes: most bytes that may wait for the disk or for the learner; beyond this, :meth:`blocked` returns a
+            reason. Steps of open episodes do not count, because they wait for the end of their episode.
 
     Raises:
-        DataError: if the folder holds data of another environment, is damaged, or in use.
+        DataError: if the folder holds data of another environment, is damaged, or is in use.
     """
 
     def __init__(self, path: Path, spec: EnvSpec, backlog_bytes: int = 512 << 20) -> None:
@@ -107,7 +111,7 @@ class Intake:
         except BaseException:
             self.store.close()
             raise
-        # A step is counted with what it keeps in memory beside its arrays.
+        # The constant stands for the memory of a step besides its arrays.
         self._step_bytes = 256 + sum(array.nbytes for array in spec.observation.values())
         self._backlog_bytes = backlog_bytes
         self._unstored_bytes = 0
@@ -122,33 +126,33 @@ class Intake:
         self._thread = threading.Thread(target=self._store_regularly, name="intake-store", daemon=True)
         self._thread.start()
 
-    # --- the wire's side ---------------------------------------------------------------------------------------------
+    # --- for the transport -------------------------------------------------------------------------------------------
 
     def open_session(self, actor: str, newest: int) -> int:
-        """Return a session number that ``actor`` never had, above ``newest``; durable on return.
+        """Return a session number above ``newest`` that ``actor`` never had; it is on disk on return.
 
         Raises:
-            DataError: if the disk refuses.
+            DataError: if the ledger cannot be written.
         """
         with self._changed:
-            known = [session for name, session in self._sessions if name == actor]
-            session = max([newest, *known]) + 1
+            earlier = [session for name, session in self._sessions if name == actor]
+            session = max([newest, *earlier]) + 1
             self._enter({"actor": actor, "session": session})
             self._sessions[actor, session] = _Session()
             return session
 
     def has_session(self, actor: str, session: int) -> bool:
-        """Whether :meth:`open_session` gave this number to ``actor``, now or before a restart."""
+        """Return whether :meth:`open_session` gave this number to ``actor``, also before a restart."""
         with self._changed:
             return (actor, session) in self._sessions
 
     def progress(self, actor: str, session: int) -> SessionProgress:
-        """Return how far a session has come."""
+        """Return the progress of a session."""
         with self._changed:
             return self._sessions[actor, session].progress()
 
     def blocked(self) -> str:
-        """Return why nothing can be taken in now, or an empty text."""
+        """Return the reason why no steps can be received at present, or an empty string."""
         with self._changed:
             if self._fault:
                 return self._fault
@@ -159,10 +163,10 @@ class Intake:
             return ""
 
     def offer(self, actor: str, session: int, items: Sequence[Transition | Refusal]) -> None:
-        """Take in ``items``, in order and without a gap from ``progress().wanted``; what came before is left out.
+        """Receive ``items``, in order and without a gap from ``progress().wanted`` on; duplicates are ignored.
 
         Raises:
-            DataError: if an item comes before its turn.
+            DataError: if an item leaves a gap.
         """
         with self._changed:
             state = self._sessions[actor, session]
@@ -182,15 +186,15 @@ class Intake:
             self._changed.notify_all()
 
     def close_session(self, actor: str, session: int) -> None:
-        """Store what is left of a session from which nothing more will come."""
+        """Store the remaining steps of a session that has ended."""
         with self._changed:
             self._close_episode((actor, session))
-            self._is_urgent = True  # the actor waits for it
+            self._is_urgent = True  # the actor waits
             self._changed.notify_all()
 
     def _take_in(self, key: _Key, state: _Session, transition: Transition) -> None:
         last = state.open[-1] if state.open else None
-        # An observation that is not the very object begins a segment that can be read by itself.
+        # If the observation is another object, an actor began a piece that can be read separately.
         if last is not None and not (transition.follows(last) and transition.observation is last.next_observation):
             self._close_episode(key)
         self._fresh_bytes += self._step_bytes
@@ -209,10 +213,10 @@ class Intake:
             self._queue.append((key, state.open))
             state.open = []
 
-    # --- the learner's side ------------------------------------------------------------------------------------------
+    # --- for the learner ---------------------------------------------------------------------------------------------
 
     def take(self) -> list[Transition]:
-        """Return the steps that came since the last call, in order of arrival."""
+        """Return the steps that arrived since the last call, in order of arrival."""
         with self._changed:
             fresh = list(self._fresh)
             self._fresh.clear()
@@ -220,12 +224,12 @@ class Intake:
             return fresh
 
     def wait(self, timeout: float) -> None:
-        """Return when there is something to take, at the latest after ``timeout`` [s]."""
+        """Return when :meth:`take` has steps to return, at the latest after ``timeout`` [s]."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._fresh), timeout)
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all closed episodes are on the disk; return whether they are."""
+        """Wait until all closed episodes are on disk, at most ``timeout`` [s]; return whether they are."""
         with self._changed:
             self._is_urgent = True
             self._changed.notify_all()
@@ -243,7 +247,7 @@ class Intake:
             )
 
     def recover(self, ring: ReplayRing) -> int:
-        """Fill ``ring`` with the newest stored episodes that fit into it; return how many steps.
+        """Fill ``ring`` with the newest stored episodes that fit into it; return the number of steps.
 
         Raises:
             DataError: if an episode is damaged.
@@ -258,7 +262,7 @@ class Intake:
         return sum(map(ring.append, self.store.episodes(first, keys=keys)))
 
     def close(self) -> None:
-        """Store what is closed, and free the files; steps of open episodes stay with their actors. Call it once."""
+        """Store closed episodes and close the files. Open episodes stay with their actors. Call this once."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -275,10 +279,10 @@ class Intake:
                 if not self._queue:
                     return
                 batch = self._next_batch()
-                began = time.monotonic()
+                start_time = time.monotonic()
             try:
                 self._store(batch)
-            except Exception as error:  # also a defect of ours: a thread that ends would stop the actors unexplained
+            except Exception as error:  # including bugs: if this thread ended, actors would stop without a reason
                 with self._changed:
                     self._fault = str(error) if isinstance(error, RoboRLError) else f"{type(error).__name__}: {error}"
                     if self._closing:
@@ -292,15 +296,15 @@ class Intake:
                     self._queue.popleft()
                 self._is_urgent = self._is_urgent and bool(self._queue)
                 self._changed.notify_all()
-                left = COMMIT_SECONDS - (time.monotonic() - began)
-                self._changed.wait_for(lambda: self._is_urgent or self._closing, max(left, 0.0))
+                remaining = COMMIT_SECONDS - (time.monotonic() - start_time)
+                self._changed.wait_for(lambda: self._is_urgent or self._closing, max(remaining, 0.0))
 
     def _next_batch(self) -> "list[tuple[_Key, list[Transition] | Refusal]]":
-        """Return the queue's head: all episodes up to the first refusal, or all refusals up to the first episode."""
-        kind = isinstance(self._queue[0][1], Refusal)
+        """Return the head of the queue: all episodes before a refusal, or all refusals before an episode."""
+        holds_refusals = isinstance(self._queue[0][1], Refusal)
         batch = []
         for key, item in self._queue:
-            if isinstance(item, Refusal) != kind:
+            if isinstance(item, Refusal) != holds_refusals:
                 break
             batch.append((key, item))
         return batch
@@ -339,7 +343,7 @@ class Intake:
 
 
 def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dict[_Key, _Session]:
-    """Return how far each session had come: what is on the disk, from its first step on without a gap."""
+    """Return the sessions on disk; the progress of each is its steps on disk from the first step to the first gap."""
     sessions: dict[_Key, _Session] = {}
     settled: dict[_Key, dict[int, tuple[int, bool]]] = {}
     for number, line in enumerate(ledger.lines, start=1):

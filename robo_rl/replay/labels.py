@@ -1,4 +1,4 @@
-"""Labels that a person gives the observations of a data set: labels.json; docs/reference/datasets.md has its format."""
+"""Labels of a data set's observations by a person, in labels.json; docs/reference/datasets.md describes the format."""
 
 import fcntl
 import json
@@ -29,16 +29,16 @@ Labels = NDArray[np.int8]
 class LabelBook:
     """The labels of a data set.
 
-    A label of an observation is the stage of the task that it shows, from 0 (the beginning; failure) to ``stages``
-    (success), or :data:`UNKNOWN`. Labels hold for the very episode that they were given to: its checksum is kept with
-    them.
+    The label of an observation is the stage of the task that it shows, from 0 (the beginning; failure) to ``stages``
+    (success), or :data:`UNKNOWN`. The checksum of an episode is stored with its labels, so that they cannot be applied
+    to another episode.
 
     Args:
-        store: the data set, whose folder they are in.
+        store: the data set; the labels are in its folder.
         stages: number of stages after the first.
 
     Raises:
-        DataError: if the file is damaged, of another number of stages, or of other episodes.
+        DataError: if the file is damaged, or has labels of another number of stages or of other episodes.
     """
 
     def __init__(self, store: EpisodeStore, stages: int) -> None:
@@ -50,7 +50,7 @@ class LabelBook:
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of the episodes that are labelled."""
+        """Numbers of the labelled episodes."""
         return sorted(self._episodes)
 
     def __getitem__(self, number: int) -> Labels:
@@ -58,14 +58,14 @@ class LabelBook:
         return self._episodes[number]
 
     def put(self, number: int, labels: Labels) -> None:
-        """Label an episode; on return that is on the disk, beside what others labelled meanwhile.
+        """Label an episode and save the labels, together with labels that other processes saved meanwhile.
 
         Raises:
-            DataError: if the disk refuses, or the file has become one that cannot be used.
-            ValueError: if they are not of this episode's length or stages.
+            DataError: if the file cannot be written, or has become unusable.
+            ValueError: if the labels do not match the episode's length or the stages.
         """
         _check(labels, self._records[number], self._stages)
-        with disk_errors(self._path, "write the labels"), _alone(self._path.parent):
+        with disk_errors(self._path, "write the labels"), _lock(self._path.parent):
             self._read()
             self._episodes[number] = labels
             facts = {
@@ -73,14 +73,18 @@ class LabelBook:
                 "format_version": FORMAT_VERSION,
                 "stages": self._stages,
                 "episodes": [
-                    {"number": each, "crc32": _checksum(self._records[each]), "labels": self._episodes[each].tolist()}
-                    for each in self.numbers
+                    {
+                        "number": labelled,
+                        "crc32": _checksum(self._records[labelled]),
+                        "labels": self._episodes[labelled].tolist(),
+                    }
+                    for labelled in self.numbers
                 ],
             }
             write_durably(self._path, json.dumps(facts).encode())
 
     def _read(self) -> None:
-        """Take what the file says, if it is there."""
+        """Read the labels from the file, if it exists."""
         if not self._path.exists():
             return
         with disk_errors(self._path, "read the labels"):
@@ -90,32 +94,32 @@ class LabelBook:
             if (facts["format"], facts["format_version"]) != (FORMAT, FORMAT_VERSION):
                 raise ValueError(f"expected format {FORMAT!r}, version {FORMAT_VERSION}")
             stages = facts["stages"]
-            given = {whole_number(each["number"]): each.get("crc32") for each in facts["episodes"]}
+            checksums = {whole_number(episode["number"]): episode.get("crc32") for episode in facts["episodes"]}
             labels = {
-                each["number"]: np.array([whole_number(label, UNKNOWN, 127) for label in each["labels"]], np.int8)
-                for each in facts["episodes"]
+                episode["number"]: np.array([whole_number(label, UNKNOWN, 127) for label in episode["labels"]], np.int8)
+                for episode in facts["episodes"]
             }
         if stages != self._stages:
             raise DataError(
-                f"{self._path} has labels of {stages} stages, wanted are {self._stages}: give that number, or remove "
-                "the file and label again"
+                f"{self._path} has labels of {stages} stages, expected {self._stages}: use that number of stages, or "
+                "remove the file and label again"
             )
-        for number, checksum in given.items():
+        for number, checksum in checksums.items():
             try:
                 if checksum != _checksum(self._records[number]):
-                    raise ValueError("the episode is another one now")
+                    raise ValueError("the episode has changed")
                 _check(labels[number], self._records[number], stages)
             except (ValueError, KeyError) as error:
                 raise DataError(
-                    f"{self._path}: the labels of episode {number} are not of the one that is there ({error}): remove "
-                    "the file and label again"
+                    f"{self._path}: the labels of episode {number} do not belong to the stored episode ({error}): "
+                    "remove the file and label again"
                 ) from error
         self._episodes = labels
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep others who label the data set in ``folder`` waiting meanwhile."""
+def _lock(folder: Path) -> Iterator[None]:
+    """Hold an exclusive lock on ``folder``, for which other processes that label the data set wait."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -125,7 +129,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _checksum(record: EpisodeRecord) -> int:
-    """Return what tells an episode from any other that may come in its place."""
+    """Return a checksum that distinguishes an episode from another one with the same number."""
     return record.crc32["executed_action"]
 
 

@@ -1,4 +1,4 @@
-"""The arrays of a data set: names, shapes, chunks; what an episode is in memory."""
+"""Layout of a data set: its arrays (names, shapes, chunks), the record of an episode, and an episode in memory."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Field:
 
     @property
     def is_large(self) -> bool:
-        """Whether rows stand in shards, as images do."""
+        """Whether rows are stored in shards, like images."""
         return prod(self.shape) * np.dtype(self.dtype).itemsize >= _IMAGE_ROW_BYTES
 
 
@@ -87,38 +87,40 @@ def open_arrays(folder: Path, spec: EnvSpec, writable: bool) -> "dict[str, zarr.
     """Open the arrays by name.
 
     Raises:
-        DataError: if one is missing, unreadable, or not as the spec says.
+        DataError: if an array is missing or unreadable, or does not match the spec.
     """
     store = DurableStore(folder, read_only=not writable)
     arrays = {}
     for field in observation_fields(spec) + step_fields(spec):
         try:
             array = zarr.open_array(store, path=field.name, mode="r+" if writable else "r", zarr_format=3)
-        except Exception as error:  # whatever Zarr meets in a damaged file
+        except Exception as error:  # Zarr raises any kind of error on a damaged file
             raise DataError(f"{folder / field.name}: the array is missing or damaged ({error})") from error
         if array.shape[1:] != field.shape or array.dtype != np.dtype(field.dtype):
             raise DataError(
                 f"{folder / field.name}: expected {field.dtype} rows of shape {field.shape} as dataset.json says, "
                 f"found {array.dtype} {array.shape[1:]}; the data set is damaged"
             )
-        # A chunk of zeros is written as any other: a chunk that is absent is then always a damage.
+        # Chunks of zeros are written too, so that a missing chunk always means damage.
         arrays[field.name] = array.with_config({"write_empty_chunks": True})
     return arrays
 
 
 @dataclass(frozen=True)
 class EpisodeRecord:
-    """What the list of episodes says of one episode; its line is the commit.
+    """Entry of one episode in the list of episodes; writing its line commits the episode.
 
     Attributes:
-        steps: number of actions; there is one observation more.
-        actor: see :class:`Transition`, as ``session`` and ``episode``.
+        steps: number of actions; there is one more observation.
+        actor: see :class:`Transition`.
+        session: see :class:`Transition`.
+        episode: see :class:`Transition`.
         sequence: number of the first step within the session.
-        success: of the last step; None where nobody knows.
+        success: success of the last step; None if it is unknown.
         sources: number of actions by source, ``policy``, ``human``, ``script``, ``random``.
         crc32: checksum of the episode's rows (C order, little-endian) by array.
-        verdicts: what the safety filters said, as JSON values by number of the step within the episode; steps on which
-            they said nothing are left out.
+        verdicts: verdicts of the safety filters, as JSON values by number of the step within the episode; steps that
+            passed unchanged are left out.
     """
 
     steps: int
@@ -139,7 +141,7 @@ class EpisodeRecord:
         """Inverse of :meth:`to_line`.
 
         Raises:
-            ValueError: if the line is no record.
+            ValueError: if the line is not a record.
         """
         try:
             return cls._from_json(parse_json(line, "the record"))
@@ -158,7 +160,7 @@ class EpisodeRecord:
             whole_number(number)
         if not isinstance(record.actor, str) or not isinstance(record.success, bool | None):
             raise ValueError("actor or success of another kind")
-        if not all(isinstance(each, dict) for each in (record.sources, record.crc32, record.verdicts)):
+        if not all(isinstance(mapping, dict) for mapping in (record.sources, record.crc32, record.verdicts)):
             raise ValueError("sources, crc32 or verdicts of another kind")
         for counts in (record.sources, record.crc32):
             for count in counts.values():
@@ -168,10 +170,10 @@ class EpisodeRecord:
         return record
 
     def verdict(self, step: int) -> Verdict:
-        """Return what the safety filters said of a step.
+        """Return the verdict of the safety filters on a step.
 
         Raises:
-            ValueError: if what is stored is no verdict.
+            ValueError: if the stored verdict is invalid.
         """
         stored = self.verdicts.get(str(step))
         if stored is None:
@@ -200,8 +202,8 @@ class EpisodeArrays:
         terminated: (L,) bool.
         truncated: (L,) bool.
         source: (L,) uint8, see :class:`Source`.
-        success: (L,) int8: 1, 0, or -1 where nobody knows.
-        policy_version: (L,) int64, -1 where no policy chose.
+        success: (L,) int8: 1, 0, or -1 if unknown.
+        policy_version: (L,) int64, -1 if no policy chose the action.
         stamp_ns: (L,) int64, monotonic time of the observation before each step [ns].
     """
 
@@ -218,7 +220,7 @@ class EpisodeArrays:
     stamp_ns: NDArray[np.int64]
 
     def rows(self) -> Batch:
-        """Return the L steps as :class:`~robo_rl.core.RewardModule` wants them; the arrays are views of these."""
+        """Return the L steps as rows for a :class:`~robo_rl.core.RewardModule`; the arrays are views."""
         rows: Batch = {"action": self.executed_action}
         for key, array in self.observation.items():
             rows |= {f"observation/{key}": array[:-1], f"next_observation/{key}": array[1:]}
@@ -231,7 +233,7 @@ class EpisodeArrays:
         }
 
     def transitions(self) -> list[Transition]:
-        """Return the L steps as they were recorded; their arrays are views of these."""
+        """Return the L steps as transitions; their arrays are views."""
         observations = [
             dict(zip(self.observation, rows, strict=True)) for rows in zip(*self.observation.values(), strict=True)
         ]

@@ -1,4 +1,4 @@
-"""Replay memory in RAM."""
+"""Replay buffer in memory."""
 
 import json
 from collections.abc import Sequence
@@ -39,39 +39,40 @@ class _Tail(NamedTuple):
 
 
 class ReplayRing:
-    """Preallocated replay memory; the oldest data is overwritten.
+    """Preallocated replay buffer that overwrites its oldest data.
 
-    **Layout.** One slot holds one observation and, once it is known, the transition that begins there: action,
+    **Layout.** A slot holds one observation and, once it has arrived, the transition that begins there: action,
     reward terms, flags and ``next``, the slot of the next observation. A transition that follows the newest one of
-    its actor begins in the slot that already holds its observation; any other (a new episode, a gap in the
-    sequence numbers) starts a segment in a fresh slot. So each observation is stored once, a segment of L steps
-    takes L + 1 slots, and true final observations are stored as well. Slots are handed out in order of arrival;
-    since ``next`` is a link, several actors may take turns without breaking segments and at no cost in memory.
+    its actor uses the slot that already holds its observation. Any other transition (a new episode, or a gap in the
+    sequence numbers) starts a segment in a fresh slot. Each observation is therefore stored once, a segment of L steps
+    takes L + 1 slots, and true final observations are stored as well. Slots are allocated in order of arrival. Since
+    ``next`` is a link, the transitions of several actors may interleave: segments stay intact and take no more memory.
 
-    **Validity.** A slot can be sampled while it holds a transition. ``next`` is always handed out later than the
-    slot itself, hence overwritten later: a transition that is held still has its own next observation, on both sides
-    of the ring's seam. Nothing is ever paired across segments.
+    **Validity.** A slot can be sampled while it holds a transition. The slot in ``next`` is always allocated after the
+    slot itself, and hence overwritten after it. A stored transition therefore always has its own next observation,
+    also where the buffer wraps around. An observation is never paired with one of another segment.
 
-    **Computed terms.** Reward modules add terms to those that the backend reports. A ring with such terms holds back
-    what is appended until :meth:`score_held` has computed them: a step at a time or, for modules that judge whole
-    episodes, when the episode has ended. Terms of learned modules are computed again wherever they are older than the
-    module: by ``computed.rescore``, before rows are used, and by ``computed.relabel``, a few at a time.
+    **Computed terms.** Reward modules add terms to those that the backend reports. A buffer with such terms withholds
+    new transitions from sampling until :meth:`score_held` has computed them: after each step or, for modules that score
+    whole episodes, after the episode has ended. Terms of learned modules are recomputed when they are older than the
+    module: by ``computed.rescore`` before rows are used, and by ``computed.relabel`` a few at a time.
 
     Not thread-safe.
 
     Args:
-        capacity: slots, at least 2: observations held, so about one more per episode than transitions.
-        spec: what is stored: its observation keys and reward terms. Transitions may carry more keys and terms
-            (images for an agent that looks only at states); those are left out.
+        capacity: number of slots, at least 2. Each slot holds one observation, so an episode takes one slot more than
+            it has transitions.
+        spec: observation keys and reward terms to store. Additional keys and terms of transitions (images for an agent
+            that uses only states, for example) are ignored.
         added_terms: names of the computed terms.
-        extractor: makes the features that ``rows.gather`` returns in the place of images; None: it returns images.
+        extractor: computes the features that ``rows.gather`` returns instead of images; None: it returns images.
 
     Attributes:
-        capacity: as given.
-        spec: as given.
+        capacity: the argument.
+        spec: the argument.
         terms: names of all reward terms.
-        rows: the transitions, to be drawn and read.
-        computed: computes terms again.
+        rows: access to the transitions, for sampling and reading.
+        computed: the terms that reward modules compute.
 
     Raises:
         ConfigError: if the capacity is too small, or too large for the memory of this machine.
@@ -103,11 +104,11 @@ class ReplayRing:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the preallocated arrays; the system hands them out as slots are first used."""
+        """Bytes of the preallocated arrays; the operating system provides the memory when slots are first used."""
         return sum(array.nbytes for array in self._arrays().values()) + self._available.memory_bytes
 
     def metrics(self) -> Metrics:
-        """Return the number of transitions, the share of actions by humans, and the bytes of memory."""
+        """Return the number of transitions, the fraction of actions by humans, and the bytes of memory."""
         human = self._columns.source[self._available.members] == Source.HUMAN
         return {
             "transitions": float(len(self)),
@@ -118,10 +119,10 @@ class ReplayRing:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def append(self, transitions: Sequence[Transition]) -> int:
-        """Store all of ``transitions``, in this order, or none; return how many.
+        """Store all of ``transitions`` in this order, or none on an error; return their number.
 
         Raises:
-            SpecError: if an array does not fit the spec, or a reward term is missing or not finite.
+            SpecError: if an array does not match the spec, or a reward term is missing or not finite.
         """
         shared = [
             number > 0 and transition.observation is transitions[number - 1].next_observation
@@ -151,10 +152,10 @@ class ReplayRing:
             )
 
     def _continued_slot(self, transition: Transition, shared: bool) -> int | None:
-        """Return the slot that holds the transition's observation already, or None if it starts a segment.
+        """Return the slot that already holds the transition's observation, or None if the transition starts a segment.
 
-        The condition is :meth:`Transition.follows`, and two more: the slot is not the very next to be overwritten,
-        and the observation is the stored one (a segment is started otherwise, so a row is always as it came).
+        Besides :meth:`Transition.follows`, two conditions must hold: the slot is not the next one to be overwritten,
+        and the observation equals the stored one. Otherwise a new segment keeps the row exactly as it arrived.
         """
         tail = self._tails.get(transition.actor)
         if tail is None or tail.slot == self._cycle.cursor:
@@ -165,7 +166,7 @@ class ReplayRing:
         return tail.slot if shared or self._columns.holds(tail.slot, transition.observation) else None
 
     def _allocate(self) -> int:
-        """Hand out the oldest slot and forget the transition and the open episode it belonged to."""
+        """Allocate the oldest slot; remove its transition, and the open episode whose newest observation it held."""
         slot = self._cycle.advance()
         self._available.discard(slot)
         self.computed.held.pop(slot, None)
@@ -174,17 +175,20 @@ class ReplayRing:
         return slot
 
     def end_episodes(self, actor: str | None = None) -> None:
-        """Take note that no open episode goes on, of ``actor`` or anybody: robots stopped, and no step tells it."""
+        """Mark the open episodes of ``actor`` (None: of all actors) as ended.
+
+        This is needed if a robot stopped without a last step that would end the episode.
+        """
         if actor is None:
             self._tails.clear()
         else:
             self._tails.pop(actor, None)
 
     def score_held(self, scorer: Scorer, *, online: bool) -> Indices:
-        """Compute the added terms of what is held back, and make it available; return the slots (n,) in order.
+        """Compute the added terms of withheld transitions and make these available; return their slots (n,) in order.
 
-        Where ``scorer`` needs whole episodes, an episode that is still open stays held back; so does, ``online``, one
-        that it cannot score without waiting for somebody's answer.
+        If ``scorer`` needs whole episodes, an open episode stays withheld. With ``online``, so does an episode that
+        ``scorer`` cannot score without waiting for an answer.
         """
         open_ends = {tail.slot for tail in self._tails.values()}
         released = list(self.computed.score_held(scorer, open_ends, online))
@@ -196,9 +200,9 @@ class ReplayRing:
         return self._columns.state() | {"order": self._available.order}
 
     def state(self) -> State:
-        """Return everything needed to go on exactly as from here.
+        """Return everything that is needed to continue exactly from this point.
 
-        The arrays are views of the filled part of this memory, not copies: write them before the next ``append``.
+        The arrays are views of the filled part of the buffer, not copies: save them before the next ``append``.
         """
         facts = {
             "capacity": self.capacity,
@@ -213,10 +217,11 @@ class ReplayRing:
         return state | {"facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``. Features of another extractor are left out and computed again from the images.
+        """Restore ``state``. Features of another extractor are discarded and recomputed from the images.
 
         Raises:
-            CheckpointError: if it is of a ring with another capacity, other observations, actions or reward terms.
+            CheckpointError: if the state is of a buffer with another capacity, other observations, actions or reward
+                terms.
         """
         if "facts" not in state:
             raise CheckpointError(f"replay: expected an array 'facts', found {sorted(state)}")
@@ -225,20 +230,20 @@ class ReplayRing:
 
     def _load(self, state: State) -> None:
         facts = parse_json(state["facts"].tobytes(), "replay", finite=False)
-        for name, ours in (("capacity", self.capacity), ("reward_terms", list(self.terms))):
-            if facts[name] != ours:
+        for name, expected in (("capacity", self.capacity), ("reward_terms", list(self.terms))):
+            if facts[name] != expected:
                 raise CheckpointError(
-                    f"replay: expected {name} {ours}, found {facts[name]}; resume with the configuration of the run"
+                    f"replay: expected {name} {expected}, found {facts[name]}; resume with the configuration of the run"
                 )
-        columns, saved = self._arrays(), {name: array for name, array in state.items() if name != "facts"}
+        columns, saved_columns = self._arrays(), {name: array for name, array in state.items() if name != "facts"}
         if self._columns.features is not None:
             self._columns.features.clear()
         if facts.get("features") != self._columns.fingerprint:
-            columns, saved = (
+            columns, saved_columns = (
                 {name: array for name, array in arrays.items() if not name.startswith("features")}
-                for arrays in (columns, saved)
+                for arrays in (columns, saved_columns)
             )
-        load_columns(columns, saved)
+        load_columns(columns, saved_columns)
         self._cycle.filled = len(state["order"])
         self._cycle.cursor = whole_number(facts["cursor"], 0, self.capacity)
         self._tails = {actor: _Tail(*map(whole_number, tail)) for actor, tail in facts["tails"].items()}

@@ -1,4 +1,4 @@
-"""Transitions of the replay memory, read as rows of arrays."""
+"""Transitions of the replay buffer as rows of arrays."""
 
 from collections.abc import Collection
 
@@ -14,19 +14,19 @@ from .segments import Segments
 from .slots import Indices
 
 LEAST_DISCOUNTING = 1e-6
-"""Of 1 - gamma: without discount, negative rewards for ever are as good as minus infinity."""
+"""Smallest value of 1 - gamma in the estimate of an infinite sum, which without a discount would be minus infinity."""
 
 
 class RingRows:
-    """The transitions of a replay ring, drawn and read; an :class:`~robo_rl.core.Experience` for reward modules.
+    """Access to the transitions of a replay buffer; an :class:`~robo_rl.core.Experience` for reward modules.
 
     Args:
-        columns: what the slots hold.
-        available: the slots that can be drawn.
-        cycle: tells the age of slots.
+        columns: contents of the slots.
+        available: slots that can be sampled.
+        cycle: order in which the slots were allocated.
 
     Attributes:
-        available: as given.
+        available: the argument.
     """
 
     def __init__(self, columns: Columns, available: AvailableSlots, cycle: SlotCycle) -> None:
@@ -36,7 +36,7 @@ class RingRows:
         self._segments = Segments(columns, available)
 
     def __len__(self) -> int:
-        """Return the number of transitions that can be drawn."""
+        """Return the number of transitions that can be sampled."""
         return len(self.available)
 
     def values(self, slots: Indices) -> NDArray[np.float32]:
@@ -67,30 +67,31 @@ class RingRows:
     ) -> Batch:
         """Return the transitions in slots ``indices`` as a batch, with n-step returns and chunks of actions.
 
-        The rewards of up to ``n_step`` steps are summed, discounted; fewer where the segment ends earlier: by
-        termination, truncation, a gap, or because nothing newer is known. With k steps summed, ``next_observation``
-        is the one after k steps and ``discount`` is ``gamma**k``, or 0 if the last of them terminated.
+        The discounted rewards of up to ``n_step`` steps are summed. The sum has fewer steps if the segment ends
+        earlier: by termination, truncation or a gap, or because it has no newer transition. With k steps summed,
+        ``next_observation`` is the observation after k steps and ``discount`` is ``gamma**k``, or 0 if the last of the
+        steps terminated.
 
-        With ``action_chunk`` h, ``action`` and ``proposed_action`` are those of the step and of the h - 1 after it, one
-        after the other (..., h A). Where the segment ends earlier the last action stands for those that are missing.
-        The return stops at the same step, so it owes them nothing: after termination nothing that is done counts, and
-        the row is exact; elsewhere it says what the chunk is worth if it is cut short there and the policy decides
-        anew, as it does where a person took over.
+        With ``action_chunk`` h, ``action`` and ``proposed_action`` are the concatenated actions of the step and of the
+        h - 1 steps after it, (..., h A). If the segment ends earlier, its last action is repeated. The return ends at
+        the same step, so the repeated actions contribute nothing to it. After termination the row is therefore exact,
+        since later actions have no effect. Otherwise it estimates the value of a chunk that is cut short there, after
+        which the policy decides anew, as it does after an intervention.
 
         Args:
-            indices: slots, (n,) or (minibatches, rows), as :meth:`sample_indices` gives them.
+            indices: slots, (n,) or (minibatches, rows), for example of :meth:`sample_indices`.
             gamma: discount per step.
             n_step: largest number of steps to sum, 1 or more.
-            reward: makes one number of the reward terms.
-            action_chunk: steps whose actions make a row's, 1 to ``n_step``.
-            keys: of the observations that are wanted; None: all. Where ``out`` is given it is what that has.
-            out: arrays to write into, each with leading axes ``indices.shape``; made anew if None.
-            rng: draws which view of its images each observation's features are of; None: the first.
+            reward: combines the reward terms into one number.
+            action_chunk: number of steps whose actions form the action of a row, 1 to ``n_step``.
+            keys: observation keys to return; None: all. Ignored with ``out``, whose keys decide.
+            out: arrays to write into, each with leading axes ``indices.shape``; None: new arrays.
+            rng: draws the view of the images whose features each observation gets; None: the first view.
 
         Raises:
             IndexError: if a slot holds no transition.
             ConfigError: if ``reward`` needs an unknown term.
-            ValueError: if a chunk is longer than the return.
+            ValueError: if ``action_chunk`` is not in [1, ``n_step``].
         """
         if not 1 <= action_chunk <= n_step:
             raise ValueError(f"action_chunk must be in [1, n_step = {n_step}], got {action_chunk}")
@@ -107,15 +108,15 @@ class RingRows:
         return out
 
     def returns_to_go(self, indices: Indices, *, gamma: float, reward: Reward) -> NDArray[np.float32]:
-        """Return lower bounds of the discounted rewards from slots ``indices`` to the ends of their episodes.
+        """Return lower bounds of the discounted returns from slots ``indices`` to the ends of their episodes.
 
-        They are exact where the segment ends by termination. What would have followed another end is not known: it is
-        taken to be the smallest reward of this ring for ever, or nothing if that is positive.
+        The returns are exact if the segment ends by termination. After any other end, the unknown rewards are assumed
+        to be the smallest reward in this buffer forever, or 0 if that is positive.
 
         Args:
             indices: slots, of any shape.
             gamma: discount per step.
-            reward: makes one number of the reward terms.
+            reward: combines the reward terms into one number.
 
         Raises:
             IndexError: if a slot holds no transition.
@@ -130,7 +131,7 @@ class RingRows:
         return (sums.total + unknown * smallest / max(1 - gamma, LEAST_DISCOUNTING)).astype(np.float32)
 
     def compute_features(self) -> None:
-        """Compute all features that are not known yet, in the order of the slots."""
+        """Compute all features that have not been computed yet, in the order of the slots."""
         self._columns.compute_features(np.arange(self._cycle.filled))
 
     def empty_batch(self, shape: tuple[int, ...], action_chunk: int = 1, keys: Collection[str] | None = None) -> Batch:
@@ -138,7 +139,7 @@ class RingRows:
         return self._columns.empty_batch(shape, action_chunk, keys)
 
     def labels(self, indices: Indices) -> Batch:
-        """Return what else is known of the transitions in slots ``indices``.
+        """Return the other fields of the transitions in slots ``indices``.
 
         ``source`` uint8 (:class:`Source`), ``policy_version`` int64 (-1: none), ``success`` int8 (1, 0, or -1:
         unknown), ``terminated`` and ``truncated`` bool; each shaped like ``indices``.
@@ -152,7 +153,7 @@ class RingRows:
         return {name: arrays[name].take(indices) for name in names}
 
     def sample_rows(self, n: int, rng: np.random.Generator) -> Batch:
-        """Draw ``n`` transitions uniformly with replacement, as :class:`~robo_rl.core.RewardModule` wants them.
+        """Draw ``n`` transitions uniformly with replacement, as rows for a :class:`~robo_rl.core.RewardModule`.
 
         Raises:
             ValueError: if the ring is empty.
@@ -162,10 +163,16 @@ class RingRows:
     def sample_segments(
         self, n: int, length: int, rng: np.random.Generator, *, newest: int | None = None
     ) -> Batch | None:
-        """Draw ``n`` unbroken stretches of ``length`` transitions uniformly with replacement: arrays (n, length, ...).
+        """Draw ``n`` segments of ``length`` transitions uniformly with replacement: arrays (n, length, ...).
 
-        ``newest``: they begin in so many of the newest transitions; None: anywhere. Returns None where there is none.
-        Rows are as :class:`~robo_rl.core.RewardModule` wants them.
+        Args:
+            n: number of segments.
+            length: transitions in each segment.
+            rng: random generator.
+            newest: segments begin among this many of the newest transitions; None: anywhere.
+
+        Returns:
+            Rows for a :class:`~robo_rl.core.RewardModule`, or None if there is no such segment.
         """
         first = np.sort(self.available.members)
         if newest is not None:
@@ -173,14 +180,14 @@ class RingRows:
         chain = [first]
         for _ in range(length - 1):
             following = self._columns.next.take(chain[-1])
-            goes_on = self.available.contains(following)
-            chain = [slots[goes_on] for slots in chain] + [following[goes_on]]
+            continues = self.available.contains(following)
+            chain = [slots[continues] for slots in chain] + [following[continues]]
         if not chain[0].size:
             return None
         return self._columns.rows(np.stack(chain, axis=1)[rng.integers(0, chain[0].size, n)])
 
     def everything(self, reward: Reward, keys: Collection[str] | None = None) -> Batch:
-        """Return all transitions, one step each and undiscounted, with ``keys`` of the observations; None: all."""
+        """Return all transitions with one-step, undiscounted returns; ``keys`` selects observations (None: all)."""
         return self.gather(np.sort(self.available.members), gamma=1.0, n_step=1, reward=reward, keys=keys)
 
     def _check_indices(self, indices: Indices) -> None:

@@ -1,4 +1,4 @@
-"""Batches mixed from online data and demonstrations."""
+"""Sampler of batches that mix online data and demonstrations."""
 
 from collections.abc import Collection
 
@@ -11,46 +11,47 @@ from .ring import ReplayRing
 from .slots import Indices
 
 OWN_SUCCESS_FACTOR = 2
-"""Steps of demonstrations that a step of an own successful episode takes the place of."""
+"""Number of demonstration steps that one step of the policy's own successful episodes replaces."""
 NO_SLOTS = np.zeros(0, dtype=np.intp)
 
 
 class MixedSampler:
-    """Draws batches of which a fixed share are demonstrations (RLPD, Ball et al. 2023: one half).
+    """Draws batches with a fixed fraction of demonstrations (RLPD, Ball et al. 2023: one half).
 
-    While one of the two rings is empty the other gives all rows; this is how learning begins from demonstrations
-    alone. Both rings may grow between calls.
+    While one of the two buffers is empty, the other provides all rows. In this way learning begins from demonstrations
+    alone. Both buffers may grow between calls.
 
-    ``demonstration`` (n_rows,) of a batch is above 0 where the action is one to imitate, 0 else: that of demonstrations
-    which failed, which are there for the critics, and of the online ring. With ``imitate_online``, ``online_example``
-    (n_rows,) is 1 for what is to be imitated of the online ring: interventions, and what the policy did without one
-    until success (self-imitation, Oh et al. 2018). The more of the latter there is, the less demonstrations count:
-    D / (D + 2 S), with D steps of demonstrations and S of own successes. Else ``demonstration`` is 1, and
-    ``online_example`` 0.
+    In a batch, ``demonstration`` (n_rows,) is the weight with which a row counts as a demonstration to imitate. It is 0
+    for failed demonstrations, which are only for the critics, and for rows drawn as online data. With
+    ``imitate_online``, ``online_example`` (n_rows,) is 1 for online rows to imitate: interventions, and the policy's
+    own actions from the last intervention until success (self-imitation, Oh et al. 2018). The more steps of own
+    successes there are, the smaller the weight of demonstrations: D / (D + 2 S), with D steps of demonstrations and S
+    of own successes. Without ``imitate_online`` the weight is 1, and ``online_example`` is 0.
 
-    What a person did in the training counts as online data and as demonstrations (HIL-SERL, Luo et al. 2024): rows of
-    the demonstrations' share are drawn uniformly from the demonstrations and the interventions that ``online`` holds.
-    Without demonstrations a minibatch has no more rows of interventions than there are, unless these are all that is
-    wanted: a single step of a person is not to be half of it.
+    Interventions during training count both as online data and as demonstrations (HIL-SERL, Luo et al. 2024): the
+    demonstration rows of a minibatch are drawn uniformly from the demonstrations and the interventions in ``online``.
+    If there are no demonstrations, a minibatch has at most as many demonstration rows as ``online`` has interventions,
+    so that a single step by a person does not fill half of it. This limit does not apply to a ratio of 1.
 
     Attributes:
         gamma: discount per step; a reward that schedules the discount changes it.
 
     Args:
-        online: data of the running training.
-        demonstrations: data from elsewhere, in a ring of the same observation keys, or None.
-        demonstration_ratio: share of demonstrations in every minibatch, 0 to 1.
+        online: data collected in this training run.
+        demonstrations: data from other sources, in a buffer with the same observation keys, or None.
+        demonstration_ratio: fraction of demonstrations in every minibatch, 0 to 1.
         gamma: discount per step, 0 to 1.
         n_step: largest number of steps summed in a return, 1 or more.
-        reward: makes one number of the reward terms; terms of learned modules are brought up to date first.
-        rng: PCG64 generator of this sampler alone.
-        interventions_are_demonstrations: see above; False: they are online data alone.
+        reward: combines the reward terms into one number; terms of learned modules are updated first.
+        rng: PCG64 generator that only this sampler uses.
+        interventions_are_demonstrations: see above; False: interventions are only online data.
         imitate_online: see above.
-        action_chunk: steps whose actions make a row's, 1 to ``n_step``; see :meth:`.RingRows.gather`.
-        keys: observation keys that batches have; None: all. Images that nobody learns from take most of the time.
+        action_chunk: number of steps whose actions form the action of a row, 1 to ``n_step``; see
+            :meth:`.RingRows.gather`.
+        keys: observation keys of batches; None: all. Leave out unused images: they would take most of the time.
 
     Raises:
-        ConfigError: if a value is out of range or ``reward`` needs a term that a ring does not hold.
+        ConfigError: if a value is out of range or ``reward`` needs a term that a buffer does not hold.
     """
 
     def __init__(
@@ -91,16 +92,16 @@ class MixedSampler:
         self._buffer_rows = 0
 
     def sample(self, n_rows: int, block: int) -> Batch:
-        """Draw ``n_rows`` rows: ``n_rows / block`` minibatches, one after the other.
+        """Draw ``n_rows`` rows: ``n_rows / block`` minibatches of ``block`` rows each.
 
-        Rows ``u * block`` to ``(u + 1) * block`` are minibatch u: ``round(demonstration_ratio * block)``
-        demonstrations first, online rows after them. All is gathered at once, whatever the number of minibatches.
+        Rows ``u * block`` to ``(u + 1) * block`` are minibatch u: first ``round(demonstration_ratio * block)``
+        demonstrations, then online rows. All minibatches are gathered at once.
 
-        The arrays belong to the sampler: the next call with as many rows overwrites them.
+        The arrays belong to the sampler: the next call with the same number of rows overwrites them.
 
         Raises:
-            ValueError: if ``n_rows`` is no multiple of ``block``.
-            DataError: if there is no transition at all.
+            ValueError: if ``n_rows`` is not a positive multiple of ``block``.
+            DataError: if there are no transitions.
         """
         if block < 1 or n_rows < 1 or n_rows % block:
             raise ValueError(f"rows must be a positive multiple of the minibatch size {block}, got {n_rows}")
@@ -117,22 +118,22 @@ class MixedSampler:
         minibatches = n_rows // block
         views = {name: array.reshape(minibatches, block, *array.shape[1:]) for name, array in self._buffers.items()}
         views["demonstration"][...] = views["online_example"][...] = 0
-        shown = {name: view[:, :split] for name, view in views.items()}
+        demonstration_views = {name: view[:, :split] for name, view in views.items()}
         if split > 0 and len(interventions):
-            self._fill_mixed(shown, demonstrations, interventions)
+            self._fill_mixed(demonstration_views, demonstrations, interventions)
         elif split > 0:
             assert self._demonstrations is not None
-            slots = self._fill(self._demonstrations, shown)
-            shown["demonstration"][...] = self._weights(self._demonstrations, slots)
+            slots = self._fill(self._demonstrations, demonstration_views)
+            demonstration_views["demonstration"][...] = self._weights(self._demonstrations, slots)
         if split < block:
-            own = {name: view[:, split:] for name, view in views.items()}
-            slots = self._fill(self._online, own)
+            online_views = {name: view[:, split:] for name, view in views.items()}
+            slots = self._fill(self._online, online_views)
             if self._imitate_online:
-                own["online_example"][...] = self._online.rows.available.own_success[slots]
+                online_views["online_example"][...] = self._online.rows.available.own_success[slots]
         return dict(self._buffers)
 
     def sample_models(self, n_rows: int) -> Batch:
-        """Draw ``n_rows`` demonstrations to imitate: those of episodes that did not fail, or of all where each did.
+        """Draw ``n_rows`` demonstrations to imitate: from episodes that did not fail, or from all if every one failed.
 
         Raises:
             DataError: if there are no demonstrations.
@@ -146,7 +147,8 @@ class MixedSampler:
     def sample_with_returns(self, n_rows: int) -> Batch:
         """Draw ``n_rows`` demonstrations, with ``return_to_go`` of :meth:`.RingRows.returns_to_go`.
 
-        Meant for before the first step: rewards of learned modules beyond the rows are taken as they were last scored.
+        Use it before the first environment step: beyond the n-step return of a row, terms of learned modules are not
+        rescored.
 
         Raises:
             DataError: if there are no demonstrations.
@@ -160,20 +162,26 @@ class MixedSampler:
         }
 
     def _demonstration_rows(self, block: int, demonstrations: int, interventions: int) -> int:
-        """Return how many rows of each minibatch are demonstrations or interventions, of which there are so many."""
-        shown = demonstrations + interventions
-        if not len(self._online) and not shown:
+        """Return the number of rows of each minibatch that are drawn as demonstrations.
+
+        Args:
+            block: rows of a minibatch.
+            demonstrations: number of stored demonstrations.
+            interventions: number of stored interventions that count as demonstrations.
+        """
+        total = demonstrations + interventions
+        if not len(self._online) and not total:
             raise DataError("nothing to sample: the online replay is empty and there are no demonstrations")
-        if not shown:
+        if not total:
             return 0
         if not len(self._online):
             return block
         rows = round(self._ratio * block)
-        # Who wants nothing but demonstrations imitates them: it is not to imitate itself.
+        # With a ratio of 1 an agent imitates every row: the policy's own actions must not be among them.
         return rows if demonstrations or self._ratio == 1 else min(rows, interventions)
 
     def _fill(self, ring: ReplayRing, out: Batch) -> Indices:
-        """Fill rows from ``ring``; return their slots."""
+        """Fill ``out`` with rows drawn from ``ring``; return their slots."""
         minibatches, rows = out["reward"].shape
         slots = ring.rows.sample_indices(minibatches * rows, self._rng).reshape(minibatches, rows)
         self._gather(ring, slots, out)
@@ -185,14 +193,24 @@ class MixedSampler:
         return self._demonstrations
 
     def _fill_mixed(self, out: Batch, demonstrations: int, interventions: Indices) -> None:
-        """Fill rows from that many demonstrations and from ``interventions``, slots of the online ring."""
+        """Fill ``out`` with rows drawn uniformly from all demonstrations and ``interventions``.
+
+        Args:
+            out: arrays to write into.
+            demonstrations: number of stored demonstrations.
+            interventions: slots of the online buffer.
+        """
         drawn = self._rng.integers(0, demonstrations + len(interventions), out["reward"].shape)
         is_intervention = drawn >= demonstrations
         parts = [(self._online, is_intervention, interventions[drawn[is_intervention] - demonstrations])]
         if self._demonstrations is not None and demonstrations:
-            others = ~is_intervention
+            is_demonstration = ~is_intervention
             parts.append(
-                (self._demonstrations, others, self._demonstrations.rows.sample_indices(others.sum(), self._rng))
+                (
+                    self._demonstrations,
+                    is_demonstration,
+                    self._demonstrations.rows.sample_indices(is_demonstration.sum(), self._rng),
+                )
             )
         for ring, rows, slots in parts:
             for name, values in self._gather(ring, slots).items():
@@ -201,11 +219,11 @@ class MixedSampler:
             out["demonstration"][rows] = 1.0 if ring is self._online else self._weights(ring, slots)
 
     def _weights(self, demonstrations: ReplayRing, slots: Indices) -> NDArray[np.float32]:
-        """Return how much the actions of demonstrations, in ``slots`` (...,), count as such to imitate."""
+        """Return the imitation weights of the demonstrations in ``slots`` (any shape)."""
         weight = 1.0
         if self._imitate_online:
-            own = np.count_nonzero(self._online.rows.available.own_success)
-            weight = len(demonstrations) / (len(demonstrations) + OWN_SUCCESS_FACTOR * own)
+            own_steps = np.count_nonzero(self._online.rows.available.own_success)
+            weight = len(demonstrations) / (len(demonstrations) + OWN_SUCCESS_FACTOR * own_steps)
         weights: NDArray[np.float32] = np.float32(weight) * (demonstrations.rows.available.outcome[slots] != 0)
         return weights
 
@@ -225,11 +243,11 @@ class MixedSampler:
         )
 
     def state(self) -> State:
-        """Return the state of the generator; the rings have their own."""
+        """Return the state of the generator; the buffers have states of their own."""
         return {"generator": _pack(self._rng)}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
             CheckpointError: if it is not the state of a sampler.
@@ -241,7 +259,7 @@ class MixedSampler:
 
 
 def _pack(rng: np.random.Generator) -> NDArray[np.uint64]:
-    """Return the state of a PCG64 generator as 6 numbers: two of 128 bits (high, low), then the spare 32 bits."""
+    """Return the state of a PCG64 generator as 6 numbers: two of 128 bits (high, low), then the cached 32 bits."""
     state = rng.bit_generator.state
     words = [word for key in ("state", "inc") for word in divmod(state["state"][key], 1 << 64)]
     return np.array([*words, state["has_uint32"], state["uinteger"]], dtype=np.uint64)

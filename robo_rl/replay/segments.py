@@ -1,4 +1,4 @@
-"""What follows a stored transition in its segment."""
+"""Sums of rewards and chunks of actions along the segments of the replay buffer."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from .slots import Indices, SlotSet
 
 
 class RewardSums(NamedTuple):
-    """Rewards of up to n steps from some slots on, fewer where a segment ends.
+    """Sums of the rewards of up to n steps from some slots on, fewer if a segment ends earlier.
 
     Attributes:
         total: discounted sums, float32.
@@ -26,11 +26,11 @@ class RewardSums(NamedTuple):
 
 
 class Segments:
-    """Goes from transition to transition, along the links between them and never across a gap or an episode's end.
+    """Follows the links between transitions, never across a gap or the end of an episode.
 
     Args:
-        columns: where they are stored.
-        available: the slots that may be looked at.
+        columns: arrays of the transitions.
+        available: slots whose transitions may be used.
     """
 
     def __init__(self, columns: Columns, available: SlotSet) -> None:
@@ -40,32 +40,32 @@ class Segments:
     def sum_rewards(
         self, slots: Indices, terms: tuple[str, ...], *, gamma: float, n_step: int, reward: Reward
     ) -> RewardSums:
-        """Sum the rewards of up to ``n_step`` steps from each of ``slots`` on; ``terms`` are the columns' values."""
+        """Sum the rewards of up to ``n_step`` steps from each of ``slots`` on; ``terms`` names the stored terms."""
         columns, last = self._columns, slots
         total = reward.combine(terms, columns.values.take(last, 0), gamma)
         discount = np.full(slots.shape, gamma, dtype=np.float32)
         for step in range(1, n_step):
-            following, goes_on = self._follow(last)
-            if not goes_on.any():
+            following, continues = self._follow(last)
+            if not continues.any():
                 break
             rewards = reward.combine(terms, columns.values.take(following, 0), gamma)
-            total += np.where(goes_on, np.float32(gamma**step) * rewards, np.float32(0))
-            discount[goes_on] = gamma ** (step + 1)
-            last = np.where(goes_on, following, last)
+            total += np.where(continues, np.float32(gamma**step) * rewards, np.float32(0))
+            discount[continues] = gamma ** (step + 1)
+            last = np.where(continues, following, last)
         return RewardSums(total, discount, last)
 
     def chunks(self, slots: Indices, length: int) -> Indices:
         """Return the slots (..., length) of the steps from each of ``slots`` (...) on.
 
-        Where a segment ends before, its last one stands for those that are missing.
+        If a segment ends earlier, its last slot is repeated.
         """
         chunks = [slots]
         for _ in range(1, length):
-            following, goes_on = self._follow(chunks[-1])
-            chunks.append(np.where(goes_on, following, chunks[-1]))
+            following, continues = self._follow(chunks[-1])
+            chunks.append(np.where(continues, following, chunks[-1]))
         return np.stack(chunks, axis=-1)
 
     def _follow(self, slots: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-        """Return the slots after ``slots``, and whether the transitions there are known."""
+        """Return the slots after ``slots``, and whether their transitions are available."""
         following = self._columns.next.take(slots)
         return following, self._available.contains(following)

@@ -1,4 +1,4 @@
-"""A set of slot numbers from which one draws uniformly."""
+"""Set of slot numbers with uniform sampling."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,10 +7,10 @@ Indices = NDArray[np.intp]
 
 
 class SlotSet:
-    """A subset of 0 ... capacity-1: adding, removing and drawing one element take constant time.
+    """A subset of 0 to capacity - 1. Adding, removing and drawing an element take constant time.
 
-    The members stand in ``order[:len]``; ``position`` tells where each stands, or -1. Removal moves the last member
-    into the gap, so the order depends on the history and is part of the state.
+    The members are in ``order[:len]``, and ``position`` holds the index of each slot in ``order``, or -1. Removal moves
+    the last member into the gap. The order therefore depends on the history and is part of the state.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -48,11 +48,11 @@ class SlotSet:
         return np.greater_equal(self.position.take(slots), 0)
 
     def draw(self, n: int, rng: np.random.Generator) -> Indices:
-        """Draw ``n`` members uniformly with replacement (n,); the set is not empty."""
+        """Draw ``n`` members uniformly with replacement (n,); the set must not be empty."""
         return self.order.take(rng.integers(0, self._count, n))
 
     def restore(self, count: int) -> None:
-        """Make ``order[:count]`` the members, after ``order`` was written from outside."""
+        """Make ``order[:count]`` the members, after a caller has overwritten ``order``."""
         self._count = count
         self.position.fill(-1)
         self.position[self.members] = np.arange(count)

@@ -34,10 +34,10 @@ FORMAT = "robo_rl episodes"
 FORMAT_VERSION = 1
 
 READ_BYTES = 16 << 20
-"""About as many bytes of observations are read at a time."""
+"""Approximate number of bytes of observations that are read at a time."""
 
 READ_EPISODES = 1000
-"""At most as many episodes are read at a time: short ones are small beside the objects that tell where they lie."""
+"""Most episodes that are read at a time: the objects that describe a short episode take more memory than its data."""
 
 FACTS_BYTES = 64 << 20
 _FACTS = "dataset.json"
@@ -46,7 +46,7 @@ _RESTORE = "restore the data set from a copy"
 
 @dataclass(frozen=True)
 class StoreSummary:
-    """What a data set holds.
+    """Counts of a data set's contents.
 
     Attributes:
         episodes: number of episodes.
@@ -62,15 +62,16 @@ class StoreSummary:
 
 
 class EpisodeStore(Closing):
-    """A data set of episodes: demonstrations, or what a policy collected. Use :meth:`create` or :meth:`open`.
+    """A data set of episodes: demonstrations, or episodes of a policy. Use :meth:`create` or :meth:`open`.
 
-    An episode of L steps is stored as L + 1 observations and L actions. It exists from the moment its line in the
-    list of episodes is on the disk, which is written last: a writer that is killed loses the open episode alone.
+    An episode of L steps is stored as L + 1 observations and L actions. Its line in the list of episodes is written
+    last, and the episode exists once this line is on disk. A writer that is killed therefore loses only its open
+    episode.
 
     Attributes:
         path: folder of the data set.
-        spec: what was recorded.
-        metadata: how it was made, as the recorder said: JSON values.
+        spec: spec of the recorded environment.
+        metadata: how the data set was made, as JSON values.
     """
 
     def __init__(self, path: Path, writable: bool) -> None:
@@ -86,16 +87,16 @@ class EpisodeStore(Closing):
 
         Args:
             path: folder to make; it may exist if it is empty.
-            spec: what will be recorded.
-            metadata: how it is made, as JSON values: task configuration, versions, policy or device, seed.
+            spec: spec of the environment to record.
+            metadata: how the data set is made, as JSON values: task configuration, versions, policy or device, seed.
 
         Raises:
-            DataError: if there is something at ``path`` already, or it cannot be written.
+            DataError: if ``path`` exists and is not an empty folder, or cannot be written.
         """
         facts = _facts(spec, metadata or {})
         if path.is_file() or (path.is_dir() and any(path.iterdir())):
             raise DataError(f"{path} exists already; open it to add episodes, or choose another path")
-        # A data set is never found half made.
+        # Made under another name and renamed, so that a data set never exists half-made.
         with disk_errors(path, "make the data set"), contextlib.ExitStack() as stack:
             make_folder(path.parent)
             draft = stack.enter_context(draft_of(path))
@@ -112,11 +113,12 @@ class EpisodeStore(Closing):
         """Open a data set: ``r`` to read (also while another process records), ``a`` to add episodes as well.
 
         Raises:
-            DataError: if there is none, it is damaged, of a newer format, or (``a``) being written or read-only.
+            DataError: if the data set is missing, damaged or of another format version, or, with ``a``, if another
+                process is writing it or it is read-only.
         """
         return cls(path, writable=mode == "a")
 
-    # --- what it holds -----------------------------------------------------------------------------------------------
+    # --- contents ----------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Return the number of episodes."""
@@ -124,7 +126,7 @@ class EpisodeStore(Closing):
 
     @property
     def records(self) -> Sequence[EpisodeRecord]:
-        """Identity, length, success and sources of each episode; made anew from text each time that one is taken."""
+        """Identity, length, success and sources of each episode; a record is parsed each time it is accessed."""
         return self._files.records
 
     def ring_slots(self, max_episodes: int | None = None) -> int:
@@ -144,15 +146,15 @@ class EpisodeStore(Closing):
         )
 
     def check_against(self, spec: EnvSpec) -> None:
-        """Check that a task of ``spec`` can use this data.
+        """Check that a task with ``spec`` can use this data.
 
-        Observation keys that the task does not have are allowed (images, for an agent that sees states); all that
-        it has must be there, with the same shape, dtype and elements, as must action, frame, rate and scaling.
+        The data set may have additional observation keys (images, for an agent that uses only states). All keys of the
+        task must be present with the same shape, dtype and elements. Action, frame, rate and scaling must be equal.
 
         Raises:
-            DataError: naming each difference, with what the task expects and what was recorded.
+            DataError: naming each difference, with the expected and the recorded value.
         """
-        # Through JSON, as what is on the disk went: a tuple is no other value than a list.
+        # Convert through JSON like the spec on disk, so that tuples and lists compare equal.
         task = EnvSpec.from_json(json.loads(json.dumps(spec.to_json())))
         used = {key: array for key, array in self.spec.observation.items() if key in task.observation}
         differences = task.differences(dataclasses.replace(self.spec, observation=used))
@@ -172,7 +174,7 @@ class EpisodeStore(Closing):
             keys: observation keys to read; all by default.
 
         Raises:
-            DataError: if there is no such episode or key, or its data is damaged.
+            DataError: if the episode or a key does not exist, or the data is damaged.
         """
         if not 0 <= number < len(self):
             raise DataError(f"{self.path}: there is no episode {number}; it holds {len(self)}, counted from 0")
@@ -180,15 +182,15 @@ class EpisodeStore(Closing):
         return episode
 
     def episode(self, number: int, keys: Collection[str] | None = None) -> list[Transition]:
-        """Read one episode as the transitions that were recorded; see :meth:`arrays`."""
+        """Read one episode as a list of transitions; see :meth:`arrays`."""
         return self.arrays(number, keys).transitions()
 
     def episodes(
         self, first: int = 0, stop: int | None = None, keys: Collection[str] | None = None
     ) -> Iterator[list[Transition]]:
-        """Read the episodes from ``first`` to before ``stop`` (all that there are); see :meth:`arrays`.
+        """Read the episodes from ``first`` to ``stop`` - 1 (None: to the last one); see :meth:`arrays`.
 
-        Several are read at a time: many short ones take a tenth of the time of :meth:`episode`.
+        Several episodes are read at a time. Many short episodes take a tenth of the time that :meth:`episode` takes.
         """
         stop = len(self) if stop is None else stop
         row_bytes = sum(array.nbytes for array in self.spec.observation.values()) + 1
@@ -220,11 +222,11 @@ class EpisodeStore(Closing):
         ]
 
     def load_into(self, ring: ReplayRing, max_episodes: int | None = None) -> int:
-        """Append the first ``max_episodes`` episodes (all by default) to ``ring``; return how many transitions.
+        """Append the first ``max_episodes`` episodes (all by default) to ``ring``; return the number of transitions.
 
         Raises:
-            DataError: if the data does not fit the ring's spec (see :meth:`check_against`), lacks one of its reward
-                terms, is larger than the ring (see :meth:`ring_slots`), or is damaged.
+            DataError: if the data does not match the buffer's spec (see :meth:`check_against`), lacks one of its reward
+                terms, is larger than the buffer (see :meth:`ring_slots`), or is damaged.
         """
         self.check_against(ring.spec)
         if missing := sorted(set(ring.spec.reward_terms) - set(self.spec.reward_terms)):
@@ -241,10 +243,11 @@ class EpisodeStore(Closing):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def writer(self) -> EpisodeWriter:
-        """Begin an episode. One at a time.
+        """Return a writer of a new episode. Only one episode may be open at a time.
 
         Raises:
-            DataError: if the data set was opened to read, or the disk refuses.
+            DataError: if the data set was opened to read.
+            RuntimeError: if another episode is open.
         """
         self._check_writable()
         self._writer = EpisodeWriter(self._files)
@@ -260,12 +263,13 @@ class EpisodeStore(Closing):
     def append_episodes(self, episodes: Sequence[Sequence[Transition]]) -> int:
         """Store several episodes in one commit, all or none; return the number of the first.
 
-        Each array and the list of episodes are written once, whatever the number of episodes: this is how many short
-        episodes are taken in quickly. All of them are in memory meanwhile.
+        Each array and the list of episodes are written once for all episodes, so many short episodes are stored
+        quickly. All episodes are in memory meanwhile.
 
         Raises:
-            SpecError: if a step does not fit the data set's spec.
-            DataError: if a step does not follow the one before, an episode has none, or the disk refuses.
+            SpecError: if a step does not match the data set's spec.
+            DataError: if a step does not follow the step before, an episode has no steps, or the files cannot be
+                written.
         """
         self._check_writable()
         try:
@@ -275,10 +279,10 @@ class EpisodeStore(Closing):
             raise
 
     def delete_last_episode(self) -> None:
-        """Delete the newest episode: a mistake of the operator, for example.
+        """Delete the newest episode, for example after a mistake of the operator.
 
         Raises:
-            DataError: if there is none, the data set was opened to read, or the disk refuses.
+            DataError: if there is no episode, the data set was opened to read, or the files cannot be written.
         """
         self._check_writable()
         if not self.records:
@@ -286,10 +290,10 @@ class EpisodeStore(Closing):
         self._files.drop_last()
 
     def describe(self, metadata: Mapping[str, Any]) -> None:
-        """Replace what is said of how the data set was made, by JSON values.
+        """Replace the metadata of the data set by JSON values.
 
         Raises:
-            DataError: if the data set was opened to read, or the disk refuses.
+            DataError: if the data set was opened to read, or the file cannot be written.
         """
         self._check_writable()
         with disk_errors(self.path, "describe the data set"):
@@ -297,7 +301,7 @@ class EpisodeStore(Closing):
         self.metadata = dict(metadata)
 
     def close(self) -> None:
-        """Discard an open episode and free the data set for others. May be called twice."""
+        """Discard an open episode and release the data set for other processes. May be called twice."""
         if self._writer is not None:
             self._writer.discard()
         self._files.close()

@@ -1,4 +1,4 @@
-"""Recording one episode into a data set."""
+"""Writer of one episode into a data set."""
 
 import math
 from collections import Counter
@@ -22,15 +22,15 @@ from .layout import EpisodeRecord, Field, observation_fields, step_fields
 Block = dict[str, NDArray[Any]]
 
 BLOCK_ROWS = 2 * SHARD_ROWS
-"""Most rows collected before they are written: enough to reach the second border of a shard from anywhere."""
+"""Most rows collected before they are written: enough to reach the second shard boundary from any row."""
 
 
 class _Rows:
-    """Rows on their way to disk, collected in blocks.
+    """Rows collected in blocks before they are written.
 
     Args:
         fields: the arrays.
-        start: row of the arrays at which the first collected row will stand.
+        start: row of the arrays that the first collected row is written to.
     """
 
     def __init__(self, fields: Sequence[Field], start: int) -> None:
@@ -43,7 +43,7 @@ class _Rows:
         return self._count
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Copy a row."""
+        """Append a copy of a row."""
         if not self._block:
             self._block = {
                 field.name: np.empty((BLOCK_ROWS, *field.shape), dtype=field.dtype) for field in self._fields
@@ -53,7 +53,7 @@ class _Rows:
         self._count += 1
 
     def take(self) -> tuple[int, Block]:
-        """Return the row at which the collected block begins, and the block; begin a new one."""
+        """Return the first row of the collected block in the arrays, and the block; begin a new block."""
         start, block = self.start, {name: rows[: self._count] for name, rows in self._block.items()}
         self.start += self._count
         self._block, self._count = {}, 0
@@ -61,11 +61,11 @@ class _Rows:
 
 
 def check_step(spec: EnvSpec, transition: Transition, last: Transition | None) -> None:
-    """Check that a step fits the data set, and follows ``last`` where there is one.
+    """Check that a step matches the data set's spec, and follows ``last`` unless that is None.
 
     Raises:
-        SpecError: if it does not fit the spec.
-        DataError: if it does not follow.
+        SpecError: if the step does not match the spec.
+        DataError: if it does not follow ``last``.
     """
     spec.check_observation(transition.observation)
     spec.check_observation(transition.next_observation)
@@ -76,7 +76,7 @@ def check_step(spec: EnvSpec, transition: Transition, last: Transition | None) -
 
 
 def check_follows(transition: Transition, last: Transition) -> None:
-    """Check that a step begins with what ended the step before.
+    """Check that a step follows the step ``last`` and begins with its next observation.
 
     Raises:
         DataError: if it does not.
@@ -100,7 +100,7 @@ def reward_row(spec: EnvSpec, transition: Transition) -> list[float]:
     """Return the reward terms in the spec's order.
 
     Raises:
-        SpecError: if they are not those of the spec, or not finite.
+        SpecError: if the terms are not those of the spec, or not finite.
     """
     terms = spec.reward_terms
     if transition.rewards.keys() != set(terms):
@@ -112,7 +112,7 @@ def reward_row(spec: EnvSpec, transition: Transition) -> list[float]:
 
 
 def step_row(spec: EnvSpec, transition: Transition) -> dict[str, Any]:
-    """Return what is stored once a step.
+    """Return the values that are stored for a step, by array.
 
     Raises:
         SpecError: if the reward terms are not those of the spec, or not finite.
@@ -131,7 +131,7 @@ def step_row(spec: EnvSpec, transition: Transition) -> dict[str, Any]:
 
 
 def observation_row(observation: Observation) -> dict[str, Any]:
-    """Return what is stored once an observation."""
+    """Return the values that are stored for an observation, by array."""
     return {f"observation/{key}": value for key, value in observation.items()}
 
 
@@ -142,7 +142,7 @@ def make_record(
     crc32: Mapping[str, int],
     verdicts: Mapping[str, Mapping[str, Any]],
 ) -> EpisodeRecord:
-    """Return the record of an episode from its first to its last step."""
+    """Return the record of an episode with these first and last steps."""
     return EpisodeRecord(
         steps=last.sequence - first.sequence + 1,
         actor=first.actor,
@@ -157,11 +157,11 @@ def make_record(
 
 
 class EpisodeWriter:
-    """Records one episode; nothing of it counts before :meth:`commit`. Made by :meth:`EpisodeStore.writer`.
+    """Writer of one episode, which exists only after :meth:`commit`. Use :meth:`EpisodeStore.writer` to make one.
 
-    As a context manager it commits at the end of the block, and discards where the block ends by an exception or
-    without a transition. Blocks of images are compressed and written by a thread, so ``append`` does not hold up a
-    control loop; at most two blocks of 400 rows are in memory.
+    As a context manager it commits the episode at the end of the block, and discards it after an exception or if it has
+    no steps. A thread compresses and writes the rows in blocks, so that ``append`` does not delay a control loop. At
+    most two blocks of 400 rows are in memory.
     """
 
     def __init__(self, files: EpisodeFiles) -> None:
@@ -191,9 +191,9 @@ class EpisodeWriter:
         """Add the next step.
 
         Raises:
-            SpecError: if it does not fit the data set's spec; the episode stays open.
-            DataError: if it does not follow the step before (the episode stays open), or the disk refuses an earlier
-                block (the episode is discarded then).
+            SpecError: if it does not match the data set's spec; the episode stays open.
+            DataError: if it does not follow the step before (the episode stays open), or an earlier block could not be
+                written (the episode is discarded).
         """
         self._check_open()
         check_step(self._files.spec, transition, self._last)
@@ -207,16 +207,16 @@ class EpisodeWriter:
         self._sources[Source(transition.source).name.lower()] += 1
         self._steps.append(row)
         self._observations.append(observation_row(transition.observation))
-        # Up to a border of shards, so that a long episode writes each shard of images once.
-        at_border = (self._observations.start + len(self._observations)) % SHARD_ROWS == 0
-        if at_border and len(self._observations) > BLOCK_ROWS - SHARD_ROWS:
+        # Blocks end at shard boundaries, so that a long episode writes each shard of images once.
+        is_at_boundary = (self._observations.start + len(self._observations)) % SHARD_ROWS == 0
+        if is_at_boundary and len(self._observations) > BLOCK_ROWS - SHARD_ROWS:
             self._write_blocks()
 
     def commit(self) -> int:
-        """Close the episode and store it for good; return its number.
+        """Close the episode and commit it; return its number.
 
         Raises:
-            DataError: if it has no step, or the disk refuses it; it is discarded then.
+            DataError: if the episode has no steps or cannot be written; it is discarded then.
         """
         self._check_open()
         if self._first is None or self._last is None:
@@ -235,7 +235,7 @@ class EpisodeWriter:
         return number
 
     def discard(self) -> None:
-        """Forget the episode. Does nothing once it is committed or discarded."""
+        """Discard the episode; do nothing if it is already committed or discarded."""
         if not self._open:
             return
         self._close()
@@ -250,7 +250,7 @@ class EpisodeWriter:
             raise RuntimeError("this episode was committed or discarded; begin the next one with store.writer()")
 
     def _write_blocks(self) -> None:
-        """Hand what is collected to the thread, after the block before is on the disk."""
+        """Pass the collected rows to the thread, after it has written the previous block."""
         self._wait()
         self._writing = self._thread.submit(self._write, [self._observations.take(), self._steps.take()])
 

@@ -48,10 +48,10 @@ def test_what_is_no_label_of_an_episode_is_refused(store, wrong):
 def test_labels_are_not_taken_for_those_of_another_episode(store):
     LabelBook(store, 1).put(2, labels(0, 0, 0, 1, 1))
     store.delete_last_episode()
-    with pytest.raises(DataError, match=r"episode 2 are not of the one that is there"):
+    with pytest.raises(DataError, match=r"episode 2 do not belong to the stored episode"):
         LabelBook(store, 1)
     store.append_episode(make_episode(7, 4))
-    with pytest.raises(DataError, match=r"the episode is another one now"):
+    with pytest.raises(DataError, match=r"the episode has changed"):
         LabelBook(store, 1)
     store.delete_last_episode()
     store.append_episode(make_episode(2, 4))
@@ -61,7 +61,7 @@ def test_labels_are_not_taken_for_those_of_another_episode(store):
 def test_damage_and_other_stages_are_said(store):
     book, file = LabelBook(store, 1), store.path / "labels.json"
     book.put(1, labels(0, 0, 0, 1, 1, 1, 1))
-    with pytest.raises(DataError, match="has labels of 1 stages, wanted are 3"):
+    with pytest.raises(DataError, match="has labels of 1 stages, expected 3"):
         LabelBook(store, 3)
     whole = json.loads(file.read_text())
     for damage in ("", "[]", json.dumps(whole | {"format_version": 2}), json.dumps(whole | {"episodes": [{}]})):
