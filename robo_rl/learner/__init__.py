@@ -1,4 +1,4 @@
-"""The learner: updates from the replay, divergence guard, checkpoints."""
+"""Learner: updates from sampled batches, handling of divergence, checkpoints."""
 
 from .checkpoint import Checkpoint, CheckpointFolder, load_checkpoint, read_facts
 from .learner import Learner

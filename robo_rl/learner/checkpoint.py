@@ -1,8 +1,8 @@
-"""Checkpoints: atomic, hashed, without pickle.
+"""Checkpoints that are written atomically, verified by hashes, and free of pickle.
 
-A checkpoint is a folder ``step_<n>`` of safetensors files and one ``manifest.json`` that names each with its
-SHA-256, and has one of its own content. The folder is written under a temporary name, flushed to disk and renamed,
-so that it is there whole or not at all.
+A checkpoint is a folder ``step_<n>`` with safetensors files and a ``manifest.json``. The manifest lists the size and
+the SHA-256 of each file, and a SHA-256 of its own content. The folder is written under a temporary name, flushed to
+disk and renamed, so that it either exists completely or not at all.
 """
 
 import contextlib
@@ -35,21 +35,21 @@ from robo_rl.core import (
 FORMAT = 3
 MANIFEST_BYTES = 16 << 20
 PART_BYTES = 1 << 38
-_WITHOUT_SIZES = 2  # its manifest does not say how large the files are
-_WITHOUT_DIGEST = 1  # nor has it a hash of its own
+_WITHOUT_SIZES = 2  # format whose manifest lacks the sizes of the files
+_WITHOUT_DIGEST = 1  # format whose manifest also lacks a hash of itself
 
 _PART = re.compile(r"\w+")
 _REPLACED = ".partial_replaced_"
 _DROPPED = ".partial_dropped_"
-_LEFT = re.compile(r"\.partial_(replaced_|dropped_)?step_\d+")
+_LEFTOVER = re.compile(r"\.partial_(replaced_|dropped_)?step_\d+")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint folder holds.
+    """Content of a checkpoint folder.
 
     Attributes:
-        step: environment steps taken when it was written.
+        step: number of environment steps when it was written.
         parts: states by name, for example ``agent`` and ``replay``.
         facts: JSON values: counters, versions, the score that ranks checkpoints.
     """
@@ -60,16 +60,16 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """The checkpoints of one run: the newest ``keep`` and the best are kept.
+    """The checkpoints of one run, of which the newest ``keep`` and the best one are kept.
 
-    A run that goes on from before its newest checkpoint (steps that nobody had stored are gone) never came to the later
-    ones: they are dropped, the best too, as soon as there is one of what it did instead.
+    If a run resumes before its newest checkpoint, because later steps were lost, the later checkpoints belong to a
+    history that the run has left. Saving the next checkpoint deletes them, even the best one.
 
     Args:
-        path: folder, made when the first checkpoint is written.
-        keep: how many of the newest to keep besides the best.
-        heavy_parts: parts that are needed to go on from a checkpoint alone, not to use it (the replay); kept in the two
-            newest, so that one of them may be damaged.
+        path: folder of the checkpoints; it is made when the first one is saved.
+        keep: number of newest checkpoints to keep besides the best one.
+        heavy_parts: parts that are only needed to resume a run (the replay buffer), not to use its policy. They are
+            kept in the two newest checkpoints, in case one of these is damaged.
     """
 
     def __init__(self, path: Path, keep: int = 2, heavy_parts: tuple[str, ...] = ("replay",)) -> None:
@@ -78,18 +78,18 @@ class CheckpointFolder:
         self._heavy_parts = heavy_parts
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write ``checkpoint`` atomically, then drop what is no longer kept; return its folder.
+        """Write ``checkpoint`` atomically, then delete old checkpoints; return its folder.
 
         Raises:
-            CheckpointError: if the disk does not take it; those before it are as they were.
+            CheckpointError: if it cannot be written; earlier checkpoints are unchanged.
         """
         target = self._folder(checkpoint.step)
         partial = self.path / f".partial_{target.name}"
         try:
             self._write(checkpoint, partial, target)
         except OSError as error:
-            shutil.rmtree(partial, ignore_errors=True)  # it takes room
-            self._put_back()
+            shutil.rmtree(partial, ignore_errors=True)  # to free disk space
+            self._restore_replaced()
             reason = error.strerror or str(error)
             raise CheckpointError(
                 f"{target} cannot be written: {reason}; free space on this disk. Earlier checkpoints are intact"
@@ -100,10 +100,11 @@ class CheckpointFolder:
 
     def _write(self, checkpoint: Checkpoint, partial: Path, target: Path) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        self._put_back()
-        for left in self.path.glob(".partial_*"):  # by a process that was killed, or still open elsewhere
-            if _LEFT.fullmatch(left.name):
-                shutil.rmtree(left, ignore_errors=True)
+        self._restore_replaced()
+        # Leftovers of a killed process, or folders that another process held open when they were deleted.
+        for folder in self.path.glob(".partial_*"):
+            if _LEFTOVER.fullmatch(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
         partial.mkdir()
         hashes, sizes = {}, {}
         for name, state in checkpoint.parts.items():
@@ -119,10 +120,10 @@ class CheckpointFolder:
         shutil.rmtree(self.path / f"{_REPLACED}{target.name}", ignore_errors=True)
 
     def amend(self, step: int, facts: Mapping[str, Any]) -> None:
-        """Change some facts of the checkpoint of ``step``, where it is still there.
+        """Change some facts of the checkpoint of ``step``; do nothing if it no longer exists.
 
         Raises:
-            CheckpointError: if it is damaged, or the disk does not take the change; it is as it was then.
+            CheckpointError: if it is damaged or cannot be written; it is unchanged then.
         """
         folder = self._folder(step)
         if not folder.exists():
@@ -136,14 +137,14 @@ class CheckpointFolder:
             raise CheckpointError(f"{folder} cannot be changed: {reason}; free space on this disk") from error
 
     def load(self, step: int, only: tuple[str, ...] | None = None) -> Checkpoint:
-        """Read the checkpoint of ``step`` as :func:`load_checkpoint` does."""
+        """Read the checkpoint of ``step``; see :func:`load_checkpoint`."""
         return load_checkpoint(self._folder(step), only)
 
     def _folder(self, step: int) -> Path:
         return self.path / _folder_name(step)
 
-    def _put_back(self) -> None:
-        """Give a checkpoint its place back that was to be replaced by one that did not come."""
+    def _restore_replaced(self) -> None:
+        """Restore a checkpoint that was moved away for a replacement that was never completed."""
         for replaced in self.path.glob(f"{_REPLACED}*"):
             target = self.path / replaced.name.removeprefix(_REPLACED)
             if not target.exists():
@@ -151,13 +152,14 @@ class CheckpointFolder:
 
     def folders(self) -> list[Path]:
         """Return the complete checkpoints, oldest first."""
-        self._put_back()
+        self._restore_replaced()
         return sorted(path for path in self.path.glob("step_*") if (path / "manifest.json").exists())
 
     def best(self) -> Path | None:
-        """Return the folder with the highest ``score`` in its facts, the newest of equals; a damaged one has none.
+        """Return the folder with the highest ``score`` in its facts, the newest one of equal scores.
 
-        Where none has a score it is the newest folder, and None where there is none.
+        Damaged checkpoints count as without a score. If no checkpoint has a score, return the newest folder, or None if
+        there are no checkpoints.
         """
         scored, folders = [], self.folders()
         for path in folders:
@@ -168,10 +170,10 @@ class CheckpointFolder:
         return max(scored)[1] if scored else next(reversed(folders), None)
 
     def load_newest(self) -> Checkpoint:
-        """Return the newest checkpoint that is intact and has all its parts; a damaged one is passed over.
+        """Return the newest checkpoint that is intact and has all its parts.
 
         Raises:
-            CheckpointError: if none is intact; the message says what is wrong with each.
+            CheckpointError: if no checkpoint is intact; the message lists the fault of each.
         """
         faults = []
         for folder in reversed(self.folders()):
@@ -199,10 +201,10 @@ class CheckpointFolder:
                     (folder / f"{part}.safetensors").unlink()
 
     def _drop(self, folder: Path) -> None:
-        """Remove a checkpoint; what another process holds open on a network's disk goes when the next one is saved."""
+        """Delete a checkpoint. Files that another process holds open on a network disk are deleted on the next save."""
         dropped = self.path / f"{_DROPPED}{folder.name}"
         with contextlib.suppress(OSError):
-            folder.rename(dropped)  # it counts no more, also where a part of it stays
+            folder.rename(dropped)  # so that it no longer counts as a checkpoint, even if some of its files remain
             shutil.rmtree(dropped, ignore_errors=True)
 
 
@@ -210,7 +212,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     """Return the facts of a checkpoint without its arrays.
 
     Raises:
-        CheckpointError: if the manifest is missing, damaged or not ours.
+        CheckpointError: if the manifest is missing, damaged or of an unknown format.
     """
     facts = _read_manifest(folder)["facts"]
     return dict(facts)
@@ -224,8 +226,8 @@ def load_checkpoint(folder: Path, only: tuple[str, ...] | None = None) -> Checkp
         only: names of the parts to read; all by default.
 
     Raises:
-        CheckpointError: naming the file that is missing (or was left out as the checkpoint grew old), truncated or
-            altered.
+        CheckpointError: naming the file that is truncated, altered or missing (heavy parts of old checkpoints are
+            deleted).
     """
     manifest = _read_manifest(folder)
     parts = {}
@@ -245,7 +247,7 @@ def load_checkpoint(folder: Path, only: tuple[str, ...] | None = None) -> Checkp
             raise CheckpointError(f"{file}: its SHA-256 is not the manifest's; it is damaged, use another checkpoint")
         try:
             parts[name] = load_safetensors(data)
-        # KeyError and ValueError: of types and shapes that NumPy does not have.
+        # KeyError and ValueError are raised for types and shapes that NumPy does not support.
         except (SafetensorError, KeyError, ValueError) as error:
             raise CheckpointError(f"{file}: it holds no arrays ({error}); use another checkpoint") from error
     return Checkpoint(step=manifest["step"], parts=parts, facts=manifest["facts"])
@@ -257,24 +259,24 @@ def _write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """Return ``step``, ``sha256``, ``bytes`` and ``facts``; older ones have no sizes."""
+    """Return ``step``, ``sha256``, ``bytes`` and ``facts``; ``bytes`` is empty for older formats."""
     file = folder / "manifest.json"
     try:
         manifest = parse_json(read_bytes(file, MANIFEST_BYTES), str(file), finite=False)
     except (DataError, OSError, ValueError) as error:
-        raise CheckpointError(f"{file}: no readable manifest ({error}); this is no complete checkpoint") from error
-    found = manifest.get("format") if isinstance(manifest, dict) else manifest
-    if not isinstance(manifest, dict) or found not in (FORMAT, _WITHOUT_SIZES, _WITHOUT_DIGEST):
-        raise CheckpointError(f"{file}: expected checkpoint format {FORMAT}, found {found!r}")
-    kinds = {"step": int, "sha256": dict, "facts": dict} | ({"bytes": dict} if found == FORMAT else {})
+        raise CheckpointError(f"{file}: no readable manifest ({error}); this is not a complete checkpoint") from error
+    version = manifest.get("format") if isinstance(manifest, dict) else manifest
+    if not isinstance(manifest, dict) or version not in (FORMAT, _WITHOUT_SIZES, _WITHOUT_DIGEST):
+        raise CheckpointError(f"{file}: expected checkpoint format {FORMAT}, found {version!r}")
+    kinds = {"step": int, "sha256": dict, "facts": dict} | ({"bytes": dict} if version == FORMAT else {})
     content: dict[str, Any] = {name: manifest.get(name) for name in kinds}
-    good = all(isinstance(content[name], kind) for name, kind in kinds.items())
+    typed = all(isinstance(content[name], kind) for name, kind in kinds.items())
     content = {"bytes": {}, **content}
-    if not (good and all(map(_PART.fullmatch, content["sha256"])) and all(map(_is_size, content["bytes"].values()))):
+    if not (typed and all(map(_PART.fullmatch, content["sha256"])) and all(map(_is_size, content["bytes"].values()))):
         raise CheckpointError(
             f"{file}: expected a step, hashes, sizes and facts; it is damaged, use another checkpoint"
         )
-    if found != _WITHOUT_DIGEST and manifest.get("digest") != _digest({name: content[name] for name in kinds}):
+    if version != _WITHOUT_DIGEST and manifest.get("digest") != _digest({name: content[name] for name in kinds}):
         raise CheckpointError(f"{file}: its SHA-256 is not that of its content; it is damaged, use another checkpoint")
     if folder.name != _folder_name(content["step"]):
         raise CheckpointError(f"{file}: it is of step {content['step']}, not of {folder.name}; use another checkpoint")
@@ -286,7 +288,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of JSON values as they are when they are read again."""
+    """Return the SHA-256 of JSON values in the form in which they are read back."""
     plain = json.loads(json.dumps(content))
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""One learner step: draw the rows that the agent wants, update, and guard against divergence."""
+"""Learner that samples batches, updates the agent and handles divergence."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +10,16 @@ from robo_rl.core import Agent, Batch, DivergenceError, Metrics, State, write_du
 
 
 class Learner:
-    """Feeds an agent from a sampler.
+    """Updates an agent with batches from a sampler.
 
     Args:
-        agent: what learns.
-        sample: returns a Batch of the number of rows it is given.
-        dump_folder: where the batch of a diverged update is written.
+        agent: the agent to update.
+        sample: draws a batch of the requested number of rows.
+        dump_folder: folder that the batch of a diverged update is written to.
+
+    Attributes:
+        agent: the argument.
+        updates: number of learner steps so far, rollbacks included.
     """
 
     def __init__(self, agent: Agent, sample: Callable[[int], Batch], dump_folder: Path) -> None:
@@ -25,11 +29,11 @@ class Learner:
         self._dump_folder = dump_folder
 
     def step(self) -> Metrics:
-        """Do the updates that one environment step pays for.
+        """Perform one learner step; return the metrics of the update.
 
         Raises:
-            DivergenceError: if the update diverged; the batch is in ``divergence_batch.safetensors`` then, and the
-                agent is of no use before :meth:`roll_back`.
+            DivergenceError: if the update diverged. The batch is then written to ``divergence_batch.safetensors``, and
+                the agent must not be used before :meth:`roll_back`.
         """
         batch = self._sample(self.agent.update_rows)
         try:
@@ -40,9 +44,9 @@ class Learner:
         return metrics
 
     def roll_back(self, state: State) -> None:
-        """Have the agent go on from an earlier ``state``, which counts as a step: its policy is another one.
+        """Restore an earlier ``state`` of the agent. This counts as a learner step, because the policy changes.
 
-        Random streams do not go back, so that what comes is not what went wrong once more.
+        The random streams are not restored, so that the updates that diverged are not repeated.
         """
         streams = {name: array for name, array in self.agent.state().items() if name.startswith("generator/")}
         self.agent.load({**state, **streams})
@@ -50,7 +54,7 @@ class Learner:
         self.updates += 1
 
     def _dump(self, batch: Batch) -> str:
-        """Write ``batch`` for people to look at; return where it is."""
+        """Write ``batch`` to a file for inspection; return a sentence with its path, or with the error."""
         file = self._dump_folder / "divergence_batch.safetensors"
         try:
             self._dump_folder.mkdir(parents=True, exist_ok=True)
