@@ -1,4 +1,4 @@
-"""The actor: takes steps on a backend, turns them into transitions, and keeps these until the learner has them."""
+"""Actor that steps a backend and produces transitions, and the spool that keeps these until the learner has them."""
 
 from .actor import ActionChoice, Actor, EpisodeRefusedError
 from .intervention import InterventionConfig, SimulatedIntervention

@@ -1,4 +1,4 @@
-"""The actor's side of the control loop."""
+"""Actor that runs episodes on a backend and returns transitions."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -24,13 +24,13 @@ from .marking import marked
 
 
 class ActionChoice(NamedTuple):
-    """What the robot is told to do.
+    """An action for the robot, and its origin.
 
     Attributes:
         action: (A,) float32 in [-1, 1].
-        source: who chose it.
-        policy_version: number of the policy that did, -1 if none did.
-        proposed: (A,) float32, what was chosen before noise was added to it; None: the same.
+        source: source of the action.
+        policy_version: number of the policy that chose it, -1 if no policy did.
+        proposed: (A,) float32, the action before noise was added; None: equal to ``action``.
     """
 
     action: NDArray[np.float32]
@@ -40,26 +40,26 @@ class ActionChoice(NamedTuple):
 
 
 class EpisodeRefusedError(Exception):
-    """The robot is to be brought back rather than take the policy's next action; the message says why."""
+    """Raised instead of executing an action of the policy if the robot must be reset; the message gives the reason."""
 
 
 class Actor:
-    """Steps through episodes on one backend.
+    """Runs episodes on one backend.
 
-    Every episode begins with ``backend.reset(seed)`` with a seed of its own, derived from the run's seed and the
-    episode's number. An interrupted episode is taken up again by repeating its actions, which in simulation leads
-    to the same state, bit for bit: no simulator needs to save its state for that.
+    Each episode begins with ``backend.reset(seed)``, whose seed is derived from the run's seed and the number of the
+    episode. An interrupted episode is resumed by repeating its actions. In simulation this leads to exactly the same
+    state, so no simulator needs to save its state.
 
-    With ``resets`` only the first episode begins so, and others where the controller could not begin them. Then an
-    episode depends on all that went before, so the world in which it began is saved where the backend can tell it;
-    where it cannot, as on a robot, an interrupted episode counts as cut.
+    With ``resets``, ``backend.reset(seed)`` begins only the first episode, and later ones that the controller could not
+    begin. An episode then depends on all earlier ones. If the backend can save its state, the state at the beginning of
+    the episode is therefore saved. If it cannot, like a robot, an interrupted episode counts as truncated.
 
     Args:
         backend: robot or simulator.
         seed: seed of the run.
         name: identity of this actor, part of every transition.
-        session: number of this actor's run.
-        resets: begins all episodes but the first; None: ``backend.reset(seed)`` begins every one.
+        session: number of this actor's session.
+        resets: begins all episodes but the first; None: ``backend.reset(seed)`` begins every episode.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class Actor:
         self._sequence = 0
         self._step: Step | None = None
         self._actions: list[NDArray[np.float32]] = []
-        self._placed = False  # by this object: the world is what an episode of it began in, or what it left
+        self._has_begun_episode = False  # whether this object has begun an episode on the backend, or restored one
 
     @property
     def episode_length(self) -> int:
-        """Steps of the episode that is open or has ended last; 0 after a reset that failed."""
+        """Number of steps of the current or last episode; 0 after a failed reset."""
         return len(self._actions)
 
     @property
@@ -94,21 +94,21 @@ class Actor:
 
     @property
     def episode(self) -> int:
-        """Number of that episode."""
+        """Number of the current or last episode, counted from 0; -1 before the first."""
         return self._episode
 
     @property
     def sequence(self) -> int:
-        """Number of the next step, counted from 0 when the actor began."""
+        """Number of the next step, counted from 0 over all episodes of the actor."""
         return self._sequence
 
     def take_step(self, choose: Callable[[Observation], ActionChoice]) -> Transition:
-        """Take one step with the action that ``choose`` returns, after a reset where an episode has ended.
+        """Take one step with the action that ``choose`` returns; begin an episode first if none is open.
 
         Raises:
-            SafetyStop: if the robot was stopped and no step came of it; the next call begins another episode.
-            EpisodeRefusedError: if the reset controller brings the robot back rather than have the policy's action
-                taken; the same.
+            SafetyStop: if the robot was stopped before the step was complete; the next call begins another episode.
+            EpisodeRefusedError: if the reset controller refuses the action and requires a reset instead; the next call
+                begins another episode.
         """
         if self.is_between_episodes:
             self.begin_episode()
@@ -149,13 +149,13 @@ class Actor:
         return transition
 
     def end_episode(self, transition: Transition, button: str) -> Transition:
-        """Bring the robot to rest because a person pressed ``button``; return the step just taken as the last one."""
+        """Stop the robot after a person pressed ``button``; return ``transition`` as the last one of the episode."""
         self._backend.stop(button)
         self.abandon_episode()
         return marked(transition, button)
 
     def abandon_episode(self) -> None:
-        """Leave the open episode as it is: the next step begins another."""
+        """Abandon the open episode; the next step begins another one."""
         self._step = None
 
     def begin_episode(self) -> None:
@@ -169,23 +169,22 @@ class Actor:
         seed = derive_seed(self._seed, "episode", self._name, self._episode + 1)
         step = None
         if self._resets is not None and self._episode >= 0:
-            if not self._placed and isinstance(self._backend, PersistentWorld):
-                self._backend.reset(
-                    seed
-                )  # resumed in a simulator that could not tell its world: not one drawn at random
+            if not self._has_begun_episode and isinstance(self._backend, PersistentWorld):
+                # Resumed without a saved state: reset with the seed, or the simulator would be in a random state.
+                self._backend.reset(seed)
             step = self._resets.run(self._backend).step
         self._step = self._backend.reset(seed) if step is None else step
-        self._placed = True
-        self._world = self._present_world()
+        self._has_begun_episode = True
+        self._world = self._current_world()
         self._episode += 1
 
     def begin_again(self) -> None:
-        """Begin the open episode, of which no step was taken, once more; see :meth:`begin_episode`."""
+        """Begin the open episode again, if no step of it was taken; see :meth:`begin_episode`."""
         self._episode -= 1
         self.begin_episode()
 
-    def _present_world(self) -> State | None:
-        """Return the world as it is now, where later episodes depend on it and the backend can tell it."""
+    def _current_world(self) -> State | None:
+        """Return the current state of the backend, or None if episodes do not depend on it or it cannot be saved."""
         if self._resets is None or not isinstance(self._backend, PersistentWorld):
             return None
         return self._backend.world()
@@ -193,10 +192,11 @@ class Actor:
     def state(self) -> State:
         """Return the counters, and the actions and last observation of the open episode.
 
-        With a reset controller also the world in which the open episode began, or else the present one.
+        With a reset controller, also return the state of the backend at the beginning of the open episode, or the
+        current state if no episode is open.
         """
         ended = self._step is None or self._step.ended
-        world = self._present_world() if ended else self._world
+        world = self._current_world() if ended else self._world
         if self._resets is not None and world is None:
             ended = True
         size = self._backend.spec.action.shape[0]
@@ -210,11 +210,11 @@ class Actor:
         return state | {f"world/{key}": value for key, value in (world or {}).items()}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``: an open episode is begun again and its actions are repeated.
+        """Restore ``state``: an open episode is begun again and its actions are repeated.
 
         Raises:
-            CheckpointError: if that does not lead to the observation that was stored, as on a real robot or with
-                another version of the simulator.
+            CheckpointError: if this does not lead to the stored observation, as on a real robot or with another version
+                of the simulator.
         """
         self._episode, self._sequence, is_open = (int(value) for value in state["counters"])
         self._step = None
@@ -226,7 +226,7 @@ class Actor:
                 raise CheckpointError("the checkpoint holds a simulator's world: resume on that simulator")
             self._step = self._backend.restore(world)
             self._world = world
-            self._placed = True
+            self._has_begun_episode = True
         if not is_open:
             self._step = None
             return

@@ -1,4 +1,4 @@
-"""Somebody who takes over from the policy: simulated by the task's scripted expert, or by a policy of another run."""
+"""Simulated interventions by the task's scripted expert or by the policy of another run."""
 
 from dataclasses import dataclass
 
@@ -27,27 +27,28 @@ CRITERIA = ("never", "random", "disagreement", "value")
 
 @dataclass(frozen=True)
 class InterventionConfig(Options, section="intervention"):
-    """What becomes of interventions in training, and when a simulated expert makes some; by default it makes none.
+    """How interventions are used in training, and when a simulated expert intervenes; by default it never does.
 
     Attributes:
-        as_demonstrations: what a person, or this expert, does is sampled with the demonstrations too, and imitated as
-            they are (HIL-SERL, Luo et al. 2024); false: it is experience like any other (RLIF, Luo et al. 2024).
-        criterion: ``never``; ``random``: after any step, with ``probability``; ``disagreement``: with ``probability``
-            where the policy's action is further than ``threshold`` from the expert's, else with ``false_alarm``;
-            ``value``: with ``probability`` where the reference's critics give the policy's action less than
-            ``value_share`` of what they give its own, else with ``false_alarm`` (RLIF, Luo et al. 2024).
+        as_demonstrations: sample and imitate interventions of a person or of this expert like demonstrations (HIL-SERL,
+            Luo et al. 2024); false: interventions are only online experience (RLIF, Luo et al. 2024).
+        criterion: when the expert intervenes. ``never``; ``random``: at any step, with ``probability``;
+            ``disagreement``: with ``probability`` if the policy's action is further than ``threshold`` from the
+            expert's, otherwise with ``false_alarm``; ``value``: with ``probability`` if the reference's critics value
+            the policy's action at less than ``value_share`` of the value of the reference's own action, otherwise with
+            ``false_alarm`` (RLIF, Luo et al. 2024).
         probability: see ``criterion``.
         false_alarm: see ``criterion``.
-        threshold: root of the mean squared difference of two actions, whose elements range over [-1, 1].
-        value_share: see ``criterion``, in [0, 1]. Where the value of the reference's own action is below 0, that of the
-            policy's may be below it by 1 - ``value_share`` of its magnitude.
-        reference: folder of a run of the same task whose policy is the expert; null: the task's script is.
-        reference_checkpoint: of that run: ``best``, ``newest`` or the number of a step.
-        reaction: how many steps the policy still takes once the expert wants to take over, the one that it objects to
-            among them: with 1 a wrong action is seen before it ends the policy's turn, with 0 it is never taken.
-        hold: how many steps the expert stays in control.
-        noise: standard deviation of Gaussian noise on the expert's actions, which makes it a worse one. Who imitates it
-            sees the noisy actions: it is not known what it would rather have done.
+        threshold: root mean square difference of two actions, whose elements are in [-1, 1].
+        value_share: see ``criterion``, in [0, 1]. If the value of the reference's own action is negative, the value of
+            the policy's action may be lower by the fraction 1 - ``value_share`` of its magnitude.
+        reference: folder of a run of the same task whose policy is the expert; null: the task's scripted expert.
+        reference_checkpoint: checkpoint of that run: ``best``, ``newest`` or the number of a step.
+        reaction: number of steps that the policy still takes after the expert has decided to intervene, including the
+            action that the expert objects to. With 0, this action is never executed; with 1, it is the policy's last.
+        hold: number of steps that the expert stays in control.
+        noise: standard deviation of Gaussian noise on the expert's actions, which makes the expert worse. The noisy
+            actions are the ones to imitate; the actions without noise are not stored.
     """
 
     as_demonstrations: bool = True
@@ -71,13 +72,13 @@ class InterventionConfig(Options, section="intervention"):
 class SimulatedIntervention:
     """Replaces actions of the policy by those of an expert; see :class:`InterventionConfig`.
 
-    What is random in a step follows from the seed and the step's number alone.
+    The random decisions of a step depend only on the seed and the number of the step.
 
     Args:
-        config: when, and how long.
-        expert: of the backend that the policy acts on. It has no memory of its earlier actions.
-        seed: of the run.
-        critic: says what actions are worth to the expert; needed for ``criterion=value``.
+        config: when the expert intervenes, and for how long.
+        expert: expert of the backend that the policy acts on. It must not depend on its earlier actions.
+        seed: seed of the run.
+        critic: estimates the values of actions; needed for ``criterion=value``.
     """
 
     def __init__(
@@ -90,43 +91,45 @@ class SimulatedIntervention:
         self._remaining = 0
 
     def __call__(self, observation: Observation, choice: ActionChoice, step: int) -> ActionChoice:
-        """Return what is to be done in environment step ``step``, where the policy would do ``choice``."""
+        """Return the action for environment step ``step``: the policy's ``choice``, or the expert's action."""
         config, rng = self._config, generator(self._seed, "intervention", step)
-        wanted = np.asarray(self._expert.act(observation), dtype=np.float32)
+        expert_action = np.asarray(self._expert.act(observation), dtype=np.float32)
         if self._remaining == 0:
-            likely = config.probability if self._objects(observation, choice.action, wanted) else config.false_alarm
-            if rng.uniform() >= likely:
+            likelihood = (
+                config.probability if self._rejects(observation, choice.action, expert_action) else config.false_alarm
+            )
+            if rng.uniform() >= likelihood:
                 return choice
             self._remaining = config.reaction + config.hold
         self._remaining -= 1
         if self._remaining >= config.hold:
             return choice
-        noise = config.noise * rng.standard_normal(wanted.shape)
-        return ActionChoice(np.clip(wanted + noise, -1, 1).astype(np.float32), Source.SCRIPT)
+        noise = config.noise * rng.standard_normal(expert_action.shape)
+        return ActionChoice(np.clip(expert_action + noise, -1, 1).astype(np.float32), Source.SCRIPT)
 
-    def _objects(self, observation: Observation, action: Action, wanted: Action) -> bool:
-        """Whether the policy's ``action`` (A,) is wrong to an expert who would do ``wanted`` (A,)."""
+    def _rejects(self, observation: Observation, action: Action, expert_action: Action) -> bool:
+        """Return whether the policy's ``action`` (A,) meets the criterion, given the ``expert_action`` (A,)."""
         if self._config.criterion == "random":
             return True
         if self._config.criterion == "disagreement":
-            return float(np.sqrt(np.mean((wanted - action) ** 2))) > self._config.threshold
+            return float(np.sqrt(np.mean((expert_action - action) ** 2))) > self._config.threshold
         assert self._critic is not None
-        best = self._critic.value(observation, wanted)
+        best = self._critic.value(observation, expert_action)
         return self._critic.value(observation, action) < best - (1 - self._config.value_share) * abs(best)
 
     def end_episode(self) -> None:
-        """Give control back."""
+        """End the intervention of the current episode, if there is one."""
         self._remaining = 0
 
     def state(self) -> State:
-        """Return how long the expert stays in control, its reaction included."""
+        """Return the remaining number of steps of the intervention, including the reaction time."""
         return {"remaining": np.array([self._remaining], dtype=np.int64)}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if there is none.
+            CheckpointError: if ``state`` is of a run without interventions.
         """
         if "remaining" not in state:
             raise CheckpointError("the checkpoint is of a run without interventions; resume with its configuration")

@@ -1,4 +1,4 @@
-"""What a person says about the episode that is going on."""
+"""Marking of an episode's last transition by a person."""
 
 from dataclasses import replace
 
@@ -8,11 +8,12 @@ SUCCESS_TERM = "success"
 
 
 def marked(transition: Transition, button: str) -> Transition:
-    """Return ``transition`` as the last of its episode, because a person pressed a button.
+    """Return ``transition`` as the last one of its episode, after a person pressed ``button``.
 
-    ``success``: the task is solved. The episode terminates and a reward term of that name is 1. ``failure``: it is not,
-    and the episode is cut. Where the task itself tells success it is believed, and the episode is cut. Anything else
-    cuts the episode.
+    With ``success``, the task is solved: the episode terminates, and a reward term named ``success`` is set to 1. With
+    ``failure``, the task is not solved, and the episode is truncated. Any other button truncates the episode without an
+    outcome. If the task itself reports success, every button only truncates the episode. A transition that has already
+    ended its episode is returned unchanged.
     """
     if transition.terminated or transition.truncated:
         return transition

@@ -1,4 +1,4 @@
-"""The actor's spool: every step lies on disk before it is sent, until the learner has it on its own."""
+"""Spool of an actor: it keeps each step on disk, from before it is sent until the learner has stored it."""
 
 import contextlib
 import errno
@@ -18,31 +18,31 @@ _RUN = "run.json"
 
 
 class SpoolFullError(DataError):
-    """There is no room for another step: its capacity or the disk is used up."""
+    """The spool has no room for another step: its capacity or the disk is exhausted."""
 
 
 class Spool(Closing):
     """A queue of encoded steps on disk, by session.
 
-    **Durability.** ``append`` returns when the operating system has the record: from then on the process may be killed
-    at any moment. A thread brings the records to the disk every ``sync_seconds``: a power cut costs at most what that
-    time produced. It is a thread of its own since a disk may take 100 ms, and the control loop may not.
+    **Durability.** ``append`` returns when the operating system has the record, which then survives if the process is
+    killed. A thread flushes the records to disk every ``sync_seconds``, so a power failure loses at most the records of
+    that time. Flushing has its own thread because it may take 100 ms, which a control loop cannot wait.
 
-    One process at a time, several threads.
+    A spool is used by one process at a time; several threads of it may use the spool.
 
     Args:
-        path: folder, made where it is missing.
+        path: folder; it is made if it is missing.
         capacity_bytes: most bytes to hold.
-        sync_seconds: time between synchronisations with the disk [s].
+        sync_seconds: time between flushes to disk [s].
 
     Attributes:
-        path: as given.
-        held_bytes: bytes of the steps held.
-        damaged_bytes: bytes at the ends of files that a power cut left half written, and that were cut off.
-        sync: brings what was appended to the disk.
+        path: the argument.
+        held_bytes: bytes of the stored steps.
+        damaged_bytes: bytes of incomplete records that a crash left at the ends of files, and that were removed.
+        sync: flushes appended records to disk.
 
     Raises:
-        DataError: if another process uses it, or it cannot be written.
+        DataError: if another process uses the spool, or it cannot be written.
     """
 
     def __init__(self, path: Path, capacity_bytes: int = 4 << 30, sync_seconds: float = 1.0) -> None:
@@ -69,11 +69,11 @@ class Spool(Closing):
         self._writer = SpoolWriter(self._lock, sync_seconds)
         self.sync = self._writer.sync
 
-    # --- what it holds -----------------------------------------------------------------------------------------------
+    # --- contents ----------------------------------------------------------------------------------------------------
 
     @property
     def run(self) -> str:
-        """Run that the steps held belong to; empty where none is held."""
+        """Run that the stored steps belong to; empty if there are none."""
         file = self.path / _RUN
         if not self.held_records or not file.exists():
             return ""
@@ -84,44 +84,44 @@ class Spool(Closing):
 
     @property
     def held_records(self) -> int:
-        """Number of steps held."""
+        """Number of stored steps."""
         with self._lock:
             return sum(len(session.places) for session in self._sessions.values())
 
     @property
     def newest_session(self) -> int:
-        """Largest session number seen; 0: none."""
+        """Largest session number in the spool; 0 if there is none."""
         return max(self._sessions, default=0)
 
     def sessions(self) -> list[int]:
-        """Return the sessions that are not settled to their end, oldest first."""
+        """Return the sessions in the spool, oldest first."""
         with self._lock:
             return sorted(self._sessions)
 
     def extent(self, session: int) -> tuple[int, int]:
-        """Return the smallest sequence number held and the one after the largest."""
+        """Return the smallest stored sequence number, and the largest one plus 1."""
         with self._lock:
-            held = self._sessions[session]
-            return held.first, held.end
+            spool_session = self._sessions[session]
+            return spool_session.first, spool_session.end
 
     def read(self, session: int, sequence: int, max_bytes: int) -> list[bytes]:
-        """Return the steps from ``sequence`` on: at least one if there is one, else up to ``max_bytes``.
+        """Return steps from ``sequence`` on, up to ``max_bytes`` but at least one step if there is one.
 
         Raises:
             DataError: if a file has been damaged since it was written.
         """
         with self._lock:
             places = self._sessions[session].places_from(sequence, max_bytes)
-        # Outside the lock, which the control loop needs; only the reader itself lets files be deleted.
+        # Read without the lock, which the control loop needs. Files are deleted only by the thread that reads.
         return read_places(places)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def bind(self, run: str) -> None:
-        """Give the spool to a run.
+        """Assign the spool to a run.
 
         Raises:
-            DataError: if it holds steps of another.
+            DataError: if it holds steps of another run.
         """
         if self.held_records:
             if self.run == run:
@@ -136,7 +136,7 @@ class Spool(Closing):
             self.drop_session(session)
 
     def begin_session(self, session: int) -> None:
-        """Make ``session`` the one that steps are appended to; no step is appended to the one before any more."""
+        """Make ``session`` the current session, to which steps are appended."""
         with self._lock, _disk_errors(self.path, "begin a session"):
             folder = self.path / f"session_{session:012d}"
             folder.mkdir()
@@ -149,8 +149,8 @@ class Spool(Closing):
         """Add the next step of the current session.
 
         Raises:
-            SpoolFullError: if there is no room; nothing was written then, and the same call may be repeated.
-            DataError: if the disk refuses for another reason.
+            SpoolFullError: if there is no room; nothing was written then, and the call may be repeated.
+            DataError: if writing fails for another reason.
             RuntimeError: if no session was begun, or ``sequence`` does not follow the step before.
         """
         with self._lock:
@@ -162,14 +162,14 @@ class Spool(Closing):
             self._append(sequence, record)
 
     def append_last(self, sequence: int, record: bytes) -> bool:
-        """Add the last step of the current session where :meth:`append` found no room: beyond the capacity.
+        """Add the last step of the current session even beyond the capacity, after :meth:`append` found no room.
 
         Returns:
-            False if the disk has no room either. The step is in memory then, and lost where the learner does not take
-            it while this process lasts.
+            False if the disk has no room either. The step is then only in memory, and is lost if the process ends
+            before the learner has received it.
 
         Raises:
-            DataError: if the disk refuses for another reason.
+            DataError: if writing fails for another reason.
         """
         with self._lock:
             try:
@@ -195,25 +195,25 @@ class Spool(Closing):
         self.held_bytes += place.size
 
     def settle(self, session: int, sequence: int) -> None:
-        """Forget the steps below ``sequence``: the learner has them, or has counted them as refused."""
+        """Remove the steps below ``sequence``, which the learner has stored or has counted as refused."""
         with self._lock:
-            freed, settled = self._sessions[session].forget(sequence)
-            self.held_bytes -= freed
-        for file in settled:  # outside the lock: a disk may take its time, and the control loop needs the lock
+            freed_bytes, settled_files = self._sessions[session].forget(sequence)
+            self.held_bytes -= freed_bytes
+        for file in settled_files:  # without the lock, which the control loop needs: deleting may be slow
             file.unlink(missing_ok=True)
 
     def drop_session(self, session: int) -> None:
-        """Forget a session that has ended and is settled."""
+        """Remove a session that has ended and is settled."""
         with self._lock:
-            held = self._sessions.pop(session)
-            self.held_bytes -= held.held_bytes
+            dropped = self._sessions.pop(session)
+            self.held_bytes -= dropped.held_bytes
             if session == self._current:
                 self._current = None
                 self._writer.drop_file()
-        shutil.rmtree(held.folder, ignore_errors=True)
+        shutil.rmtree(dropped.folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Bring everything to the disk and free the folder. May be called twice."""
+        """Flush all records to disk and release the folder. May be called twice."""
         if self._writer.close():
             self._lock_file.close()
 

@@ -1,4 +1,4 @@
-"""The records of one session of a spool: where each stands on disk, and what a crash left of them."""
+"""Records of one session of a spool: an index of their positions on disk, and the recovery after a crash."""
 
 import os
 import struct
@@ -12,11 +12,11 @@ from isal import isal_zlib
 from robo_rl.core import DataError
 
 _HEADER = struct.Struct("<QII")
-"""Of each record: sequence number, length and CRC-32 of what follows."""
+"""Header of a record: its sequence number, its length and its CRC-32."""
 
 
 class Place(NamedTuple):
-    """Where a record stands: in a file; or with None for it, here in memory alone."""
+    """Location of a record: a position in ``file``, or ``record`` in memory if ``file`` is None."""
 
     file: Path | None
     offset: int
@@ -25,17 +25,17 @@ class Place(NamedTuple):
 
 
 class SpoolSession:
-    """The records of one session on disk, and where each stands.
+    """The records of one session on disk, with an index of their locations.
 
     Args:
-        folder: of the session; what it holds is indexed.
+        folder: folder of the session, whose records are indexed.
 
     Attributes:
-        places: of the records held, by sequence number.
-        files: in which they stand, oldest first.
-        first: smallest sequence number held.
-        end: the one after the largest.
-        damaged_bytes: at the ends of files, that a power cut left half written, and that were cut off.
+        places: locations of the records, by sequence number.
+        files: files of the records, oldest first.
+        first: smallest stored sequence number.
+        end: largest stored sequence number plus 1.
+        damaged_bytes: bytes of incomplete records that a crash left at the ends of files, and that were removed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,11 +50,11 @@ class SpoolSession:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the records held."""
+        """Bytes of the stored records."""
         return sum(place.size for place in self.places.values())
 
     def _scan(self, file: Path) -> None:
-        """Index the whole records of ``file``; what a crash of the machine left half written is cut off."""
+        """Index the complete records of ``file``; truncate it after them if a crash left an incomplete record."""
         data = file.read_bytes()
         if not self.files:
             self.end = int(file.stem)
@@ -73,12 +73,12 @@ class SpoolSession:
             os.truncate(file, offset)
 
     def hold(self, sequence: int, place: Place) -> None:
-        """Take note of the record that follows."""
+        """Add the next record to the index."""
         self.places[sequence] = place
         self.end = sequence + 1
 
     def places_from(self, sequence: int, max_bytes: int) -> list[Place]:
-        """Return where records from ``sequence`` on stand: at least one if there is one, else up to ``max_bytes``."""
+        """Return locations of records from ``sequence`` on, up to ``max_bytes`` but at least one if there is one."""
         places: list[Place] = []
         total = 0
         while (place := self.places.get(sequence)) is not None and (not places or total + place.size <= max_bytes):
@@ -88,27 +88,27 @@ class SpoolSession:
         return places
 
     def forget(self, sequence: int) -> tuple[int, list[Path]]:
-        """Forget the records below ``sequence``; return their bytes, and the files that can be deleted for that."""
+        """Remove the records below ``sequence`` from the index; return their bytes, and the files to delete."""
         end = min(sequence, self.end)
-        freed = sum(self.places.pop(number).size for number in range(self.first, end))
+        freed_bytes = sum(self.places.pop(number).size for number in range(self.first, end))
         self.first = max(self.first, end)
         files = []
-        # The last file may be written still; it goes with its session.
+        # The last file may still be written to; it is deleted with its session.
         while len(self.files) > 1 and int(self.files[1].stem) <= self.first:
             files.append(self.files.pop(0))
-        return freed, files
+        return freed_bytes, files
 
 
 def header(sequence: int, record: bytes) -> bytes:
-    """Return what stands before a record in a file."""
+    """Return the header that precedes a record in a file."""
     return _HEADER.pack(sequence, len(record), isal_zlib.crc32(record))
 
 
 def read_places(places: Iterable[Place]) -> list[bytes]:
-    """Return the records that stand at ``places``.
+    """Return the records at ``places``.
 
     Raises:
-        DataError: if a file has been damaged since it was written.
+        DataError: if a file has been truncated since it was written.
     """
     records = []
     for file, group in groupby(places, lambda place: place.file):

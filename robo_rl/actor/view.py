@@ -1,4 +1,4 @@
-"""What people see of a robot while it acts."""
+"""Pictures of a robot for its operators."""
 
 import cv2
 import numpy as np
@@ -12,11 +12,13 @@ JPEG_QUALITY = 80
 
 
 class View:
-    """Makes JPEG pictures of what the cameras see or, where none is observed, of the scene; a few a second.
+    """Makes JPEG pictures of the observed camera images or, if there are none, of the rendered scene.
+
+    At most one set of pictures is made every ``PICTURE_SECONDS``.
 
     Args:
         backend: robot or simulator.
-        clock: monotonic time.
+        clock: clock of monotonic time.
     """
 
     def __init__(self, backend: EnvBackend, clock: Clock | None = None) -> None:
@@ -24,15 +26,15 @@ class View:
         self._clock = clock or MonotonicClock()
         self._taken_ns: int | None = None
         self.problem = ""
-        """Why there are no pictures; empty: there are."""
+        """Reason why no pictures can be made; empty if they can."""
 
     def take(self, observation: Observation) -> dict[str, bytes]:
-        """Return pictures by camera; none where the last were taken a moment ago, or there are none."""
+        """Return pictures by camera; none if the last ones were taken too recently, or rendering is not possible."""
         now = self._clock.now_ns()
         if self.problem or (self._taken_ns is not None and now - self._taken_ns < PICTURE_SECONDS * 1e9):
             return {}
         self._taken_ns = now
-        # Of stacked frames the newest is last.
+        # The newest of stacked frames is the last one.
         images = {
             key.removeprefix(IMAGES): image[..., -3:] for key, image in observation.items() if key.startswith(IMAGES)
         }
@@ -44,6 +46,6 @@ class View:
 
 
 def jpeg(picture: NDArray[np.uint8]) -> bytes:
-    """Return a picture (height, width, 3), or (height, width, 1) where it is grey, as a JPEG file."""
+    """Return a picture (height, width, 3), or (height, width, 1) if it is grey, encoded as JPEG."""
     colours = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR) if picture.shape[2] == 3 else picture
     return bytes(cv2.imencode(".jpg", colours, (cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY))[1])
