@@ -1,1 +1,1 @@
-"""Recordings: episodes of a backend into a data set, by an expert, a policy or random play."""
+"""Recording of episodes into data sets: by a scripted expert, a person, a policy or play."""

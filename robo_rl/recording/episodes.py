@@ -1,4 +1,4 @@
-"""What record and collect share: episodes of one backend into a data set."""
+"""Recording of one backend's episodes into a data set, for the commands record and collect."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -35,25 +35,35 @@ Config = TypeVar("Config")
 
 
 class RecordingStopped(Exception):  # noqa: N818 - an outcome, not a mistake
-    """The operator wants to stop; the open episode is discarded."""
+    """The operator stopped the recording; the open episode is discarded."""
 
 
 class Chooser(Protocol):
-    """Chooses the actions of one episode, and may end it. A person's raises :class:`RecordingStopped` to stop."""
+    """Chooses the actions of one episode, and may end it.
+
+    Raises :class:`RecordingStopped` if the operator stops the recording.
+    """
 
     def begin(self, actor: Actor) -> None:
-        """Begin the episode with ``actor``, when whoever chooses is ready."""
+        """Begin the episode with ``actor``, when the chooser is ready."""
         ...
 
     def __call__(self, observation: Observation) -> ActionChoice: ...
 
     def button(self) -> str | None:
-        """Return ``success``, ``failure`` or ``discard`` to end the episode after the step just taken, or None."""
+        """Return ``success``, ``failure`` or ``discard`` to end the episode after the last step, or None."""
         ...
 
 
 class Outcome(NamedTuple):
-    """How an episode went: steps, success (None where nobody knows), whether it was stored, why it was stopped."""
+    """Outcome of an episode.
+
+    Attributes:
+        steps: number of steps.
+        success: whether the task was solved; None if this is unknown.
+        kept: whether the episode was stored.
+        stopped: reason why the robot was stopped; empty if it was not.
+    """
 
     steps: int
     success: bool | None
@@ -64,8 +74,8 @@ class Outcome(NamedTuple):
         """Return the outcome in words."""
         if self.stopped:
             return f"stopped after {counted(self.steps, 'step')}, not stored: {self.stopped}"
-        ended = {True: "success", False: "no success", None: "ended"}[self.success]
-        return f"{ended} after {counted(self.steps, 'step')}{'' if self.kept else ', not stored'}"
+        result = {True: "success", False: "no success", None: "ended"}[self.success]
+        return f"{result} after {counted(self.steps, 'step')}{'' if self.kept else ', not stored'}"
 
 
 class EpisodePrinter:
@@ -73,8 +83,8 @@ class EpisodePrinter:
 
     Args:
         console: where to print.
-        episodes: how many are wanted.
-        space: says how much room the disk has.
+        episodes: requested number of episodes.
+        space: returns a description of the free disk space.
     """
 
     def __init__(self, console: Console, episodes: int, space: Callable[[], str]) -> None:
@@ -87,12 +97,12 @@ class EpisodePrinter:
 
 
 def default_path(spec: EnvSpec, source: str) -> Path:
-    """Return where a data set goes if nothing else is said."""
+    """Return the default path of a data set."""
     return Path("datasets") / f"{spec.task.replace('/', '_')}_{source}"
 
 
 def print_summary(path: Path, console: Console) -> None:
-    """Print what the data set at ``path`` holds."""
+    """Print the number of episodes and steps in the data set at ``path``."""
     if not path.exists():
         console.print("Nothing was recorded")
         return
@@ -106,12 +116,12 @@ def print_summary(path: Path, console: Console) -> None:
 
 @contextmanager
 def summary_if_ended(path: Path, console: Console) -> Iterator[None]:
-    """Print what the data set at ``path`` holds where somebody ends the block by Ctrl-C or SIGTERM."""
+    """Print a summary of the data set at ``path`` if Ctrl-C or SIGTERM ends the block."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
         console.print("Ended; the open episode is not stored")
-        if path.exists():  # else not one was stored
+        if path.exists():  # otherwise no episode was stored
             print_summary(path, console)
         raise
 
@@ -124,14 +134,14 @@ def explored(action: NDArray[np.float32], deviation: float, rng: np.random.Gener
 
 
 class PolicyChooser:
-    """A trained policy.
+    """Chooser of a trained policy's actions.
 
     Args:
-        policy: what acts.
-        version: its number, stored with each step.
-        explore: whether it draws actions as in training; otherwise the mode.
-        noise: standard deviation of Gaussian noise on top, in units of the action.
-        rng: for the noise.
+        policy: policy that chooses the actions.
+        version: policy version, stored with each step.
+        explore: whether actions are sampled as in training; otherwise they are the mode.
+        noise: standard deviation of additional Gaussian noise, in units of the action.
+        rng: random generator of the noise.
     """
 
     def __init__(self, policy: Policy, version: int, explore: bool, noise: float, rng: np.random.Generator) -> None:
@@ -158,21 +168,21 @@ class PolicyChooser:
 def open_data_set(
     path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[str, Any], section: str = ""
 ) -> Iterator[EpisodeStore]:
-    """Open the data set at ``path`` to add episodes, after making it if need be; one that stays empty is removed.
+    """Open the data set at ``path`` to add episodes; make it if it does not exist, and remove it if it stays empty.
 
-    One that is overwritten lies beside it, as ``NAME.replaced``, until there are new episodes: a device that is not
-    there or a person who changes their mind costs nobody their demonstrations.
+    A data set that is overwritten is kept beside the new one, as ``NAME.replaced``, until the new one has episodes. If
+    a device is missing or the operator changes their mind, the old demonstrations are therefore not lost.
 
     Args:
         path: folder of the data set.
-        spec: what will be recorded.
-        if_exists: what to do with a data set that is there: ``fail``, ``append`` to it or ``overwrite`` it.
+        spec: spec of the environment to record.
+        if_exists: what to do with an existing data set: ``fail``, ``append`` to it or ``overwrite`` it.
         metadata: how a new data set is made, as JSON values.
-        section: that holds the command's option ``if_exists``, with a dot, for messages.
+        section: configuration section of the command's option ``if_exists``, with a dot, for messages.
 
     Raises:
-        DataError: if one is there and ``if_exists`` is ``fail``, or it was recorded for another spec (``append``), or
-            what is there is no data set, or a recording that was killed left what it was to replace.
+        DataError: if a data set exists and ``if_exists`` is ``fail``; if it was recorded for another spec (``append``);
+            if ``path`` exists but is not a data set; or if a recording that was killed left a replaced data set.
     """
     replaced: Path | None = None
     if path.exists() and if_exists == "append":
@@ -192,9 +202,10 @@ def open_data_set(
             replaced = path.with_name(f"{path.name}.replaced")
             if replaced.exists():
                 raise DataError(
-                    f"{replaced} is what a recording that was killed was to replace: remove it, or move it to {path}"
+                    f"{replaced} was left by a recording that was killed while replacing it: remove it, or move it to "
+                    f"{path}"
                 )
-            EpisodeStore.open(path, "a").close()  # nothing but a data set that nobody writes is replaced
+            EpisodeStore.open(path, "a").close()  # fails unless this is a data set that no process is writing
             path.rename(replaced)
         try:
             store = EpisodeStore.create(path, spec, {"versions": versions(), **metadata})
@@ -228,26 +239,26 @@ def record_episodes(
     attempts_per_episode: int | None = ATTEMPTS_PER_EPISODE,
     section: str | None = "",
 ) -> int:
-    """Record until ``episodes`` were stored; return how many were.
+    """Record until ``episodes`` are stored; return the number of stored episodes.
 
-    Each episode is a session of its own, numbered on from those in the data set, and all its randomness follows from
-    ``seed`` and that number: episodes that are appended with the same seed are new ones.
+    Each episode is a session, numbered on from those in the data set. Its random values depend only on ``seed`` and
+    this number. Episodes that are appended with the same seed are therefore new ones.
 
     Args:
         backend: robot or simulator.
-        store: where episodes go, open for writing.
-        episodes: how many to store.
+        store: data set that episodes are added to, open for writing.
+        episodes: number of episodes to store.
         make_chooser: called with a random generator for each episode.
-        actor: who records, part of every transition.
-        seed: of start states and noise.
-        only_successful: discard episodes that end without success, but not those that the chooser ends as failures.
-        report: called after each episode with the number stored so far.
-        attempts_per_episode: so many episodes are tried for each that is to be stored; None: a person tries as often
-            as need be, as long as the robot makes a step.
-        section: that holds the command's options, with a dot, for messages; None: the command has none of these.
+        actor: name of the actor, part of every transition.
+        seed: seed of start states and noise.
+        only_successful: discard episodes that end without success, except those that the chooser ends as failures.
+        report: called after each episode with the number of episodes stored so far and the outcome.
+        attempts_per_episode: most attempts per requested episode; None (for a person): no limit, but the recording
+            stops after several attempts in a row without a step.
+        section: section of the command's options, with a dot, for messages; None: the command has no such options.
 
     Raises:
-        DataError: if far fewer episodes succeed than are asked for, or the disk has no room for another one.
+        DataError: if far fewer episodes can be stored than requested, or the disk has no room for another one.
     """
     session = 1 + max((record.session for record in store.records if record.actor == actor), default=-1)
     limit = None if attempts_per_episode is None else episodes * attempts_per_episode
@@ -265,19 +276,19 @@ def record_episodes(
         without_step = 0 if outcome.steps else without_step + 1
         if report is not None:
             report(stored, outcome)
-        vain = without_step == ATTEMPTS_PER_EPISODE if limit is None else attempts == limit
-        if vain and stored < episodes:
-            went = "ended in success" if only_successful else "could be stored"
-            why = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section)
+        is_exhausted = without_step == ATTEMPTS_PER_EPISODE if limit is None else attempts == limit
+        if is_exhausted and stored < episodes:
+            result = "ended in success" if only_successful else "could be stored"
+            advice = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section)
             raise DataError(
-                f"{store.path}: only {stored} of {attempts} episodes {went}{'; they are stored' * (stored > 0)}, "
-                f"{episodes} were asked for. {why}"
+                f"{store.path}: only {stored} of {attempts} episodes {result}{'; they are stored' * (stored > 0)}, "
+                f"{episodes} were requested. {advice}"
             )
     return stored
 
 
 def _advice(actor: str, section: str | None) -> str:
-    """Return advice for the error that too few episodes succeeded; arguments as of :func:`record_episodes`."""
+    """Return advice for the error that too few episodes succeeded; for the arguments see :func:`record_episodes`."""
     remedy = "more time (task.max_episode_steps)" if actor == "human_like" else "less noise"
     return f"Use {remedy}" if section is None else f"Use {section}only_successful=false, or {remedy}"
 
@@ -302,10 +313,10 @@ def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_su
                 writer.append(transition)
             if ended:
                 break
-        left_out = only_successful and transition.success is False and button != "failure"
-        kept = button != "discard" and not left_out
-        if kept:
+        is_failed_attempt = only_successful and transition.success is False and button != "failure"
+        is_kept = button != "discard" and not is_failed_attempt
+        if is_kept:
             writer.commit()
         else:
             writer.discard()
-        return Outcome(actor.episode_length, transition.success, kept)
+        return Outcome(actor.episode_length, transition.success, is_kept)

@@ -1,4 +1,4 @@
-"""robo-rl label: a person says what the frames of recorded episodes show, and a classifier learns it."""
+"""Labelling of the frames of recorded episodes by a person (robo-rl label), from which a classifier learns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ from ..telemetry import Console
 
 DEVICES = ("keyboard", "window", "browser", "gamepad", "spacemouse")
 
-HELP = "success: from here on one stage further   failure: from here on none   discard: from here on unclear"
-MOTION = "forward, back: in time   pause: one frame at a time   stop: leave this episode as it was, and end"
+HELP = "from this frame on:   success: the next stage   failure: stage 0   discard: unclear"
+MOTION = "forward, back: in time   pause: one frame at a time   stop: quit without changing this episode"
 
 FAST = 4
-"""Frames for each that is played while the person moves forward or back."""
+"""Number of frames per control period while the person moves forward or back."""
 HELD = 0.5
-"""Deflection from which that is so."""
+"""Deflection of the device from which the person moves forward or back."""
 SMALLEST = 320
-"""Pictures are shown with so many rows or more [pixels]."""
+"""Smallest height at which pictures are displayed [pixels]."""
 
 Labels = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
 class LabelConfig:
-    """The section ``label`` of configs/label.yaml; what each option means and its default stand there."""
+    """The section ``label`` of configs/label.yaml, which documents the options and their defaults."""
 
     path: str
     output: str | None
@@ -43,20 +43,20 @@ class LabelConfig:
     speed: float
 
     def __post_init__(self) -> None:
-        known = (*DEVICES, None)
-        require(self.device in known, "label.device", f"null or one of {', '.join(DEVICES)}", self.device)
+        devices = (*DEVICES, None)
+        require(self.device in devices, "label.device", f"null or one of {', '.join(DEVICES)}", self.device)
         require(self.speed > 0, "label.speed", "above 0", self.speed)
 
 
 class Classifier(Protocol):
-    """What ``config.classifier`` makes for an environment."""
+    """The classifier that ``config.classifier`` makes for an environment."""
 
     def learn(self, episodes: Sequence[Batch], labels: Sequence[Labels]) -> Metrics:
-        """Learn from rows of episodes and the stage after each (n,); return the errors on some that were held out."""
+        """Learn from rows of episodes and the stage after each row (n,); return the errors on held-out episodes."""
         ...
 
     def save(self, path: Path, facts: dict[str, Any]) -> None:
-        """Write it to a file, with facts for people."""
+        """Write the classifier to a file, with facts for people."""
         ...
 
 
@@ -71,24 +71,24 @@ class ClassifierConfig(Protocol):
 
 
 class Viewer:
-    """Episodes as a person sees and labels them.
+    """Plays episodes to a person, who labels their frames.
 
-    Frames are played at their rate. Moving forward or back goes through them faster; paused, frame by frame. At the
-    last frame it waits: who lets go there and moves forward again is done.
+    Frames are played at their rate. Moving the device forward or back plays them faster, or frame by frame while
+    paused. At the last frame the viewer waits: to finish, the person releases the device and moves it forward again.
 
     Args:
-        device: what the person holds, whose element x is time; it is a screen too.
+        device: device of the person, whose action x moves in time; it must also be a screen.
         stages: number of stages.
-        rate: frames a second.
-        clock: monotonic time.
+        rate: frames per second.
+        clock: clock of monotonic time.
 
     Raises:
-        ConfigError: if the device shows nothing.
+        ConfigError: if the device is not a screen.
     """
 
     def __init__(self, device: TeleopDevice, stages: int, rate: float, clock: Clock | None = None) -> None:
         if not isinstance(device, Screen):
-            raise ConfigError("teleop.screen must be keyboard or window: who labels has to see the frames")
+            raise ConfigError("teleop.screen must be keyboard or window: labelling needs a display of the frames")
         self._device: TeleopDevice = device
         self._screen: Screen = device
         self._stages = stages
@@ -96,23 +96,22 @@ class Viewer:
         self._clock = clock or MonotonicClock()
 
     def label(self, title: str, frames: NDArray[np.uint8]) -> Labels | None:
-        """Return what the person says of each of the frames (n, height, width, 3); None: to stop.
+        """Return the person's label of each of the frames (n, height, width, 3); None: the person stopped.
 
-        All are of stage 0 until something else is said of them: a button speaks of the frame that is shown and of all
-        after it.
+        The initial label is stage 0. A button changes the labels of the displayed frame and of all frames after it.
         """
         labels = np.zeros(len(frames), dtype=np.int8)
-        frame, last, paused, rested = 0, len(frames) - 1, False, False
+        frame, last, paused, is_released = 0, len(frames) - 1, False, False
         self._device.reset()
         deadline_ns = self._clock.now_ns()
         while True:
-            held = "paused" if paused else "the end; forward: the next episode" if frame == last else "playing"
-            state = f"{title}, frame {frame + 1} of {last + 1}: {_named(int(labels[frame]), self._stages)} ({held})"
+            mode = "paused" if paused else "the end; forward: the next episode" if frame == last else "playing"
+            state = f"{title}, frame {frame + 1} of {last + 1}: {_name_of(int(labels[frame]), self._stages)} ({mode})"
             self._screen.show(_enlarged(frames[frame]), [state, HELP, MOTION])
             deadline_ns = max(deadline_ns + self._period_ns, self._clock.now_ns())
             self._clock.sleep_until_ns(deadline_ns)
-            said = self._device.read()
-            buttons = frozenset() if said is None else said.buttons
+            reading = self._device.read()
+            buttons = frozenset() if reading is None else reading.buttons
             if buttons & {"stop", "emergency_stop"}:
                 return None
             paused ^= "pause" in buttons
@@ -122,23 +121,23 @@ class Viewer:
                 labels[frame:] = 0
             elif "discard" in buttons:
                 labels[frame:] = UNKNOWN
-            x = 0.0 if said is None else float(said.action[0])
+            x = 0.0 if reading is None else float(reading.action[0])
             if abs(x) < HELD:
-                rested = frame == last
+                is_released = frame == last
                 frame += not paused and frame < last
-            elif x > 0 and rested:
+            elif x > 0 and is_released:
                 return labels
             else:
-                rested = False
+                is_released = False
                 frame = int(np.clip(frame + np.sign(x) * (1 if paused else FAST), 0, last))
 
 
 def show_episodes(store: EpisodeStore, book: LabelBook, stages: int, settings: LabelConfig, config: DictConfig) -> None:
-    """Show the episodes to a person, and keep what is said of each as soon as it is done."""
+    """Show the episodes to a person, and save the labels of each episode as soon as it is finished."""
     key = _camera(store.spec, settings.camera)
     labelled = () if settings.again else book.numbers
-    waiting = [number for number in range(len(store)) if number not in labelled]
-    if not waiting:
+    unlabelled = [number for number in range(len(store)) if number not in labelled]
+    if not unlabelled:
         return
     rate = store.spec.control_rate * settings.speed
     spec = EnvSpec(
@@ -158,7 +157,7 @@ def show_episodes(store: EpisodeStore, book: LabelBook, stages: int, settings: L
         device = build(config.teleop, device=settings.device, spec=spec, robot=None)
     try:
         viewer = Viewer(device, stages, rate)
-        for number in waiting:
+        for number in unlabelled:
             frames = store.arrays(number, [key]).observation[key][..., -3:]
             labels = viewer.label(f"episode {number} of {len(store)}", frames)
             if labels is None:
@@ -169,12 +168,12 @@ def show_episodes(store: EpisodeStore, book: LabelBook, stages: int, settings: L
 
 
 def _camera(spec: EnvSpec, camera: str | None) -> str:
-    """Return the observation key of what a person looks at."""
+    """Return the observation key of the images to display."""
     cameras = [key.removeprefix("images/") for key in spec.observation if key.startswith("images/")]
     if not cameras:
         raise ConfigError(
             "label.path: the data set holds no images to look at: record it with cameras, for example "
-            "task.observation.cameras=[front]. What a classifier looks at may be the state all the same"
+            "task.observation.cameras=[front]. The classifier may use the state even so"
         )
     if camera is not None and camera not in cameras:
         raise ConfigError(f"label.camera: the data set has no camera {camera!r}: {nearest(camera, cameras)}")
@@ -182,11 +181,11 @@ def _camera(spec: EnvSpec, camera: str | None) -> str:
 
 
 def _enlarged(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    times = -(-SMALLEST // picture.shape[0])
-    return picture.repeat(times, axis=0).repeat(times, axis=1)
+    factor = -(-SMALLEST // picture.shape[0])
+    return picture.repeat(factor, axis=0).repeat(factor, axis=1)
 
 
-def _named(label: int, stages: int) -> str:
+def _name_of(label: int, stages: int) -> str:
     if label == UNKNOWN:
         return "unclear"
     if stages == 1:
@@ -195,21 +194,21 @@ def _named(label: int, stages: int) -> str:
 
 
 def format_counts(labels: Labels, stages: int) -> str:
-    """Return how many observations have each label, for people."""
-    counts = [(_named(label, stages), int((labels == label).sum())) for label in range(UNKNOWN, stages + 1)]
+    """Return the number of observations with each label, in words."""
+    counts = [(_name_of(label, stages), int((labels == label).sum())) for label in range(UNKNOWN, stages + 1)]
     return ", ".join(f"{count:,} {name}" for name, count in counts)
 
 
 def print_errors(errors: Mapping[str, float], stages: int, console: Console) -> None:
-    """Print the rates of errors, and on how much they were measured."""
+    """Print the error rates, and the number of episodes and states that they were measured on."""
     held_out = int(errors["held_out_episodes"])
-    told = f"{held_out} held-out episodes" if held_out else "the episodes that it was fitted to: label five or more"
-    console.print(f"errors on {told}")
+    basis = f"{held_out} held-out episodes" if held_out else "the episodes that it was fitted to: label five or more"
+    console.print(f"errors on {basis}")
     table = Table("reached", "false positives", "of", "false negatives", "of", box=None, pad_edge=False)
     for stage in range(1, stages + 1):
         cells = []
         for kind, of in (("false_positives", "negatives"), ("false_negatives", "positives")):
             rate = errors.get(f"{kind}/{stage}")
             cells += ["none" if rate is None else f"{100 * rate:.1f} %", f"{errors[f'{of}/{stage}']:.0f}"]
-        table.add_row(_named(stage, stages), *cells)
+        table.add_row(_name_of(stage, stages), *cells)
     console.print(table)

@@ -1,4 +1,4 @@
-"""Pictures of simulated tasks with sentences about them that are true or false, by physics."""
+"""Pictures of simulated tasks with captions whose truth follows from the state of the simulation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,28 +11,27 @@ from ..core import ConfigError, EnvBackend, Observation, derive_seed, generator
 from .scripts import ExpertChooser
 
 NOISES = (0.1, 1.0)
-"""Range of the deviation of the noise on the expert's actions: from nearly perfect to mostly noise."""
+"""Range of the standard deviation of the noise on the expert's actions: from nearly perfect to mostly noise."""
 
 
 @runtime_checkable
 class Captioned(Protocol):
-    """A backend that can say what a picture of its state shows."""
+    """A backend that describes its state in sentences."""
 
     def captions(self) -> Mapping[str, bool]:
-        """Return sentences, always the same ones, and whether each is true of the present state."""
+        """Return sentences, always the same ones, and whether each is true of the current state."""
         ...
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Pictures and what is true of them.
+    """Pictures with their captions.
 
     Attributes:
         images: (n, H, W, 3) uint8.
         captions: K sentences.
-        truth: (n, K) bool, whether each is true of each picture. What is said of things that a task does not have is
-            false.
-        own: (n, K) bool, whether each is a caption of the picture's task.
+        truth: (n, K) bool, whether each caption is true of each picture. A caption of another task is false.
+        own: (n, K) bool, whether each caption is one of the picture's task.
     """
 
     images: NDArray[np.uint8]
@@ -45,45 +44,47 @@ def take_pictures(backends: Mapping[str, EnvBackend], steps: Mapping[str, int], 
     """Return pictures of all cameras along episodes of the scripted experts, with different amounts of noise.
 
     Args:
-        backends: by name; each with a camera and captions.
-        steps: by name; moments at which each is looked at.
-        seed: of start states and noise.
+        backends: backends by name, each with a camera and captions.
+        steps: number of states by name of the backend at which pictures are taken.
+        seed: seed of start states and noise.
 
     Raises:
         ConfigError: if a backend has no camera, no captions or no expert, or pictures differ in size.
     """
     images: list[NDArray[np.uint8]] = []
-    sayings: list[Mapping[str, bool]] = []
-    captions: dict[str, None] = {}  # in order
+    truths: list[Mapping[str, bool]] = []
+    captions: dict[str, None] = {}  # as an ordered set
     for name, backend in backends.items():
         cameras = [key for key in backend.spec.observation if key.startswith("images/")]
         if not cameras:
             raise ConfigError(f"tasks.{name}.observation.cameras must name a camera, got none")
-        for observation, said in _visited(name, backend, steps[name], derive_seed(seed, name)):
-            captions |= dict.fromkeys(said)
+        for observation, caption_truth in _visit_states(name, backend, steps[name], derive_seed(seed, name)):
+            captions |= dict.fromkeys(caption_truth)
             images += [cast(NDArray[np.uint8], observation[key][..., -3:]) for key in cameras]
-            sayings += [said] * len(cameras)
+            truths += [caption_truth] * len(cameras)
     shapes = {image.shape for image in images}
     if len(shapes) > 1:
         raise ConfigError(f"tasks.*.observation.width and height must be the same for all, got {sorted(shapes)}")
-    truth = np.array([[said.get(caption, False) for caption in captions] for said in sayings], dtype=np.bool_)
-    own = np.array([[caption in said for caption in captions] for said in sayings], dtype=np.bool_)
+    truth = np.array([[picture.get(caption, False) for caption in captions] for picture in truths], dtype=np.bool_)
+    own = np.array([[caption in picture for caption in captions] for picture in truths], dtype=np.bool_)
     return Pictures(np.stack(images), tuple(captions), truth, own)
 
 
-def _visited(name: str, backend: EnvBackend, steps: int, seed: int) -> Iterator[tuple[Observation, Mapping[str, bool]]]:
+def _visit_states(
+    name: str, backend: EnvBackend, steps: int, seed: int
+) -> Iterator[tuple[Observation, Mapping[str, bool]]]:
     """Yield ``steps`` observations, each with its captions."""
     if not isinstance(backend, Captioned) or not backend.captions():
         raise ConfigError(f"tasks.{name}: this task has no captions; a simulated task's are Task.captions")
     expert = backend.expert(derive_seed(seed, "expert"))
-    left, episode = steps, 0
-    while left > 0:
+    remaining, episode = steps, 0
+    while remaining > 0:
         rng = generator(seed, "episode", episode)
         chooser = ExpertChooser(expert, rng.uniform(*NOISES), rng)
         step = backend.reset(derive_seed(seed, "start", episode))
         yield step.observation, backend.captions()
-        left, episode = left - 1, episode + 1
-        while left > 0 and not (step.terminated or step.truncated):
+        remaining, episode = remaining - 1, episode + 1
+        while remaining > 0 and not (step.terminated or step.truncated):
             step = backend.step(chooser(step.observation).action)
             yield step.observation, backend.captions()
-            left -= 1
+            remaining -= 1

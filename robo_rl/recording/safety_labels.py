@@ -1,4 +1,4 @@
-"""Labels of safety in recordings: which states break a specification, and how far they are from what was shown."""
+"""Safety labels of recorded states: violations of a specification, and distances from demonstrated states."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,13 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class DemonstratedConfig:
-    """What was demonstrated to be safe.
+    """Demonstrations of safe states.
 
     Attributes:
         paths: folders of data sets, the oldest first.
-        remember: so many of their newest successful episodes count; null: all.
-        reach: of the safe set; see :class:`~robo_rl.safety.safe_set.SafeSet`.
-        still: the same.
+        remember: number of the newest episodes that did not fail that are used; null: all.
+        reach: see :class:`~robo_rl.safety.safe_set.SafeSet`.
+        still: see :class:`~robo_rl.safety.safe_set.SafeSet`.
     """
 
     paths: tuple[str, ...]
@@ -38,46 +38,50 @@ class DemonstratedConfig:
 
 
 def accuracy(values: Floats, broken: list[Floats]) -> dict[str, float]:
-    """Return how a feasibility value fits the data it was learned from.
+    """Return the accuracy of a feasibility value on the data that it was learned from.
 
     Args:
-        values: of all states of all episodes, one after another (n,).
-        broken: what :func:`costs` returned for each episode.
+        values: values of all states of all episodes, concatenated (n,).
+        broken: result of :func:`costs` for each episode.
 
     Returns:
-        ``broken``: share of states that break the specification; ``recognised``: share that is judged infeasible of the
-        states from which it was broken later, and ``false_alarms`` of the others.
+        ``broken``: fraction of states that violate the specification; ``recognised``: fraction of the states from which
+        it was violated then or later that are judged infeasible; ``false_alarms``: the same fraction of the other
+        states.
     """
-    doomed = values > 0
-    breaks = np.concatenate([np.maximum.accumulate(each[::-1])[::-1] > 0 for each in broken])
+    is_infeasible = values > 0
+    is_doomed = np.concatenate([np.maximum.accumulate(cost[::-1])[::-1] > 0 for cost in broken])
     return {
         "broken": float((np.concatenate(broken) > 0).mean()),
-        "recognised": float(doomed[breaks].mean()),
-        "false_alarms": 0.0 if breaks.all() else float(doomed[~breaks].mean()),
+        "recognised": float(is_infeasible[is_doomed].mean()),
+        "false_alarms": 0.0 if is_doomed.all() else float(is_infeasible[~is_doomed].mean()),
     }
 
 
 def unlike(demonstrated: DemonstratedConfig, spec: EnvSpec, episodes: list[Batch]) -> tuple[list[Floats], list[Batch]]:
-    """Return how far outside the safe set the states after the steps of ``episodes`` are, and what was demonstrated.
+    """Return the distances of states from the safe set, and the demonstrations that define the set.
 
-    What was demonstrated is the successful episodes of ``demonstrated.paths``, the newest ``demonstrated.remember`` of
-    them: what a policy did well since takes the place of what somebody showed in the beginning.
+    The demonstrations are the newest ``demonstrated.remember`` episodes in ``demonstrated.paths`` that did not fail.
+    Newer successes of a policy therefore replace the demonstrations of the beginning.
+
+    Returns:
+        For each of ``episodes`` the costs of the states after its n steps (n,), see :class:`SafeSet`; and the rows of
+        the demonstrations.
 
     Raises:
-        ConfigError: if a data set is of another environment.
-        DataError: if too little was demonstrated.
+        DataError: if a data set is of another environment, or there are too few demonstrations.
     """
-    shown: list[Batch] = []
+    demonstrations: list[Batch] = []
     keys = state_keys(spec)
     for path in demonstrated.paths:
         with EpisodeStore.open(Path(path)) as store:
             store.check_against(spec)
             numbers = [number for number, record in enumerate(store.records) if record.success is not False]
-            shown += [store.arrays(number, keys).rows() for number in numbers]
+            demonstrations += [store.arrays(number, keys).rows() for number in numbers]
     if demonstrated.remember is not None:
-        shown = shown[-demonstrated.remember :]
-    safe = SafeSet([_states(each, keys) for each in shown], demonstrated.reach, demonstrated.still)
-    return [safe.cost(_states(episode, keys)[1:]) for episode in episodes], shown
+        demonstrations = demonstrations[-demonstrated.remember :]
+    safe_set = SafeSet([_states(rows, keys) for rows in demonstrations], demonstrated.reach, demonstrated.still)
+    return [safe_set.cost(_states(episode, keys)[1:]) for episode in episodes], demonstrations
 
 
 def _states(episode: Batch, keys: tuple[str, ...]) -> Floats:
@@ -89,15 +93,16 @@ def _states(episode: Batch, keys: tuple[str, ...]) -> Floats:
 
 
 def costs(keep: str, spec: EnvSpec, episode: Batch) -> Floats:
-    """Return by how much the states after the n steps of an episode break a specification (n,); below 0: keep it.
+    """Return the violations of a specification in the states after the n steps of an episode (n,).
 
-    Each state is judged by itself: times in the specification have no meaning.
+    Values above 0 violate the specification. Each state is judged separately, so time bounds in the specification have
+    no effect.
 
     Raises:
-        ConfigError: if the specification cannot be read, or does not fit the observations.
+        ConfigError: if the specification cannot be parsed, or does not match the observations.
     """
     formula, signals = parse_specification(keep), ObservationSignals(spec)
     after = {key: episode[f"next_observation/{key}"] for key in state_keys(spec)}
     values = {name: signals.values(name, after) for name in formula.check(signals.units)}
-    each = ({name: value[n : n + 1] for name, value in values.items()} for n in range(len(episode["action"])))
-    return np.array([-formula.robustness(state, 1.0) for state in each], np.float32)
+    states = ({name: value[n : n + 1] for name, value in values.items()} for n in range(len(episode["action"])))
+    return np.array([-formula.robustness(state, 1.0) for state in states], np.float32)

@@ -1,4 +1,4 @@
-"""Scripts that choose the actions of an episode: the task's expert, a stand-in for a person, and play."""
+"""Scripts that choose the actions of an episode: the task's expert, a model of a person, and play."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,35 +11,35 @@ from .episodes import Chooser, explored
 from .human_like import HumanLikeChooser
 
 PLAY_STEPS = (3, 12)
-"""Length of what a script that plays does at a time [control periods]."""
+"""Shortest and longest phase of a script that plays [control periods]."""
 PLAY_WANDERING = 0.4
-"""Share of the turns in which it moves without purpose."""
+"""Fraction of the phases in which it moves in a random direction."""
 
 
 class ExpertChooser:
-    """The scripted expert, with Gaussian noise on what is executed: the data shows how to recover.
+    """Chooser of the scripted expert's actions, executed with Gaussian noise so that the data shows how to recover.
 
-    What the expert wanted is stored beside it, as the proposed action (DART, Laskey et al. 2017).
+    The expert's action without noise is stored as the proposed action (DART, Laskey et al. 2017).
 
     Args:
-        expert: of the backend.
+        expert: scripted expert of the backend.
         noise: standard deviation, in units of the action.
-        rng: for the noise.
+        rng: random generator of the noise.
     """
 
     def __init__(self, expert: ScriptedExpert, noise: float, rng: np.random.Generator) -> None:
         self._expert = expert
         self._noise = noise
         self._rng = rng
-        self._begun = False
+        self._has_begun = False
 
     def begin(self, actor: Actor) -> None:
         actor.begin_episode()
 
     def __call__(self, observation: Observation) -> ActionChoice:
-        if not self._begun:  # the backend is reset by now
+        if not self._has_begun:  # the backend has been reset by now
             self._expert.reset()
-            self._begun = True
+            self._has_begun = True
         action = np.asarray(self._expert.act(observation), np.float32)
         return ActionChoice(explored(action, self._noise, self._rng), Source.SCRIPT, proposed=action)
 
@@ -48,36 +48,36 @@ class ExpertChooser:
 
 
 class PlayChooser:
-    """A script that plays: by turns it does what the expert does and moves some way without purpose, both with noise.
+    """Chooser that plays: random phases of the expert's actions and of motion in a random direction, with noise.
 
-    So things are touched, moved and left, and states are seen from many sides (play data, Lynch et al. 2019).
+    The robot touches, moves and releases objects, and visits many different states (play data, Lynch et al. 2019).
 
     Args:
-        expert: of the backend.
+        expert: scripted expert of the backend.
         noise: standard deviation, in units of the action.
-        rng: for turns and noise.
+        rng: random generator of phases and noise.
     """
 
     def __init__(self, expert: ScriptedExpert, noise: float, rng: np.random.Generator) -> None:
         self._expert = ExpertChooser(expert, noise, rng)
         self._noise = noise
         self._rng = rng
-        self._left = 0
+        self._phase_steps_left = 0
         self._direction: NDArray[np.float32] | None = None
 
     def begin(self, actor: Actor) -> None:
         self._expert.begin(actor)
 
     def __call__(self, observation: Observation) -> ActionChoice:
-        wanted = self._expert(observation)
-        if self._left == 0:
-            self._left = int(self._rng.integers(*PLAY_STEPS, endpoint=True))
+        choice = self._expert(observation)
+        if self._phase_steps_left == 0:
+            self._phase_steps_left = int(self._rng.integers(*PLAY_STEPS, endpoint=True))
             wanders = self._rng.random() < PLAY_WANDERING
-            self._direction = self._rng.uniform(-1, 1, wanted.action.shape).astype(np.float32) if wanders else None
-        self._left -= 1
+            self._direction = self._rng.uniform(-1, 1, choice.action.shape).astype(np.float32) if wanders else None
+        self._phase_steps_left -= 1
         if self._direction is None:
-            return wanted
-        return ActionChoice(explored(self._direction, self._noise, self._rng), Source.SCRIPT, proposed=wanted.proposed)
+            return choice
+        return ActionChoice(explored(self._direction, self._noise, self._rng), Source.SCRIPT, proposed=choice.proposed)
 
     def button(self) -> str | None:
         return None
@@ -88,9 +88,10 @@ SCRIPTS: Mapping[str, Callable[[EnvSpec, ScriptedExpert, float, np.random.Genera
     "expert": lambda _, expert, noise, rng: ExpertChooser(expert, noise, rng),
     "play": lambda _, expert, noise, rng: PlayChooser(expert, noise, rng),
 }
-"""By name: from the spec, the backend's expert, the deviation of the noise (not for ``human_like``) and a generator."""
+"""Makers of choosers by name. Their arguments are the spec, the backend's expert, the standard deviation of the noise
+(ignored by ``human_like``) and a random generator."""
 
 
 def noise_of(source: str, noise: float) -> dict[str, float]:
-    """Return the fact ``noise`` of a data set, where ``source`` is a script that has noise."""
+    """Return the metadata ``noise`` of a data set, or nothing if the script ``source`` ignores the noise."""
     return {} if source == "human_like" else {"noise": noise}

@@ -1,4 +1,4 @@
-"""robo-rl record: demonstrations from the scripted expert or by teleoperation, and play."""
+"""Recording of demonstrations by scripts or by teleoperation (robo-rl record)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ from .episodes import (
 from .scripts import SCRIPTS, noise_of
 
 SECTION = "record."
-"""Of the options that the recording's messages name."""
+"""Configuration section of the options that messages name."""
 SOURCES = (*SCRIPTS, "keyboard", "window", "browser", "gamepad", "spacemouse", "joy", "twist", "leader")
 
 
 @dataclass(frozen=True)
 class RecordConfig:
-    """The section ``record`` of configs/record.yaml; what each option means and its default stand there."""
+    """The section ``record`` of configs/record.yaml, which documents the options and their defaults."""
 
     source: str
     path: str | None
@@ -61,20 +61,20 @@ def record_expert(
     console: Console | None = None,
     section: str | None = SECTION,
 ) -> None:
-    """Record ``episodes`` of a script with the backend's expert into the data set ``path``.
+    """Record ``episodes`` of a script that uses the backend's expert into the data set ``path``.
 
     Args:
-        backend: must have an expert.
+        backend: backend with a scripted expert.
         path: folder of the data set.
-        episodes: how many to store.
-        noise: standard deviation of the Gaussian noise on the expert's actions. The noisy action is executed,
-            so the data shows how the expert makes up for mistakes; both are stored.
-        seed: of start states and noise.
+        episodes: number of episodes to store.
+        noise: standard deviation of the Gaussian noise on the expert's actions. The noisy action is executed, so the
+            data shows how the expert corrects mistakes; both actions are stored.
+        seed: seed of start states and noise.
         source: a key of :data:`.scripts.SCRIPTS`.
-        only_successful: leave out episodes that end without success.
+        only_successful: discard episodes that end without success.
         if_exists: see :func:`open_data_set`.
-        metadata: further facts to keep with the data, as JSON values.
-        console: where to tell how it goes; None: nowhere.
+        metadata: further metadata of the data set, as JSON values.
+        console: where to print the progress; None: nowhere.
         section: see :func:`record_episodes`.
 
     Raises:
@@ -98,53 +98,54 @@ def record_expert(
 
 
 class HumanChooser:
-    """A person with a teleoperation device, in real time. One object serves all episodes.
+    """Chooser of a person's actions with a teleoperation device, in real time. One object serves all episodes.
 
-    An episode begins when the person, having let go, moves; then each step takes one control period. Where time went by
-    meanwhile, as on a robot, the backend is reset once more then: what it observed has become old, and its watchdog may
-    have stopped it. A pause discards the episode, and none begins before a second press of the button.
+    An episode begins when the person has released the device and then moves it; each step takes one control period. If
+    time has passed while waiting, as on a robot, the backend is then reset again, because its observation is old and
+    its watchdog may have stopped it. A pause discards the episode, and no episode begins before the button is pressed
+    again.
 
     Args:
-        panel: what the person holds and sees.
-        episodes: how many are wanted, for the screen.
-        space: says how much room the disk has, for the screen.
+        panel: panel with the person's device and screen.
+        episodes: requested number of episodes, for the screen.
+        space: returns a description of the free disk space, for the screen.
     """
 
     def __init__(self, panel: Panel, episodes: int, space: Callable[[], str]) -> None:
         self._panel = panel
         self._episodes = episodes
         self._space = space
-        self._room = ""
+        self._space_text = ""
         self._stored = 0
         self._steps = 0
         self._last = ""
 
     def report(self, stored: int, outcome: Outcome) -> None:
-        """Take note of an episode that ended, and wait for the next."""
+        """Store the outcome of an episode for the screen, and prepare the next episode."""
         self._stored = stored
         self._steps = 0
         self._last = f"last episode: {outcome.describe()}"
 
     def begin(self, actor: Actor) -> None:
         panel, clock = self._panel, self._panel.backend.clock
-        self._room = self._space()
+        self._space_text = self._space()
         actor.begin_episode()
-        began_ns = clock.now_ns()
+        start_ns = clock.now_ns()
         if panel.device is not None:
             panel.device.reset()
         panel.begin()
         self._wait_for(False, "let go")
         self._wait_for(True, "move to begin")
-        if clock.now_ns() > began_ns:  # a simulator's clock stands still while nobody steps it
+        if clock.now_ns() > start_ns:  # not in simulation, where time advances only with steps
             actor.begin_again()
             panel.begin()
-            self._obey(panel.look())
-        # A button pressed twice at the end of the last episode does not end this one.
+            self._check_stop(panel.look())
+        # A button that was pressed twice at the end of the last episode must not end this one.
         panel.forget_buttons()
 
     def __call__(self, observation: Observation) -> ActionChoice:
         if self._steps > 0:
-            self._turn(f"step {self._steps}")
+            self._wait_period(f"step {self._steps}")
         self._steps += 1
         return ActionChoice(self._panel.action(observation), Source.HUMAN)
 
@@ -154,22 +155,22 @@ class HumanChooser:
         return next((name for name in ("discard", "failure", "success") if name in self._panel.said.buttons), None)
 
     def _wait_for(self, in_control: bool, state: str) -> None:
-        """Show ``state`` until the person has control, or has not."""
+        """Show ``state`` until the person is in control (or not), as ``in_control`` requires, and not paused."""
         while self._panel.said.in_control != in_control or self._panel.paused:
-            self._turn("paused" if self._panel.paused else state, waits=True)
+            self._wait_period("paused" if self._panel.paused else state, waits=True)
 
-    def _turn(self, state: str, waits: bool = False) -> None:
-        """Show ``state`` and take what the person says; see :meth:`Panel.turn`."""
+    def _wait_period(self, state: str, waits: bool = False) -> None:
+        """Show ``state`` for one control period and read the person's input; see :meth:`Panel.turn`."""
         facts = {"stored": str(self._stored), "steps": str(self._steps)}
         state = f"episode {self._stored + 1} of {self._episodes}: {state}"
-        self._obey(self._panel.turn(state, self._room, self._last, facts=facts, waits=waits))
+        self._check_stop(self._panel.turn(state, self._space_text, self._last, facts=facts, waits=waits))
 
-    def _obey(self, said: Intervention) -> None:
-        """Stop where the person says so."""
-        if "emergency_stop" in said.buttons:
+    def _check_stop(self, intervention: Intervention) -> None:
+        """Stop the recording if the person pressed a stop button."""
+        if "emergency_stop" in intervention.buttons:
             self._panel.backend.stop("emergency stop")
             raise RecordingStopped
-        if "stop" in said.buttons:
+        if "stop" in intervention.buttons:
             raise RecordingStopped
 
 
@@ -181,15 +182,15 @@ def record_human(
     config: DictConfig,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Record episodes that a person chooses the actions of, into the data set at ``path``.
+    """Record episodes of a person into the data set at ``path``.
 
     Args:
         backend: robot or simulator.
-        path: of the data set.
-        settings: of the recording.
-        only_successful: leave out episodes that failed.
-        config: of the whole command.
-        metadata: kept with the data set.
+        path: folder of the data set.
+        settings: configuration of the recording.
+        only_successful: discard episodes that failed, except those that the person ends as failures.
+        config: configuration of the whole command.
+        metadata: further metadata of the data set, as JSON values.
     """
     facts = {"source": settings.source, "seed": config.seed, **metadata}
     with open_data_set(path, backend.spec, settings.if_exists, facts, SECTION) as store:

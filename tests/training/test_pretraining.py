@@ -86,5 +86,5 @@ def test_advice_on_failed_demonstrations_names_no_option_of_other_commands(
     source: str, advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train(f"run.dir={tmp_path}/run", "task.max_episode_steps=1", f"demonstrations.source={source}") == 2
-    assert capsys.readouterr().err.endswith(f"1 were asked for. {advice}\n")
+    assert capsys.readouterr().err.endswith(f"1 were requested. {advice}\n")
     assert list(tmp_path.iterdir()) == []
