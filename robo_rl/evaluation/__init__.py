@@ -1,7 +1,7 @@
-"""Roll-outs that only measure, statistics of few runs, videos, learning curves and reports.
+"""Evaluation of policies, statistics of few runs, videos, learning curves and reports.
 
-Pictures and videos (``plots``, ``report``, ``video``) are modules to be imported by name: they load codecs and
-matplotlib, which a control loop does not need.
+Import the modules ``plots``, ``report`` and ``video`` by name: they load codecs and matplotlib, which a control loop
+does not need.
 """
 
 from .cycle_time import CycleTime, CycleTimes, cycle_time_lines

@@ -1,4 +1,4 @@
-"""Runs that differ only in their seed, taken together: results by group and learning curves with bands."""
+"""Aggregation of runs that differ only in their seed: results by group and learning curves with bands."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from .statistics import (
 )
 
 FEW_RUNS = 5
-"""Below so many runs a bootstrap interval covers clearly less often than it claims."""
+"""Number of runs below which the coverage of a bootstrap interval is clearly lower than its confidence level."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Group:
     """Runs of one task, agent and configuration.
 
     Attributes:
-        label: agent and, where groups of this task and agent differ, the settings in which they do.
-        runs: at least one run, by seed.
+        label: agent and, if there are several groups of this task and agent, the settings in which they differ.
+        runs: at least one run, sorted by seed.
     """
 
     label: str
@@ -40,7 +40,7 @@ class Group:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The configuration that all runs of the group share."""
+        """Settings that all runs of the group share."""
         return self.runs[0].settings
 
     @property
@@ -49,10 +49,10 @@ class Group:
         return next((run.control_rate for run in self.runs if run.control_rate is not None), None)
 
     def repeats(self) -> list[tuple[Run, ...]]:
-        """Return the runs that share their seed, where several do.
+        """Return the runs of each seed that several runs share.
 
-        They begin with the same weights and start states, or one is a copy of the other: they are not independent, as
-        intervals over runs suppose, which are then too narrow. Which of them counts is for a person to say.
+        Such runs begin with the same weights and start states, or one is a copy of the other. They are not independent,
+        so intervals over runs are too narrow. The user must decide which of them to count.
         """
         by_seed: dict[int, list[Run]] = {}
         for run in self.runs:
@@ -61,7 +61,7 @@ class Group:
         return [tuple(runs) for runs in by_seed.values() if len(runs) > 1]
 
     def success(self) -> Interval | None:
-        """Interquartile mean of the final success rates with its interval; None where nobody knows success."""
+        """Interquartile mean of the final success rates with its interval; None if success is unknown."""
         return _interquartile([run.success_rate.value for run in self.runs if run.success_rate is not None])
 
     def final_return(self) -> Interval | None:
@@ -71,19 +71,25 @@ class Group:
         )
 
     def seconds_to_success(self) -> Interval | None:
-        """Interquartile mean of the median times to success [s]; None where no run is known to have succeeded."""
+        """Interquartile mean of the median times to success [s]; None if no run is known to have succeeded."""
         return _interquartile([policy.median for policy, _ in self._cycle_times if policy])
 
     def relative_cycle_time(self) -> Interval | None:
         """Interquartile mean of the median times to success over those of the demonstrations; None if unknown."""
-        return _interquartile([policy.median / shown.median for policy, shown in self._cycle_times if policy and shown])
+        return _interquartile(
+            [
+                policy.median / demonstrations.median
+                for policy, demonstrations in self._cycle_times
+                if policy and demonstrations
+            ]
+        )
 
     @property
     def _cycle_times(self) -> list[CycleTimes]:
         return [CycleTimes.of_summary(run.summary) for run in self.runs]
 
     def steps_to_95(self) -> ThresholdSteps | None:
-        """Environment steps until an evaluation reached 95 % success; None where nobody knows success."""
+        """Environment steps until an evaluation reached 95 % success; None if success is unknown."""
         if not any(run.evaluations.curve("success_rate")[0] for run in self.runs):
             return None
         return steps_to_threshold(
@@ -91,7 +97,7 @@ class Group:
         )
 
     def wall_seconds_to_95(self) -> ThresholdSteps | None:
-        """Wall-clock time [s] until an evaluation reached 95 % success; None where nobody knows success."""
+        """Wall-clock time [s] until an evaluation reached 95 % success; None if success is unknown."""
         if not any(run.evaluations.curve("success_rate")[0] for run in self.runs):
             return None
         times = [run.evaluations.wall_seconds_to_95 for run in self.runs]
@@ -99,7 +105,7 @@ class Group:
 
 
 def _interquartile(values: Sequence[float]) -> Interval | None:
-    """Return the interquartile mean of one value for each run; None without any."""
+    """Return the interquartile mean of ``values``, one for each run; None if there are no values."""
     return bootstrap_interval(interquartile_mean, np.array(values)[:, None]) if values else None
 
 
@@ -108,14 +114,14 @@ class Curve:
     """A learning curve over environment steps.
 
     Attributes:
-        label: what the line is called.
+        label: name of the line.
         measure: ``success_rate`` or ``return_mean``.
         steps: (p,) environment steps that every run covers.
         value: (p,) interquartile mean over runs.
         low: (p,) lower end of the 95 % band.
-        high: (p,) upper end.
-        band: what the band means, or empty if there is none.
-        singles: steps and values of the runs, each to its own end.
+        high: (p,) upper end of the 95 % band.
+        band: description of the band; empty if there is none.
+        singles: steps and values of the individual runs, in their full length.
     """
 
     label: str
@@ -129,10 +135,10 @@ class Curve:
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
-    """Put runs together that have the same task, agent and settings; seeds and run folders may differ.
+    """Group runs that have the same task, agent and settings; their seeds and run folders may differ.
 
-    Two configurations of one agent are never averaged as if they were seeds: they become two groups, and the
-    label names the settings in which they differ.
+    Two configurations of one agent are never averaged like seeds: they become two groups, whose labels name the
+    settings in which they differ.
     """
     kinds: dict[tuple[str, str], list[list[Run]]] = {}
     for run in runs:
@@ -147,8 +153,8 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     for (_, agent), groups in kinds.items():
         keys = differences([group[0].settings for group in groups])
         for group in groups:
-            shown = [f"{key.rpartition('.')[2]}={group[0].settings.get(key)}" for key in keys]
-            label = " ".join([agent, *shown[:3], *(["…"] if len(shown) > 3 else [])])
+            options = [f"{key.rpartition('.')[2]}={group[0].settings.get(key)}" for key in keys]
+            label = " ".join([agent, *options[:3], *(["…"] if len(options) > 3 else [])])
             result.append(Group(label, tuple(sorted(group, key=lambda run: (run.seed or 0, run.name)))))
     return result
 
@@ -156,8 +162,8 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
 def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
     """Return the group's curve of ``measure``, or None if no run was evaluated.
 
-    The middle line and band reach as far as all evaluated runs do. With several runs the band is the pointwise
-    95 % bootstrap interval over runs; with one run and a success rate, the Wilson interval over its episodes.
+    The middle line and the band end where the shortest evaluated run ends. With several runs, the band is the pointwise
+    95 % bootstrap interval over runs; with one run and a success rate, it is the Wilson interval over its episodes.
     """
     evaluated = [(run, run.evaluations.curve(measure)) for run in group.runs]
     evaluated = [(run, curve) for run, curve in evaluated if curve[0]]
@@ -178,6 +184,6 @@ def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
 
 
 def measure_of(groups: Sequence[Group]) -> str:
-    """Return what the curves of a task show: success where it is known, else the return."""
-    known = any(run.evaluations.curve("success_rate")[0] for group in groups for run in group.runs)
-    return "success_rate" if known else "return_mean"
+    """Return the measure of a task's curves: the success rate if it is known, otherwise the return."""
+    is_success_known = any(run.evaluations.curve("success_rate")[0] for group in groups for run in group.runs)
+    return "success_rate" if is_success_known else "return_mean"

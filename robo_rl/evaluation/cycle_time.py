@@ -1,4 +1,4 @@
-"""The time that a policy, or a person, takes to solve a task."""
+"""Time that a policy or a person takes to solve a task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,12 +11,12 @@ SECONDS_PER_HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class CycleTime:
-    """Robot time from the beginning of an episode to success. The time of resets is not part of it.
+    """Robot time from the beginning of an episode to success, without the time of resets.
 
     Attributes:
-        median: of the episodes that succeeded [s].
-        percentile_90: of the episodes that succeeded [s].
-        successes_per_hour: successes over the time of all episodes, those that failed included [1/h].
+        median: median over the successful episodes [s].
+        percentile_90: 90th percentile over the successful episodes [s].
+        successes_per_hour: number of successes over the time of all episodes, including failed ones [1/h].
     """
 
     median: float
@@ -25,11 +25,11 @@ class CycleTime:
 
     @classmethod
     def of(cls, steps: Sequence[int], successes: Sequence[bool | None], control_rate: float) -> "CycleTime | None":
-        """Return the cycle time of some episodes; None where none is known to have succeeded.
+        """Return the cycle time of some episodes; None if no episode is known to have succeeded.
 
         Args:
-            steps: of each episode, to success or, where it failed, to its end.
-            successes: whether each succeeded; None, where that is not known, counts as a failure.
+            steps: control steps of each episode until success or, if it failed, until its end.
+            successes: whether each episode succeeded; None (unknown) counts as a failure.
             control_rate: control steps per second [Hz].
         """
         seconds = np.asarray(steps, np.float64) / control_rate
@@ -44,11 +44,11 @@ class CycleTime:
 
 
 class CycleTimes(NamedTuple):
-    """What a run's summary.json says of cycle times; None where it says nothing.
+    """Cycle times in a run's summary.json; None if it has none.
 
     Attributes:
-        policy: in the final evaluation.
-        demonstrations: of the demonstrations.
+        policy: cycle time in the final evaluation.
+        demonstrations: cycle time of the demonstrations.
     """
 
     policy: CycleTime | None
@@ -56,15 +56,15 @@ class CycleTimes(NamedTuple):
 
     @classmethod
     def of_summary(cls, summary: Mapping[str, Any] | None) -> "CycleTimes":
-        """Return those of a checked ``summary``; None: there is none."""
-        names, found = [field.name for field in fields(CycleTime)], summary or {}
-        times = (found.get(key) for key in ("cycle_time", "demonstrations_cycle_time"))
-        return cls(*(None if each is None else CycleTime(**{name: each[name] for name in names}) for each in times))
+        """Return the cycle times of a checked ``summary``; None: there is no summary."""
+        names, facts = [field.name for field in fields(CycleTime)], summary or {}
+        times = (facts.get(key) for key in ("cycle_time", "demonstrations_cycle_time"))
+        return cls(*(None if time is None else CycleTime(**{name: time[name] for name in names}) for time in times))
 
 
 def cycle_time_lines(cycle_time: CycleTime, demonstrated: CycleTime | None) -> Iterator[str]:
-    """Describe a cycle time beside that of the demonstrations, where it is known."""
+    """Yield lines that describe a cycle time and compare it with that of the demonstrations, if this is known."""
     yield f"Time to success {cycle_time}, {cycle_time.successes_per_hour:,.0f} successes an hour without resets"
     if demonstrated is not None:
-        times = cycle_time.median / demonstrated.median
-        yield f"The demonstrations took {demonstrated}: the policy takes {times:.2f} times as long"
+        ratio = cycle_time.median / demonstrated.median
+        yield f"The demonstrations took {demonstrated}: the policy takes {ratio:.2f} times as long"

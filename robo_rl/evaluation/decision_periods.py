@@ -1,4 +1,4 @@
-"""How well a policy does that may decide only every few control steps (SRL, Patel and Siegelmann 2025)."""
+"""Evaluation of a policy that may decide only every few control steps (SRL, Patel and Siegelmann 2025)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -12,15 +12,15 @@ from .evaluate import EvaluationResult
 
 
 class SlowPolicy:
-    """Has a policy decide in every ``period``-th control step of an episode, and do as decided in between.
+    """A policy that decides only in every ``period``-th control step of an episode.
 
-    Of a chunk that is longer than the period the rest is left out; after a shorter one its last action is held. A
-    policy without chunks repeats its action.
+    If a chunk is longer than the period, its remaining actions are discarded. If it is shorter, its last action is
+    repeated. A policy without chunks repeats its action.
 
     Args:
-        policy: decides; with ``action_chunk`` actions at once.
-        action_chunk: see above.
-        period: in control steps, 1 or more.
+        policy: the policy that decides.
+        action_chunk: number of actions that it decides at once.
+        period: control steps from one decision to the next, 1 or more.
     """
 
     def __init__(self, policy: Policy, action_chunk: int, period: int) -> None:
@@ -31,7 +31,7 @@ class SlowPolicy:
         self._action: NDArray[np.float32] = np.zeros(0, np.float32)
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return the action (A,) of this step; the observation counts where a decision is due."""
+        """Return the action (A,) of this step; ``observation`` matters only if a decision is due."""
         since_decision = self._step % self._period
         self._step += 1
         if since_decision == 0:
@@ -41,17 +41,17 @@ class SlowPolicy:
         return self._action
 
     def forget_plan(self, *, explore: bool) -> None:
-        """Decide in the next step."""
+        """Decide again in the next step."""
         self._step = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionPeriods:
-    """Evaluations of one policy from the same start states, by how often it decides.
+    """Evaluations of one policy from the same start states, for several decision periods.
 
     Attributes:
         periods: control steps from one decision to the next, ascending.
-        results: one for each period.
+        results: results of the evaluations, one for each period.
     """
 
     periods: tuple[int, ...]
@@ -59,9 +59,9 @@ class DecisionPeriods:
 
     @property
     def score_name(self) -> str:
-        """What counts: ``success_rate`` where the task tells success, else ``return_mean``."""
-        known = all(result.success_rate is not None for result in self.results)
-        return "success_rate" if known else "return_mean"
+        """Name of the score: ``success_rate`` if success is known, otherwise ``return_mean``."""
+        is_success_known = all(result.success_rate is not None for result in self.results)
+        return "success_rate" if is_success_known else "return_mean"
 
     @property
     def scores(self) -> list[float]:
@@ -76,7 +76,7 @@ class DecisionPeriods:
         return frequency_averaged_score(self.periods, self.scores)
 
     def to_json(self) -> dict[str, Any]:
-        """Return scores and periods as a JSON object, without the single episodes."""
+        """Return scores and periods as a JSON object, without the individual episodes."""
         rows = []
         for period, result in zip(self.periods, self.results, strict=True):
             rate = result.success_rate
@@ -96,16 +96,21 @@ class DecisionPeriods:
 
 
 def check_periods(periods: Sequence[int]) -> None:
-    """Raise :class:`ConfigError` unless ``periods`` are numbers of control steps, each above the one before."""
-    ascending = all(before < after for before, after in zip((0, *periods), periods, strict=False))
-    require(ascending, "decision_periods", "whole numbers of 1 or more, each above the one before", list(periods))
+    """Check that ``periods`` are positive numbers of control steps in ascending order.
+
+    Raises:
+        ConfigError: if they are not.
+    """
+    is_ascending = all(before < after for before, after in zip((0, *periods), periods, strict=False))
+    require(is_ascending, "decision_periods", "whole numbers of 1 or more, each above the one before", list(periods))
 
 
 def frequency_averaged_score(periods: Sequence[int], scores: Sequence[float]) -> float:
     """Return the area under ``scores`` over the decision period, divided by the width of the axis.
 
-    The axis is linear in control steps and straight lines join the points. So this is the mean score over all periods
-    from the first to the last, in the unit of the score; with one period its score.
+    The axis is linear in control steps, and the score is interpolated linearly between the periods. The result is
+    therefore the mean score over all periods from the first to the last, in the unit of the score. With one period it
+    is the score of that period.
     """
     if len(periods) == 1:
         return float(scores[0])
@@ -118,13 +123,13 @@ def evaluate_decision_periods(
     """Evaluate ``policy`` once for each of ``periods``.
 
     Args:
-        measure: evaluates a policy, from the same start states each time.
-        policy: decides.
-        action_chunk: how many actions it decides at once.
-        periods: control steps from one decision to the next, one or more, ascending.
+        measure: evaluates a policy, from the same start states in each call.
+        policy: the policy that decides.
+        action_chunk: number of actions that it decides at once.
+        periods: control steps from one decision to the next, one or more values in ascending order.
 
     Raises:
-        ConfigError: if the periods are others.
+        ConfigError: if ``periods`` is empty, not ascending or not positive.
     """
     check_periods(periods)
     require(len(periods) > 0, "decision_periods", "one or more", 0)

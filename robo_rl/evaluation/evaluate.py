@@ -1,4 +1,4 @@
-"""Roll-outs of a policy that only measure: same start states every time, the mode of the policy, no learning."""
+"""Evaluation of a policy: episodes from reproducible start states, without exploration and without learning."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -16,16 +16,17 @@ from .statistics import Proportion
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOutcome:
-    """How one evaluation episode went.
+    """Outcome of one evaluation episode.
 
     Attributes:
         index: number of the episode, from 0.
-        success: whether the task was solved when the episode ended; None where nobody knows.
-        total_reward: undiscounted return, weighted and with the offset of every step.
-        length: control steps.
-        terminated: whether the task itself ended the episode (otherwise it was cut).
-        lap_seconds: how long each lap took that was completed, where the task is to drive laps [s of robot time].
-        steps_to_success: control steps after which the task was solved and stayed so; None where it was not.
+        success: whether the task was solved when the episode ended; None if this is unknown.
+        total_reward: undiscounted return of the weighted rewards, including the offset of every step.
+        length: number of control steps.
+        terminated: whether the task itself ended the episode (otherwise it was truncated).
+        lap_seconds: duration of each completed lap, if the task is to drive laps [s of robot time].
+        steps_to_success: number of control steps after which the task was solved and remained solved until the end of
+            the episode; None if it was not.
     """
 
     index: int
@@ -46,8 +47,8 @@ class EvaluationResult:
         seed: the seed from which the start states were derived.
         control_rate: control steps per second [Hz].
         episodes: one outcome per episode, in order.
-        video: the file that shows the first episodes, or None.
-        video_problem: why there is no such file although one was asked for; empty: there is one, or none was.
+        video: video file of the first episodes, or None.
+        video_problem: reason why a requested video is missing; empty if the video exists or none was requested.
     """
 
     task: str
@@ -59,9 +60,10 @@ class EvaluationResult:
 
     @property
     def success_rate(self) -> Proportion | None:
-        """Share of solved episodes with its 95 % Wilson interval; None where success is known of no episode.
+        """Fraction of solved episodes with its 95 % Wilson interval; None if success is unknown for all episodes.
 
-        Some environments tell of success alone: where it is known of one episode, others count as not solved.
+        Some environments report only successes. If success is known for one episode, episodes for which it is unknown
+        therefore count as not solved.
         """
         if all(episode.success is None for episode in self.episodes):
             return None
@@ -84,7 +86,7 @@ class EvaluationResult:
 
     @property
     def cycle_time(self) -> CycleTime | None:
-        """Time to success; None without a success."""
+        """Time to success; None if no episode succeeded."""
         steps = [
             episode.length if episode.steps_to_success is None else episode.steps_to_success
             for episode in self.episodes
@@ -93,16 +95,16 @@ class EvaluationResult:
 
     @property
     def lap_seconds(self) -> list[float]:
-        """How long each lap of all episodes took [s of robot time]; none where the task has no laps."""
+        """Durations of the laps of all episodes [s of robot time]; empty if the task has no laps."""
         return [seconds for episode in self.episodes for seconds in episode.lap_seconds]
 
     @property
     def lap_seconds_median(self) -> float | None:
-        """Median lap time [s of robot time]; None without a lap."""
+        """Median lap time [s of robot time]; None if no lap was completed."""
         return float(np.median(self.lap_seconds)) if self.lap_seconds else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON object, the single episodes included."""
+        """Return the result as a JSON object, including the individual episodes."""
         rate, cycle_time = self.success_rate, self.cycle_time
         return {
             "task": self.task,
@@ -132,27 +134,28 @@ def evaluate(
     video_episodes: int = 5,
     on_episode: Callable[[EpisodeOutcome], None] | None = None,
 ) -> EvaluationResult:
-    """Run ``policy`` without exploration and return what happened. Nothing is trained or stored.
+    """Run ``policy`` without exploration and return the outcomes. Nothing is trained or stored.
 
-    Episode ``i`` is reset with a seed derived from ``seed`` and ``i`` alone: every evaluation with this seed meets
-    the same start states, however many episodes it has and whatever ran before.
+    The reset seed of episode ``i`` depends only on ``seed`` and ``i``. All evaluations with the same seed therefore use
+    the same start states, regardless of the number of episodes and of earlier episodes.
 
     Args:
-        backend: robot or simulator. It is neither stopped nor closed here.
-        policy: chooses the actions.
+        backend: robot or simulator; it is neither stopped nor closed.
+        policy: policy to evaluate.
         episodes: number of episodes.
         seed: seed of the start states.
-        reward_weights: weight of each reward term in the return; all terms count 1 unless given.
+        reward_weights: weight of each reward term in the return; None: 1 for all terms.
         reward_offset: added to the reward of every step.
-        max_episode_steps: cut after so many steps where the task has no limit of its own, or a longer one.
+        max_episode_steps: limit on the length of episodes, for tasks that have no limit or a longer one.
         video: MP4 file to write, or None.
-        video_episodes: how many episodes, from the first, the video shows.
+        video_episodes: number of episodes that the video shows, from the first.
         on_episode: called after each episode, for a progress line.
 
     Raises:
-        ConfigError: if ``episodes`` is not positive, a weight names no term of the task, or nothing limits an episode.
-        RenderingError: if a video was asked for and its first frame cannot be made. What goes wrong with it later is
-            ``video_problem`` of the result, which counts more.
+        ConfigError: if ``episodes`` is not positive, a weight does not name a term of the task, or the length of
+            episodes is not limited.
+        RenderingError: if a video was requested and its first frame cannot be rendered. A later problem with the video
+            does not end the evaluation; it is reported as ``video_problem`` of the result.
         SafetyStop: if a person stopped the robot, or it was stopped before the first step of an episode.
     """
     spec = backend.spec
@@ -187,7 +190,7 @@ def _roll_out(
     reward: Callable[[Step], float],
     film: Film | None,
 ) -> EpisodeOutcome:
-    """Run an episode from its first ``step`` on, for ``limit`` steps at most; film it where there is a ``film``."""
+    """Run an episode from its first ``step`` on, for at most ``limit`` steps; add its frames to ``film`` if given."""
     total, length, laps = 0.0, 0, []
     solved_after: int | None = None
     policy.forget_plan(explore=False)
@@ -197,9 +200,9 @@ def _roll_out(
         try:
             step = backend.step(policy.act(step.observation, explore=False))
         except SafetyStop as stop:
-            if stop.waits:  # says nothing about the policy
+            if stop.waits:  # not caused by the policy
                 raise
-            # The episode ends as it stood; what was seen last is still true.
+            # The episode ends with the last observation, which is still valid.
             step = replace(step, truncated=True, success=None if step.success is None else False)
             solved_after = None
             break
@@ -211,14 +214,14 @@ def _roll_out(
             solved_after = length
         if "lap_seconds" in step.info:
             laps.append(float(step.info["lap_seconds"]))
-    if film is not None:  # the last frame for half a second, with the outcome: the eye needs that long
+    if film is not None:  # show the last frame and the outcome for half a second, so that viewers can read it
         frames = max(1, round(backend.spec.control_rate / 2))
         film.add(backend, _caption(index, step.success), step.success, frames)
     return EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps), solved_after)
 
 
 def no_time_limit(task: str) -> ConfigError:
-    """Return the error that an evaluation of a task would never end."""
+    """Return the error for the evaluation of a task without a time limit, which might never end."""
     return ConfigError(
         f"task {task!r} has no time limit, and without one no evaluation ends: give task.max_episode_steps=NUMBER"
     )

@@ -1,4 +1,4 @@
-"""The video of an evaluation, whose failure costs no result."""
+"""Video of an evaluation, whose problems do not end the evaluation."""
 
 import contextlib
 from pathlib import Path
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class Film(Closing):
-    """A video that is given up where something goes wrong with it; a context manager.
+    """A video that is abandoned on an error; a context manager.
 
     Args:
-        path: MP4 file to write; None: nothing is filmed.
-        frame_rate: [Hz].
+        path: MP4 file to write; None: no video is made.
+        frame_rate: frame rate of the video [Hz].
 
     Attributes:
-        path: the file; None where there is none, or no more.
-        problem: why it was given up; empty: it was not.
+        path: the file; None if there is no video, or it was abandoned.
+        problem: reason why the video was abandoned; empty if it was not.
     """
 
     def __init__(self, path: Path | None, frame_rate: float) -> None:
@@ -30,10 +30,10 @@ class Film(Closing):
         self._writer: VideoWriter | None = None
 
     def add(self, backend: EnvBackend, caption: str, success: bool | None = None, count: int = 1) -> None:
-        """Film ``backend`` as it is now, for ``count`` frames; see :class:`VideoWriter` for the caption.
+        """Add the current view of ``backend`` as ``count`` frames; see :class:`VideoWriter` for the caption.
 
         Raises:
-            RenderingError: if that is the first frame, and it cannot be made.
+            RenderingError: if this is the first frame and it cannot be rendered or written.
         """
         if self.path is None:
             return
@@ -44,17 +44,17 @@ class Film(Closing):
             for _ in range(count):
                 writer.add(frame, caption, success)
         except Exception as error:
-            self._give_up(error)
+            self._abandon(error)
             if is_first:
                 raise error if isinstance(error, RoboRLError) else RenderingError(self.problem) from error
 
     def close(self) -> None:
-        """Finish the file."""
+        """Complete the file."""
         if self._writer is not None:
             try:
                 self._writer.close()
             except Exception as error:
-                self.path, self.problem = None, _told(error)
+                self.path, self.problem = None, _describe(error)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -65,30 +65,30 @@ class Film(Closing):
             self._writer.__exit__(kind, error, trace)
 
     def _open(self, path: Path) -> "VideoWriter":
-        from .video import VideoWriter  # Codecs are loaded only where a video is made.
+        from .video import VideoWriter  # imported here because it loads codecs
 
         return VideoWriter(path, self._rate)
 
-    def _give_up(self, error: Exception) -> None:
-        self.path, self.problem = None, _told(error)
+    def _abandon(self, error: Exception) -> None:
+        self.path, self.problem = None, _describe(error)
         if self._writer is not None:
             self._writer.__exit__(type(error), error, error.__traceback__)
             self._writer = None
 
 
 def film_problem(backend: EnvBackend, path: Path) -> str:
-    """Film one frame of ``backend`` beside ``path``; return why that cannot be done, an empty string if it can."""
+    """Write a video of one frame of ``backend`` beside ``path``; return the problem, or an empty string if it works."""
     trial = path.with_name(f".trial_{path.name}")
     try:
         with Film(trial, backend.spec.control_rate) as film:
             film.add(backend, "")
     except Exception as error:
-        return _told(error)
+        return _describe(error)
     finally:
         with contextlib.suppress(OSError):
             trial.unlink(missing_ok=True)
     return film.problem
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, RoboRLError) else f"{type(error).__name__}: {error}"

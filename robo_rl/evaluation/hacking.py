@@ -1,4 +1,4 @@
-"""A watch on computed rewards: do success, and rewards that nothing is trained by, follow when they rise?"""
+"""Detection of reward hacking: a training reward that rises while success or held-out rewards do not."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,18 +7,18 @@ from functools import partial
 from typing import Any
 
 _PATIENCE = 3
-"""Evaluations that success may take to follow."""
+"""Number of evaluations within which success may follow the reward."""
 
 _SOLVED = 0.95
-"""Success rate from which nothing more is expected of it."""
+"""Success rate from which no further rise is expected."""
 
 _NAMED = 3
-"""How many episodes a warning names."""
+"""Number of episodes that a warning names."""
 
 
 @dataclass(frozen=True)
 class _Episode:
-    """An episode: reward of a step, how it ended, and what each held-out module says of a step."""
+    """A training episode: mean reward of a step, success, and mean reward of a step by held-out module."""
 
     number: int
     reward: float
@@ -34,13 +34,13 @@ class _Mean:
     error: float
 
     def above(self, other: "_Mean") -> bool:
-        """Whether it is by more than two standard errors."""
+        """Return whether this mean is above ``other`` by more than two standard errors."""
         return self.value - other.value > 2 * math.hypot(self.error, other.error)
 
 
 @dataclass(frozen=True)
 class _Interval:
-    """Training between two evaluations: means of a step, and the success rate after it."""
+    """Training between two evaluations: mean rewards of a step, and the success rate of the second evaluation."""
 
     step: int
     reward: _Mean
@@ -49,14 +49,15 @@ class _Interval:
 
 
 class RewardWatch:
-    """Warns when the reward that a policy is trained by goes up and what should follow it does not.
+    """Warns if the training reward rises and the quantities that should rise with it do not.
 
-    Training is cut at evaluations. What should follow is success, and the reward of each held-out module: one that is
-    computed, but does not count. The newest interval is compared with the one in which that was highest (the earliest
-    of equals): if it was 3 evaluations ago or more and the reward of a step has risen since by more than two standard
-    errors, the policy may have found a way to please the reward alone. Of success nothing is said from 95 % on, of a
-    module only where it has fallen by more than two standard errors. An interval in which a module began to speak says
-    nothing of it.
+    Evaluations divide the training into intervals. The success rate and the reward of each held-out module should rise
+    with the training reward; a held-out module is computed, but not part of that reward. For each such quantity, the
+    newest interval is compared with the interval in which the quantity was highest (the earliest one of equals). If
+    that was 3 or more evaluations ago, and the mean reward of a step has since risen by more than two standard errors,
+    the policy may exploit the reward. There is no warning about success from 95 % on, and a warning about a held-out
+    module only if its reward has fallen by more than two standard errors. The interval in which a module begins to
+    return rewards is not used for this module.
     """
 
     def __init__(self) -> None:
@@ -66,73 +67,84 @@ class RewardWatch:
     def add_episode(
         self, number: int, total_reward: float, steps: int, success: bool | None, held_out: Mapping[str, float]
     ) -> None:
-        """Take note of a training episode.
+        """Add a training episode.
 
         Args:
-            number: of the episode, to be named by.
-            total_reward: sum over its steps.
-            steps: their number.
-            success: how it ended, where that is known.
-            held_out: sum over its steps of each module that does not count, by name. One that has yet to learn is
-                left out; from when it is not, it is there in every episode.
+            number: number of the episode, for warnings.
+            total_reward: sum of the training reward over its steps.
+            steps: number of steps.
+            success: whether it succeeded; None if unknown.
+            held_out: sum over its steps of the reward of each held-out module, by name. A module that has not learned
+                yet is left out; afterwards it is part of every episode.
         """
         means = {name: total / steps for name, total in held_out.items()}
         self._episodes.append(_Episode(number, total_reward / steps, success, means))
 
     def evaluated(self, step: int, success_rate: float | None) -> str | None:
-        """Close an interval at environment step ``step``, with the success rate found there, where the task tells.
+        """End an interval with an evaluation at environment step ``step``; return a warning or None.
 
-        Return a warning or None. Where there was but one episode the interval goes on.
+        An interval with fewer than two episodes is not ended.
+
+        Args:
+            step: environment step of the evaluation.
+            success_rate: success rate in the evaluation; None if unknown.
         """
         if len(self._episodes) < 2:
             return None
         episodes, self._episodes = self._episodes, []
-        held_out = {name: _mean([each.held_out[name] for each in episodes]) for name in episodes[0].held_out}
-        now = _Interval(step, _mean([each.reward for each in episodes]), success_rate, held_out)
-        self._intervals.append(now)
-        found = []
+        held_out = {name: _mean([episode.held_out[name] for episode in episodes]) for name in episodes[0].held_out}
+        newest = _Interval(step, _mean([episode.reward for episode in episodes]), success_rate, held_out)
+        self._intervals.append(newest)
+        findings = []
         if success_rate is not None and success_rate < _SOLVED:
-            then = max(self._intervals, key=lambda each: each.success or 0.0)  # the first of equals
-            if self._rose_since(then):
-                found.append(f"{_told(then, now)}, success has gone from {then.success:.0%} to {success_rate:.0%}")
+            best = max(self._intervals, key=lambda interval: interval.success or 0.0)  # the first of equals
+            if self._rose_since(best):
+                findings.append(
+                    f"{_describe_rise(best, newest)}, success has gone from {best.success:.0%} to {success_rate:.0%}"
+                )
         for name in held_out:
-            then = max((each for each in self._intervals if name in each.held_out), key=partial(_held_out, name=name))
-            before, after = then.held_out[name], now.held_out[name]
-            if self._rose_since(then) and before.above(after):
+            best = max(
+                (interval for interval in self._intervals if name in interval.held_out),
+                key=partial(_held_out, name=name),
+            )
+            before, after = best.held_out[name], newest.held_out[name]
+            if self._rose_since(best) and before.above(after):
                 values = f"{before.value:.3f} to {after.value:.3f}"
-                found.append(f"{_told(then, now)}, {name}, which does not count, has gone from {values}")
-        if not found:
+                findings.append(f"{_describe_rise(best, newest)}, {name}, which does not count, has gone from {values}")
+        if not findings:
             return None
-        failures = sorted((each for each in episodes if not each.success), key=lambda each: -each.reward)[:_NAMED]
-        named = ", ".join(f"{each.number} ({each.reward:.2f})" for each in failures) or "none of them failed"
+        failures = sorted(
+            (episode for episode in episodes if not episode.success), key=lambda episode: -episode.reward
+        )[:_NAMED]
+        named = ", ".join(f"{failure.number} ({failure.reward:.2f})" for failure in failures) or "none of them failed"
         return (
-            f"The reward may be exploited: {'; '.join(found)}. Training episodes with the most reward and no success: "
-            f"{named}"
+            f"The reward may be exploited: {'; '.join(findings)}. Training episodes with the most reward and no "
+            f"success: {named}"
         )
 
-    def _rose_since(self, then: _Interval) -> bool:
-        """Whether ``then`` was long enough ago, and the reward has risen since."""
-        now = self._intervals[-1]
-        return len(self._intervals) - 1 - self._intervals.index(then) >= _PATIENCE and now.reward.above(then.reward)
+    def _rose_since(self, best: _Interval) -> bool:
+        """Return whether ``best`` was long enough ago, and the reward has risen since."""
+        newest = self._intervals[-1]
+        return len(self._intervals) - 1 - self._intervals.index(best) >= _PATIENCE and newest.reward.above(best.reward)
 
     def state(self) -> dict[str, Any]:
-        """Return JSON values to go on from."""
+        """Return the state as JSON values."""
         return {
             "episodes": [asdict(episode) for episode in self._episodes],
             "intervals": [asdict(interval) for interval in self._intervals],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from ``state``."""
+        """Restore ``state``."""
         self._episodes = [_Episode(**episode) for episode in state["episodes"]]
         self._intervals = [
             _Interval(
-                each["step"],
-                _Mean(**each["reward"]),
-                each["success"],
-                {name: _Mean(**mean) for name, mean in each["held_out"].items()},
+                interval["step"],
+                _Mean(**interval["reward"]),
+                interval["success"],
+                {name: _Mean(**mean) for name, mean in interval["held_out"].items()},
             )
-            for each in state["intervals"]
+            for interval in state["intervals"]
         ]
 
 
@@ -146,5 +158,5 @@ def _mean(values: Sequence[float]) -> _Mean:
     return _Mean(mean, math.sqrt(variance / len(values)))
 
 
-def _told(then: _Interval, now: _Interval) -> str:
-    return f"since step {then.step} it has risen from {then.reward.value:.3f} to {now.reward.value:.3f} a step"
+def _describe_rise(best: _Interval, newest: _Interval) -> str:
+    return f"since step {best.step} it has risen from {best.reward.value:.3f} to {newest.reward.value:.3f} a step"

@@ -1,4 +1,4 @@
-"""Pages of results: one HTML file each, without a server or network."""
+"""Pages of results: self-contained HTML files, which need no server or network."""
 
 import base64
 import html
@@ -12,14 +12,14 @@ from .plots import DARK, LIGHT, Theme
 
 
 def write_page(path: Path, title: str, lead: str, sections: Iterable[str], notes: str) -> Path:
-    """Write a page to ``path``, at once for all who read it, and return ``path``.
+    """Write a page atomically to ``path`` and return ``path``.
 
     Args:
         path: HTML file.
-        title: of the page.
-        lead: line below it.
-        sections: HTML, in their order.
-        notes: what readers should know, at the end.
+        title: title of the page.
+        lead: line below the title.
+        sections: HTML of the sections, in order.
+        notes: explanations at the end of the page.
     """
     page = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(title), lead=html.escape(lead), content="\n".join(sections), notes=html.escape(notes)
@@ -36,7 +36,14 @@ def section(title: str, content: str, boxed: bool = True) -> str:
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]], numbers_from: int = 99, keyed: bool = False) -> str:
-    """Return an HTML table of text; columns from ``numbers_from`` on are numbers, the first one may be a key."""
+    """Return an HTML table.
+
+    Args:
+        header: text of the header cells.
+        rows: text of the cells of each row.
+        numbers_from: first column of numbers, which are aligned to the right.
+        keyed: whether the first column holds keys.
+    """
 
     def kind(column: int) -> str:
         return ' class="key"' if keyed and column == 0 else ' class="number"' if column >= numbers_from else ""
@@ -50,11 +57,11 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]], numbers_from: in
 
 
 def figure(draw: Callable[[Path, Theme], Path], about: str) -> str:
-    """Return a picture in the page, for light and dark screens.
+    """Return the HTML of an embedded picture in a light and a dark version.
 
     Args:
-        draw: draws it in a theme to a file (.svg), which it returns.
-        about: what it shows.
+        draw: draws the picture in a theme to a file (.svg), and returns the file.
+        about: description of the picture.
     """
     with tempfile.TemporaryDirectory() as folder:
         plots = [draw(Path(folder, "plot.svg"), theme).read_bytes() for theme in (LIGHT, DARK)]
@@ -64,5 +71,5 @@ def figure(draw: Callable[[Path, Theme], Path], about: str) -> str:
 
 
 def data_url(data: bytes, kind: str) -> str:
-    """Return the content of a file as an address that holds it."""
+    """Return ``data`` as a data URL of media type ``kind``."""
     return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"

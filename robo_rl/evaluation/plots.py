@@ -1,4 +1,4 @@
-"""Learning curves as pictures: one panel a task, one colour a group, environment steps below, robot time above."""
+"""Plots of learning curves: one panel per task, one colour per group, over environment steps and robot time."""
 
 import io
 import math
@@ -10,7 +10,7 @@ from typing import Any
 
 import matplotlib
 
-matplotlib.use("Agg")  # No window system: pictures are made on robots and servers.
+matplotlib.use("Agg")  # needs no window system: pictures are made on robots and servers
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -36,7 +36,7 @@ class Theme:
     lines: tuple[str, ...]
 
 
-# Hues that stay apart for colour-blind eyes, each darkened or lightened for its background.
+# Hues that colour-blind people can distinguish, darkened or lightened for the background.
 LIGHT = Theme(
     ink="#1c2430",
     faint="#667085",
@@ -59,7 +59,7 @@ def plot_runs(runs: Sequence[Run], path: Path, theme: Theme = LIGHT) -> Path:
     """Draw the learning curves of ``runs``, grouped by task, agent and settings, into ``path``.
 
     Args:
-        runs: what :func:`~robo_rl.evaluation.runs.load_run` returns.
+        runs: results of :func:`~robo_rl.evaluation.runs.load_run`.
         path: picture to write; the suffix chooses the format (.png, .svg, .pdf).
         theme: colours.
 
@@ -70,13 +70,13 @@ def plot_runs(runs: Sequence[Run], path: Path, theme: Theme = LIGHT) -> Path:
 
 
 def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Path:
-    """As :func:`plot_runs`, for groups made already."""
+    """Draw the learning curves of ``groups``; see :func:`plot_runs`."""
     panels: dict[str, list[tuple[Group, Curve]]] = {}
     for task in dict.fromkeys(group.task for group in groups):
         members = [group for group in groups if group.task == task]
         curves = [(group, learning_curve(group, measure_of(members))) for group in members]
-        if shown := [(group, curve) for group, curve in curves if curve is not None]:
-            panels[task] = shown
+        if existing := [(group, curve) for group, curve in curves if curve is not None]:
+            panels[task] = existing
     if not panels:
         raise DataError("no run holds an evaluation yet, so there is no curve to draw")
 
@@ -87,33 +87,33 @@ def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Pa
         layout = ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.12)
         figure, axes = plt.subplots(rows, columns, figsize=(width, 4.3 * rows), squeeze=False, layout=layout)
         try:
-            for axis, (task, shown) in zip(axes.flat, panels.items(), strict=False):
-                _panel(axis, task, shown, theme)
+            for axis, (task, panel) in zip(axes.flat, panels.items(), strict=False):
+                _draw_panel(axis, task, panel, theme)
             for axis in axes.flat[len(panels) :]:
                 axis.set_visible(False)
-            note = _note([curve for shown in panels.values() for _, curve in shown])
+            note = _note([curve for panel in panels.values() for _, curve in panel])
             note = textwrap.fill(note, round(17 * width))
             figure.supxlabel(note, x=0.01, ha="left", fontsize=7, color=theme.faint)
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Without a date the same runs give the same file.
+            # Without a date, so that the same runs give the same file.
             metadata = {"Date": None} if path.suffix == ".svg" else None
-            drawn = io.BytesIO()
-            figure.savefig(drawn, format=path.suffix.removeprefix(".") or None, dpi=160, metadata=metadata)
-            write_durably(path, drawn.getvalue())
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=path.suffix.removeprefix(".") or None, dpi=160, metadata=metadata)
+            write_durably(path, buffer.getvalue())
         finally:
             plt.close(figure)
     return path
 
 
-def _panel(axis: Any, task: str, shown: Sequence[tuple[Group, Curve]], theme: Theme) -> None:
-    measure = shown[0][1].measure
-    drawn: list[Any] = []
+def _draw_panel(axis: Any, task: str, curves: Sequence[tuple[Group, Curve]], theme: Theme) -> None:
+    measure = curves[0][1].measure
+    lines: list[Any] = []
     labels: list[str] = []
     factor = 100.0 if measure == "success_rate" else 1.0
-    for index, (_, curve) in enumerate(shown):
+    for index, (_, curve) in enumerate(curves):
         colour = theme.lines[index % len(theme.lines)]
-        several = len(curve.singles) > 1
-        if several:
+        has_several_runs = len(curve.singles) > 1
+        if has_several_runs:
             for steps, values in curve.singles:
                 axis.plot(steps, factor * np.array(values), color=colour, linewidth=0.8, alpha=0.35)
         if curve.band:
@@ -121,9 +121,9 @@ def _panel(axis: Any, task: str, shown: Sequence[tuple[Group, Curve]], theme: Th
                 curve.steps, factor * curve.low, factor * curve.high, color=colour, alpha=0.16, linewidth=0
             )
         name = caption(curve.label)
-        label = f"{name} · {len(curve.singles)} runs" if several else name
+        label = f"{name} · {len(curve.singles)} runs" if has_several_runs else name
         marker = "o" if curve.steps.size <= 30 else None
-        drawn += axis.plot(curve.steps, factor * curve.value, color=colour, linewidth=2.2, marker=marker, ms=3.5)
+        lines += axis.plot(curve.steps, factor * curve.value, color=colour, linewidth=2.2, marker=marker, ms=3.5)
         labels.append(label)
     if measure == "success_rate":
         axis.set_ylim(-3, 104)
@@ -134,23 +134,23 @@ def _panel(axis: Any, task: str, shown: Sequence[tuple[Group, Curve]], theme: Th
     axis.set_ylabel(_NAMES[measure])
     axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axis.legend(drawn, labels, loc="best", handlelength=1.4)
-    _robot_time(axis, [group.control_rate for group, _ in shown])
+    axis.legend(lines, labels, loc="best", handlelength=1.4)
+    _add_robot_time(axis, [group.control_rate for group, _ in curves])
 
 
-def _robot_time(axis: Any, rates: Sequence[float | None]) -> None:
-    """Put minutes on the robot above, where all groups of the panel have one control rate."""
+def _add_robot_time(axis: Any, rates: Sequence[float | None]) -> None:
+    """Add an axis of robot minutes at the top, if all groups of the panel have the same control rate."""
     if len(set(rates)) != 1 or rates[0] is None:
         return
     per_minute = 60.0 * rates[0]
-    above = axis.secondary_xaxis("top", functions=(lambda steps: steps / per_minute, lambda time: time * per_minute))
-    above.set_xlabel("robot minutes", labelpad=4)
-    above.xaxis.set_major_locator(MaxNLocator(5))
-    above.spines["top"].set_visible(False)
+    top = axis.secondary_xaxis("top", functions=(lambda steps: steps / per_minute, lambda time: time * per_minute))
+    top.set_xlabel("robot minutes", labelpad=4)
+    top.xaxis.set_major_locator(MaxNLocator(5))
+    top.spines["top"].set_visible(False)
 
 
 def _note(curves: Sequence[Curve]) -> str:
-    """Say what line and band mean."""
+    """Return an explanation of the line and the band."""
     bands = list(dict.fromkeys(curve.band for curve in curves if curve.band))
     parts = ["line: interquartile mean over runs"] if any(len(curve.singles) > 1 for curve in curves) else []
     parts += [f"band: {' or '.join(bands)}"] if bands else []
@@ -160,12 +160,12 @@ def _note(curves: Sequence[Curve]) -> str:
 
 
 def caption(text: str) -> str:
-    """Return a text from a run's files as one line of a picture: not too long, and without control characters."""
+    """Return a text from a run's files as one line for a picture, shortened and without control characters."""
     return plain_text(text, CAPTION_CHARACTERS) or "unnamed"
 
 
 def style(theme: Theme) -> Any:
-    """Return the settings of Matplotlib for pictures in this theme."""
+    """Return Matplotlib's settings for a theme."""
     return {
         "figure.facecolor": theme.background,
         "savefig.facecolor": theme.background,
@@ -187,7 +187,7 @@ def style(theme: Theme) -> Any:
         "legend.frameon": False,
         "svg.hashsalt": "robo-rl",
         "text.color": theme.ink,
-        "text.parse_math": False,  # a $ in the name of a task is a $
+        "text.parse_math": False,  # a $ in the name of a task is not a formula
         "xtick.color": theme.faint,
         "ytick.color": theme.faint,
         "xtick.labelsize": 8.5,

@@ -1,4 +1,4 @@
-"""A page that shows runs: results, curves, videos and configuration in one HTML file without a server or network."""
+"""Report on runs: results, curves, videos and configuration in one self-contained HTML file."""
 
 import html
 import math
@@ -30,12 +30,12 @@ RESULTS = (
     "time to success",
     "of the demonstrations'",
 )
-NOTES = """Success is that of a final evaluation without exploration, or of the last evaluation where a run did not end.
-Over several runs the figure is the interquartile mean with its 95 % stratified bootstrap interval; over one run the
-share of episodes with its Wilson interval. A run that never reached 95 % counts as infinitely long in "to 95 %";
-a figure with > is what is certain. Robot minutes are environment steps over the control rate. Time to success is the
-median of the episodes of the final evaluation that succeeded, in robot time; the last column divides it by that of the
-demonstrations."""
+NOTES = """Success is measured in the final evaluation without exploration, or in the last evaluation if a run did not
+finish. For several runs, the figure is the interquartile mean with its 95 % stratified bootstrap interval; for one run,
+it is the fraction of episodes with its Wilson interval. In the columns "to 95 %", a run that never reached 95 % counts
+as infinitely long; a figure with > is a lower bound. Robot minutes are environment steps over the control rate. Time to
+success is the median over the successful episodes of the final evaluation, in robot time; the last column divides it by
+that of the demonstrations."""
 _NOTHING = "–"
 
 
@@ -43,10 +43,10 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
     """Write a page about ``runs`` to ``path`` and return it.
 
     Args:
-        runs: at least one, of any tasks and agents; runs that were killed are shown with what they left.
+        runs: at least one run, of any tasks and agents; runs that were killed are shown as far as they got.
         path: HTML file to write. Videos are linked relative to it.
-        embed: put the videos into the page, so that it can be sent alone; it grows by a third more than their size.
-            Those that do not fit into 128 MiB together are linked.
+        embed: embed the videos in the page, so that it can be sent as a single file. The page grows by 4/3 of their
+            size. Videos beyond a total of 128 MiB are linked.
     """
     groups = group_runs(runs)
     tasks = list(dict.fromkeys(group.task for group in groups))
@@ -68,7 +68,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
 
 
 def results(groups: Sequence[Group]) -> list[list[str]]:
-    """Return one row of text for each group, of the columns :data:`RESULTS`."""
+    """Return one row of text for each group, with the columns :data:`RESULTS`."""
     rows = []
     for group in groups:
         steps, wall = group.steps_to_95(), group.wall_seconds_to_95()
@@ -90,7 +90,7 @@ def results(groups: Sequence[Group]) -> list[list[str]]:
 
 
 def repeated_seeds(groups: Sequence[Group]) -> list[str]:
-    """Return a sentence for each seed of which a group has several runs: its intervals are then too narrow."""
+    """Return a warning for each seed of which a group has several runs, since its intervals are then too narrow."""
     return [
         f"{group.task}, {group.label}: seed {runs[0].seed} counts {len(runs)} times "
         f"({', '.join(str(run.path) for run in runs)}). Runs of one seed are not independent: the intervals are too "
@@ -107,32 +107,32 @@ def markdown_table(groups: Sequence[Group]) -> str:
 
 
 def _count(group: Group) -> str:
-    """How many runs and, where some share one, how many seeds."""
+    """Return the number of runs and, if some share a seed, the number of seeds."""
     seeds = len(group.runs) - sum(len(runs) - 1 for runs in group.repeats())
     return str(len(group.runs)) + ("" if seeds == len(group.runs) else f" ({seeds} seed{'s' * (seeds > 1)})")
 
 
 def _result(group: Group) -> str:
-    """Final success or, where nobody knows success, final return."""
+    """Return the final success or, if success is unknown, the final return."""
     single = group.runs[0].success_rate if len(group.runs) == 1 else None
     if single is not None:
         return _proportion(single)
     if (success := group.success()) is not None:
-        known = sum(run.success_rate is not None for run in group.runs)
+        count = sum(run.success_rate is not None for run in group.runs)
         interval = f"{100 * success.value:.1f} % [{100 * success.low:.1f}, {100 * success.high:.1f}]"
-        return interval + _share(known, group)
+        return interval + _run_count(count, group)
     final = group.final_return()
     if final is None:
         return _NOTHING
     if len(group.runs) == 1:
         return f"{final.value:,.1f}"
-    known = sum(run.evaluations.return_mean is not None for run in group.runs)
-    return f"{final.value:,.1f} [{final.low:,.1f}, {final.high:,.1f}]" + _share(known, group)
+    count = sum(run.evaluations.return_mean is not None for run in group.runs)
+    return f"{final.value:,.1f} [{final.low:,.1f}, {final.high:,.1f}]" + _run_count(count, group)
 
 
-def _share(known: int, group: Group) -> str:
-    """Say so where a figure is of some runs of the group only: those that died early have none."""
-    return "" if known == len(group.runs) else f" ({known} of {len(group.runs)} runs)"
+def _run_count(count: int, group: Group) -> str:
+    """Return the number of runs that a figure is based on, if some runs were killed before they had one."""
+    return "" if count == len(group.runs) else f" ({count} of {len(group.runs)} runs)"
 
 
 def _proportion(rate: Proportion) -> str:
@@ -140,7 +140,7 @@ def _proportion(rate: Proportion) -> str:
 
 
 def _mean(interval: Interval | None, unit: str, group: Group) -> str:
-    """Return a mean over runs, with its interval where there are several."""
+    """Return a mean over runs, with its interval if there are several runs."""
     if interval is None:
         return _NOTHING
     spread = f" [{interval.low:.2f}, {interval.high:.2f}]" if len(group.runs) > 1 else ""
@@ -152,12 +152,12 @@ def _threshold(steps: ThresholdSteps | None, scale: float = 1.0) -> str:
 
 
 def _cards(group: Group) -> str:
-    """The figures that a reader wants first, where there is one group to show them of."""
+    """Return cards with the most important figures of a single group."""
     run, steps = group.runs[0], group.steps_to_95()
     result, _, interval = _result(group).partition(" [")
     reached, opening, spread = _threshold(steps).partition(" [" if steps and steps.value < math.inf else " (")
     episodes = f" of {run.success_rate.episodes} episodes" if len(group.runs) == 1 and run.success_rate else ""
-    wall = sum(each.wall_seconds for each in group.runs) / len(group.runs) / 60
+    wall = sum(member.wall_seconds for member in group.runs) / len(group.runs) / 60
     cards = []
     if result != _NOTHING:
         measure = "return" if group.success() is None else f"success{episodes}"
@@ -169,11 +169,11 @@ def _cards(group: Group) -> str:
         cards.append((minutes, "robot minutes to 95 %"))
     if (seconds := group.seconds_to_success()) is not None:
         relative = group.relative_cycle_time()
-        beside = "" if relative is None else f", {relative.value:.2f} times the demonstrations'"
-        cards.append((f"{seconds.value:.1f} s", f"median time to success{beside}"))
+        comparison = "" if relative is None else f", {relative.value:.2f} times the demonstrations'"
+        cards.append((f"{seconds.value:.1f} s", f"median time to success{comparison}"))
     average = " a run, on average" if len(group.runs) > 1 else ""
-    steps_made = sum(each.env_steps for each in group.runs) / len(group.runs)
-    cards.append((f"{steps_made:,.0f}", f"environment steps{average}"))
+    mean_steps = sum(member.env_steps for member in group.runs) / len(group.runs)
+    cards.append((f"{mean_steps:,.0f}", f"environment steps{average}"))
     cards.append((f"{wall:.1f} min", f"wall time{average}"))
     items = (
         f'<div class="card"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>' for value, name in cards
@@ -204,15 +204,15 @@ def _curves(groups: Sequence[Group]) -> str:
 
 def _videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
     figures = []
-    room = VIDEO_BYTES if embed else 0
+    remaining_bytes = VIDEO_BYTES if embed else 0
     for run in runs:
         for video in run.videos:
             caption = f"{run.name} · {video.stem}"
             source = _relative(video, page)
             if embed:
                 try:
-                    data = ForeignFolder(run.path).read_bytes(f"videos/{video.name}", room)
-                    room -= len(data)
+                    data = ForeignFolder(run.path).read_bytes(f"videos/{video.name}", remaining_bytes)
+                    remaining_bytes -= len(data)
                     source = data_url(data, "video/mp4")
                 except (OSError, DataError):
                     caption += " (too large to embed: a link)"
@@ -258,11 +258,11 @@ def _run_table(runs: Sequence[Run]) -> str:
 
 
 def _configuration(groups: Sequence[Group]) -> str:
-    """What differs between the groups, as a table; then every configuration, folded."""
+    """Return a table of the differences between the groups, and all configurations, collapsed."""
     parts = []
     keys = differences([group.settings for group in groups])
     if len({group.task for group in groups}) > 1:
-        keys = [key for key in keys if key.split(".")[0] != "task"]  # Other tasks, other options: that says nothing.
+        keys = [key for key in keys if key.split(".")[0] != "task"]  # options of different tasks always differ
     if keys:
         names = [f"{group.task} · {group.label}" for group in groups]
         rows = [[key, *(str(group.settings.get(key, _NOTHING)) for group in groups)] for key in keys]
@@ -276,7 +276,7 @@ def _configuration(groups: Sequence[Group]) -> str:
 
 
 def _versions(runs: Sequence[Run]) -> str:
-    """Versions and commit, one column for each different set."""
+    """Return a table of versions and commits, with a column for each different set."""
     sets: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in runs:
         if run.summary:
@@ -284,9 +284,9 @@ def _versions(runs: Sequence[Run]) -> str:
             sets.setdefault(tuple((str(key), str(value)) for key, value in versions.items()), []).append(run.name)
     if not sets:
         return ""
-    keys = list(dict.fromkeys(key for each in sets for key, _ in each))
+    keys = list(dict.fromkeys(key for versions_set in sets for key, _ in versions_set))
     names = ["all runs"] if len(sets) == 1 else [", ".join(names) for names in sets.values()]
-    rows = [[key, *(dict(each).get(key, _NOTHING) for each in sets)] for key in keys]
+    rows = [[key, *(dict(versions_set).get(key, _NOTHING) for versions_set in sets)] for key in keys]
     return section("Versions", table(("", *names), rows, keyed=True))
 
 

@@ -1,10 +1,11 @@
-"""How different two rewards are for whoever learns from them: STARC (Skalse et al. 2024) and EPIC (Gleave et al. 2021).
+"""Distances between rewards: STARC (Skalse et al. 2024) and EPIC (Gleave et al. 2021).
 
-Two rewards that differ by a positive factor and by shaping with a potential have the same best policies; their distance
-is 0, that of a reward and its negative is 1. Both bring a reward into a canonical form first, in which such differences
-are gone, and compare these. On a finite Markov decision process that is exact, on sampled transitions an estimate.
+Two rewards that differ only by a positive factor and by potential-based shaping have the same optimal policies; their
+distance is 0. The distance of a reward and its negative is 1. Both methods first bring each reward into a canonical
+form, which removes such differences, and then compare the canonical forms. The result is exact for a finite Markov
+decision process, and an estimate for sampled transitions.
 
-Rewards of finite processes are arrays (S, A, S), of state, action and next state.
+Rewards of finite processes are arrays (S, A, S) over state, action and next state.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,9 +19,10 @@ Array = NDArray[np.float64]
 
 
 def starc(one: Array, other: Array) -> float:
-    """Return the STARC distance in [0, 1] of two rewards in canonical form: half that of their directions.
+    """Return the STARC distance in [0, 1] of two rewards in canonical form: half the distance of their directions.
 
-    A reward whose canonical form is 0 has no direction: it is 0.5 from all others, and 0 from its like.
+    A reward whose canonical form is 0 has no direction: its distance is 0 to another such reward, and 0.5 to all other
+    rewards.
     """
     norms = [np.linalg.norm(form) for form in (one, other)]
     directions = [form / norm if norm > 1e-9 else 0 * form for form, norm in zip((one, other), norms, strict=True)]
@@ -32,8 +34,8 @@ def epic(one: Array, other: Array, weights: Array | None = None) -> float:
 
     Args:
         one: canonical form on some transitions.
-        other: of the same shape.
-        weights: of the transitions, of that shape too, summing to 1; None: all alike.
+        other: another canonical form, of the same shape.
+        weights: weights of the transitions, of the same shape, with sum 1; None: equal weights.
     """
     if weights is None:
         weights = np.full(one.shape, 1 / one.size)
@@ -41,7 +43,7 @@ def epic(one: Array, other: Array, weights: Array | None = None) -> float:
     norms = [np.sqrt((weights * form**2).sum()) for form in centred]
     if min(norms) < 1e-9:
         return 0.0 if max(norms) < 1e-9 else float(np.sqrt(0.5))
-    # By the difference of the directions: 1 less the correlation would lose half of the digits.
+    # From the difference of the directions, since 1 minus the correlation would lose half of the digits.
     difference = centred[0] / norms[0] - centred[1] / norms[1]
     return float(np.sqrt((weights * difference**2).sum()) / 2)
 
@@ -52,7 +54,7 @@ def value_adjusted(reward: Array, transitions: Array, policy: Array, gamma: floa
     Args:
         reward: (S, A, S).
         transitions: probabilities (S, A, S).
-        policy: probabilities (S, A), the same for all rewards to compare.
+        policy: probabilities (S, A), which must be the same for all rewards to compare.
         gamma: discount, below 1.
     """
     expected = (transitions * reward).sum(2)
@@ -77,15 +79,15 @@ def mean_adjusted(reward: Array, states: Array, actions: Array, gamma: float) ->
 
 
 def least(reward: Array, before: Array, after: Array, gamma: float) -> Array:
-    """Return another canonical form (n,) of STARC, on n transitions: the smallest reward that shaping can make of it.
+    """Return another canonical form (n,) of STARC on n transitions: the smallest reward that shaping can produce.
 
-    Shaping with every potential that is linear in features is removed without a rest. Other than with
-    :func:`value_adjusted` no values need be estimated, which few samples do not bear.
+    This removes shaping with any potential that is linear in the features completely. Unlike :func:`value_adjusted`, it
+    requires no estimate of values, for which there are often too few samples.
 
     Args:
         reward: (n,).
         before: features (n, F) of the states.
-        after: of the next states.
+        after: features (n, F) of the next states.
         gamma: discount.
     """
     shaping = gamma * after - before
@@ -96,8 +98,8 @@ def least(reward: Array, before: Array, after: Array, gamma: float) -> Array:
 def features(batch: Batch) -> tuple[Array, Array]:
     """Return features (n, F) of the states and next states of n rows: 1, each element that varies, and its square.
 
-    Images are left out. Terminations are left out of account, as if episodes went on: else a constant, which a
-    composition adds or takes off anyway, would decide whether it is good to end an episode, and with it the distance.
+    Images are left out. Terminations are ignored, as if episodes continued. Otherwise a constant offset of the reward
+    would decide whether ending an episode is good, and would dominate the distance.
     """
     keys = [key.removeprefix("next_") for key in batch if key.startswith("next_") and "/images/" not in key]
     rows = len(batch["action"])
@@ -119,20 +121,20 @@ def sampled_mean_adjusted(
     samples: int,
     rng: np.random.Generator,
 ) -> dict[str, Array]:
-    """Return an estimate (n,) of the canonical form of EPIC, but for a constant, of several rewards on n rows.
+    """Return estimates (n,) of the canonical form of EPIC of several rewards on n rows, up to a constant.
 
     Args:
-        reward: gives the rewards by name of rows that need not have happened.
+        reward: computes the rewards by name, also of rows that never occurred.
         batch: the rows; actions and next states are drawn from them.
         gamma: discount.
-        samples: how many means are taken over.
-        rng: for these.
+        samples: number of samples of each mean.
+        rng: random generator of the samples.
     """
     rows = len(batch["action"])
     forms = {name: values.astype(np.float64) for name, values in reward(batch).items()}
     for _ in range(samples):
         drawn = rng.integers(rows)
-        # From each next state, then from each state, to one drawn next state, by an action drawn with it.
+        # Transitions from each next state, then from each state, to one sampled next state by the action of its row.
         for factor, prefix in ((gamma, "next_observation/"), (-1.0, "observation/")):
             fake = {key: np.broadcast_to(value[drawn], value.shape) for key, value in batch.items()}
             states = {key: value for key, value in batch.items() if key.startswith(prefix)}
@@ -143,5 +145,5 @@ def sampled_mean_adjusted(
 
 
 def matrix(forms: Mapping[str, Array], distance: Callable[[Array, Array], float]) -> dict[str, dict[str, float]]:
-    """Return the distance of each canonical form to each."""
+    """Return the distances between all canonical forms."""
     return {one: {other: distance(forms[one], forms[other]) for other in forms} for one in forms}

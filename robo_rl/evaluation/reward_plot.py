@@ -1,4 +1,4 @@
-"""What reward modules say along an episode, beside what the cameras saw and the true progress."""
+"""Plots of the rewards of modules along an episode, with camera images and the true progress."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ def plot_rewards(
     path: Path,
     theme: Theme = LIGHT,
 ) -> Path:
-    """Draw one panel for each reward, over the true progress, and a strip of frames on top; return ``path``.
+    """Draw a strip of frames, a panel of the true progress and a panel for each reward; return ``path``.
 
     Args:
-        rewards: (L,) by name, for the state after each of L steps.
+        rewards: rewards (L,) by name, for the state after each of L steps.
         progress: (L,) true progress.
-        frames: pictures (height, width, 3) at evenly spaced moments of the episode, the first and last included; or
-            none.
+        frames: pictures (height, width, 3) at evenly spaced times of the episode, including the first and the last; may
+            be empty.
         control_rate: steps per second [Hz].
         path: picture to write; the suffix chooses the format (.png, .svg, .pdf).
         theme: colours.
@@ -44,7 +44,7 @@ def plot_rewards(
     panels = {"true progress": progress, **rewards}
     heights = [1.0] * bool(frames) + [1.2] * len(panels)
     with plt.rc_context(style(theme)):
-        drawn, axes = plt.subplots(
+        picture, axes = plt.subplots(
             len(heights),
             1,
             figsize=(7.2, 1.5 * sum(heights)),
@@ -55,7 +55,7 @@ def plot_rewards(
         try:
             rows = list(axes[:, 0])
             if frames:
-                _strip(rows.pop(0), frames)
+                _draw_strip(rows.pop(0), frames)
             for number, (axis, (name, values)) in enumerate(zip(rows, panels.items(), strict=True)):
                 title = caption(name)
                 if name in rewards:
@@ -67,11 +67,11 @@ def plot_rewards(
                 axis.set_xlim(0, seconds[-1])
             rows[-1].set_xlabel("time [s]")
             path.parent.mkdir(parents=True, exist_ok=True)
-            picture = io.BytesIO()
-            drawn.savefig(picture, format=path.suffix.removeprefix(".") or None, dpi=160)
-            write_durably(path, picture.getvalue())
+            buffer = io.BytesIO()
+            picture.savefig(buffer, format=path.suffix.removeprefix(".") or None, dpi=160)
+            write_durably(path, buffer.getvalue())
         finally:
-            plt.close(drawn)
+            plt.close(picture)
     return path
 
 
@@ -86,12 +86,12 @@ def write_reward_page(
     """Write a page with :func:`reward_rows` and the picture of :func:`plot_rewards`; return ``path``.
 
     Args:
-        rewards: as there.
-        progress: as there.
-        frames: as there.
-        control_rate: as there [Hz].
+        rewards: see :func:`plot_rewards`.
+        progress: see :func:`plot_rewards`.
+        frames: see :func:`plot_rewards`.
+        control_rate: see :func:`plot_rewards` [Hz].
         path: HTML file.
-        about: which episode this is, and of which step the reward.
+        about: description of the episode and of the step at which the rewards were computed.
     """
 
     def draw(file: Path, theme: Theme) -> Path:
@@ -119,6 +119,6 @@ def reward_rows(rewards: Mapping[str, NDArray[np.float32]], progress: NDArray[np
     return rows
 
 
-def _strip(axis: Any, frames: Sequence[NDArray[np.uint8]]) -> None:
+def _draw_strip(axis: Any, frames: Sequence[NDArray[np.uint8]]) -> None:
     axis.imshow(np.concatenate(list(frames), axis=1))
     axis.set_axis_off()

@@ -1,4 +1,4 @@
-"""The evaluations that were made in a run."""
+"""Evaluations in the metrics of a run."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -8,13 +8,13 @@ from .statistics import Proportion
 
 
 class Evaluations:
-    """The lines of metrics.jsonl that record an evaluation, one for each step, in order of steps.
+    """The evaluations in metrics.jsonl: the last line for each evaluated step, in order of steps.
 
     Args:
         metrics: lines of any kind.
 
     Attributes:
-        lines: those of evaluations.
+        lines: lines of evaluations.
     """
 
     def __init__(self, metrics: Iterable[Mapping[str, Any]]) -> None:
@@ -29,36 +29,36 @@ class Evaluations:
         return [int(line["step"]) for line in lines], [float(line[measure]) for line in lines]
 
     def success_rates(self) -> list[Proportion]:
-        """Return the success of every evaluation that knows it."""
+        """Return the success rates of all evaluations in which success is known."""
         return list(map(_proportion, self._rated))
 
     @property
     def success_rate(self) -> Proportion | None:
-        """Success of the last evaluation that knows it."""
+        """Success rate of the last evaluation in which success is known; None if there is none."""
         return _proportion(self._rated[-1]) if self._rated else None
 
     @property
     def return_mean(self) -> float | None:
-        """Mean return of the last evaluation, if there was one."""
+        """Mean return of the last evaluation that has one; None if there is none."""
         values = self.curve("return_mean")[1]
         return values[-1] if values else None
 
     @property
     def steps_to_95(self) -> int | None:
         """First environment step at which an evaluation reached 95 % success, or None."""
-        return None if self._solving is None else int(self._solving["step"])
+        return None if self._first_solved is None else int(self._first_solved["step"])
 
     @property
     def wall_seconds_to_95(self) -> float | None:
-        """Wall-clock time of that evaluation [s], or None."""
-        return None if self._solving is None else float(self._solving["wall_seconds"])
+        """Wall-clock time of the first evaluation that reached 95 % success [s], or None."""
+        return None if self._first_solved is None else float(self._first_solved["wall_seconds"])
 
     @property
     def _rated(self) -> list[Mapping[str, Any]]:
         return [line for line in self.lines if line.get("success_rate") is not None]
 
     @cached_property
-    def _solving(self) -> Mapping[str, Any] | None:
+    def _first_solved(self) -> Mapping[str, Any] | None:
         return next((line for line in self.lines if (line.get("success_rate") or 0.0) >= 0.95), None)
 
 

@@ -1,4 +1,4 @@
-"""The files of a run folder, which may be anybody's: what can be read of them, bounded in size."""
+"""Readers of the files in a run folder, which may be damaged or hostile; the amount of data read is limited."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -8,16 +8,17 @@ from ..core import DataError, ForeignFolder, parse_json
 from .run_values import check_line, check_summary
 
 METRICS_BYTES = 128 << 20
-"""Most that is read of metrics.jsonl: of a longer one the beginning and the end, half of this each."""
+"""Most bytes that are read of metrics.jsonl. Of a longer file, half of this is read at the beginning and half at the
+end."""
 LINE_BYTES = 64 << 10
-"""Longest line of metrics.jsonl that counts."""
+"""Longest line of metrics.jsonl that is read."""
 
 
 def read_summary(folder: ForeignFolder) -> dict[str, Any]:
-    """Return what summary.json says.
+    """Return the content of summary.json.
 
     Raises:
-        OSError: if it cannot be read; FileNotFoundError if it is not there.
+        OSError: if it cannot be read; FileNotFoundError if it does not exist.
         DataError, AttributeError, KeyError, TypeError or ValueError: if it is damaged.
     """
     summary = folder.read_json("summary.json")
@@ -26,7 +27,7 @@ def read_summary(folder: ForeignFolder) -> dict[str, Any]:
 
 
 def read_metrics(folder: ForeignFolder, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
-    """Return the lines of metrics.jsonl that can be read; what is wrong with others is added to ``problems``."""
+    """Return the readable lines of metrics.jsonl; add descriptions of problems to ``problems``."""
     lines, damaged = [], 0
     try:
         with folder.open("metrics.jsonl") as file, os.fdopen(file, "rb", closefd=False) as stream:
@@ -44,27 +45,27 @@ def read_metrics(folder: ForeignFolder, problems: list[str]) -> tuple[Mapping[st
         problems.append(f"metrics.jsonl cannot be read ({getattr(error, 'strerror', None) or error})")
     else:
         if size > METRICS_BYTES:
-            left_out = f"what lies between its first and last {METRICS_BYTES >> 21} MB is left out"
-            problems.append(f"metrics.jsonl has {size >> 20:,} MB; {left_out}")
+            gap = f"what lies between its first and last {METRICS_BYTES >> 21} MB is left out"
+            problems.append(f"metrics.jsonl has {size >> 20:,} MB; {gap}")
     if damaged:
         problems.append(f"metrics.jsonl: {damaged} unreadable line{'s' * (damaged > 1)} left out")
     return tuple(lines)
 
 
 def _rows(stream: BinaryIO, size: int) -> Iterator[str]:
-    """Yield the lines of a file of ``size`` bytes; an empty one in place of each that is too long."""
+    """Yield the lines of a file of ``size`` bytes; an empty line stands for each line that is too long."""
     half = METRICS_BYTES // 2
     parts = [(0, size)] if size <= METRICS_BYTES else [(0, half), (size - half, size)]
     for start, end in parts:
         stream.seek(start)
-        left = end - start
+        remaining = end - start
         if start:
-            left -= len(stream.readline(min(left, LINE_BYTES)))  # the line in which the gap ends
-        while left > 0 and (row := stream.readline(min(left, LINE_BYTES))):
-            left -= len(row)
+            remaining -= len(stream.readline(min(remaining, LINE_BYTES)))  # the line in which the gap ends
+        while remaining > 0 and (row := stream.readline(min(remaining, LINE_BYTES))):
+            remaining -= len(row)
             line = row
-            while not row.endswith(b"\n") and left > 0 and (row := stream.readline(min(left, LINE_BYTES))):
-                left -= len(row)
-                line = b""  # too long: nobody can read it
+            while not row.endswith(b"\n") and remaining > 0 and (row := stream.readline(min(remaining, LINE_BYTES))):
+                remaining -= len(row)
+                line = b""  # too long
             if row.endswith(b"\n") or end == size:
                 yield line.decode(errors="replace")

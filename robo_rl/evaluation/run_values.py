@@ -1,4 +1,4 @@
-"""What the files of a run folder may say, so that it can be computed with."""
+"""Checks of the values in the files of a run folder."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 from ..core import whole_number
 
 _TEXTS = ("kind", "actor", "stopped", "warning", "blocked")
-"""Values of lines of metrics.jsonl that are texts; all others are numbers."""
+"""Keys of metrics.jsonl whose values are strings; all other values are numbers."""
 
 _LARGEST = 1e300
 """Sums of larger numbers overflow."""
 
 
 def check_line(line: Any) -> None:
-    """Check a line of metrics.jsonl: a step, seconds, a kind, texts and finite numbers by name, or null.
+    """Check a line of metrics.jsonl: it must have a step, wall seconds and a kind; other values may be null.
 
     Raises:
-        AttributeError, KeyError, TypeError or ValueError: if it is none.
+        AttributeError, KeyError, TypeError or ValueError: if the line is invalid.
     """
     whole_number(line["step"])
     _check_numbers(line, [name for name in line if name not in _TEXTS])
@@ -29,10 +29,10 @@ def check_line(line: Any) -> None:
 
 
 def check_summary(summary: Any) -> None:
-    """Check what summary.json says.
+    """Check the content of summary.json.
 
     Raises:
-        AttributeError, KeyError, TypeError or ValueError: if it is of another kind.
+        AttributeError, KeyError, TypeError or ValueError: if it is invalid.
     """
     if not isinstance(summary.get("versions", {}), dict):
         raise TypeError("versions must be texts by name")
@@ -48,10 +48,10 @@ def check_summary(summary: Any) -> None:
         whole_number(summary["success_rate"]["episodes"])
 
 
-def _check_numbers(said: Mapping[str, Any], names: Iterable[str], required: bool = False) -> None:
+def _check_numbers(values: Mapping[str, Any], names: Iterable[str], required: bool = False) -> None:
     for name in names:
-        if required or said.get(name) is not None:
-            if not isinstance(said[name], int | float):
+        if required or values.get(name) is not None:
+            if not isinstance(values[name], int | float):
                 raise TypeError(f"{name} must be a number")
-            if not abs(said[name]) <= _LARGEST:
+            if not abs(values[name]) <= _LARGEST:
                 raise ValueError(f"{name} is infinite")

@@ -1,4 +1,4 @@
-"""Reading run folders, also those of runs that were killed: what was written counts, what is missing is said."""
+"""Readers of run folders, including those of runs that were killed: missing parts are reported as problems."""
 
 import itertools
 import os
@@ -16,7 +16,7 @@ from .run_evaluations import Evaluations
 from .run_files import read_metrics, read_summary
 from .statistics import Proportion
 
-# What tells a run from its siblings of another seed, and what does not change how it learns.
+# Options in which runs of one group may differ: those that identify a run, and those that do not affect learning.
 _IDENTITY = ("seed", "logging", "resume", "resumed", "choices")
 _LOOKED_AT = (
     "run.dir",
@@ -33,21 +33,21 @@ _SECTIONS = ("task", "agent", "run", "safety")
 _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
 MOST_VIDEOS = 200
 VIDEO_BYTES = 128 << 20
-"""Most that is read of a video, and of all videos that a page holds."""
+"""Most bytes that are read of a video, and of all videos in a page."""
 LEVELS = 16
-"""Folders within folders in which runs are looked for."""
+"""Depth of nested folders in which runs are searched for."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training run as its folder shows it.
+    """One training run, as read from its folder.
 
     Attributes:
         path: the run folder.
         config: nested configuration; empty if config.yaml is missing.
         metrics: the lines of metrics.jsonl, in order.
-        summary: summary.json, or None if the run did not end cleanly.
-        problems: what is missing or damaged, one sentence each.
+        summary: content of summary.json, or None if the run did not end cleanly.
+        problems: a sentence for each missing or damaged part.
     """
 
     path: Path
@@ -63,40 +63,41 @@ class Run:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The configuration with dotted keys, without what only identifies the run and what lies in its folder.
+        """The configuration with dotted keys, without options that do not affect the result.
 
-        Nor does it have how often the run was evaluated and saved. How long it was to be (``run.env_steps``, and
-        ``run.stop_at_success_rate`` and ``run.stop_at_return``) is there: what runs came to after 1,000 and after 6,000
-        steps are no two results of one kind. It is what the run began with that counts: one that ended earlier by the
-        same rule, was interrupted, or was extended by ``resume`` stays with its siblings.
+        Options are left out that identify the run, that are paths in its folder, or that say how often the run is
+        evaluated and saved. The options for the length of the run (``run.env_steps``, ``run.stop_at_success_rate`` and
+        ``run.stop_at_return``) are kept, because results after 1,000 and after 6,000 steps are not comparable. Their
+        values are those at the start of the run: a run that ended earlier by the same rule, was interrupted, or was
+        extended by ``resume`` stays in its group.
         """
         flat = flatten(self.config)
-        own = f"{flat.get('run.dir')}{os.sep}"
+        folder_prefix = f"{flat.get('run.dir')}{os.sep}"
         return {
             key: value
             for key, value in flat.items()
             if key.split(".")[0] not in _IDENTITY
             and key not in _LOOKED_AT
             and not key.endswith(_PLACES)
-            and not (isinstance(value, str) and value.startswith(own))
+            and not (isinstance(value, str) and value.startswith(folder_prefix))
         }
 
     @property
     def task(self) -> str:
         """Name of the task."""
-        return self._named("task")
+        return self._name_of("task")
 
     @property
     def agent(self) -> str:
         """Name of the agent."""
-        return self._named("agent")
+        return self._name_of("agent")
 
-    def _named(self, group: str) -> str:
+    def _name_of(self, group: str) -> str:
         node = self.config.get(group)
         options = node if isinstance(node, Mapping) else {}
-        choices = self.config.get("choices")
-        chosen = choices if isinstance(choices, Mapping) else {}
-        names = ((self.summary or {}).get(group), options.get("name"), options.get("env_id"), chosen.get(group))
+        value = self.config.get("choices")
+        choices = value if isinstance(value, Mapping) else {}
+        names = ((self.summary or {}).get(group), options.get("name"), options.get("env_id"), choices.get(group))
         return next((str(name) for name in names if name), "unknown")
 
     @property
@@ -107,16 +108,16 @@ class Run:
 
     @property
     def env_steps(self) -> int:
-        """Environment steps made."""
+        """Number of environment steps."""
         last = max((int(line["step"]) for line in self.metrics), default=0)
         return int((self.summary or {}).get("env_steps", last))
 
     @property
     def wanted_steps(self) -> int | None:
-        """Environment steps that it is to make, as was said last; None where nobody knows."""
+        """Configured number of environment steps, as of the last start or resume; None if it is unknown."""
         flat = flatten(self.config)
-        wanted = flat.get("resumed.run.env_steps", flat.get("run.env_steps"))
-        return wanted if isinstance(wanted, int) else None
+        steps = flat.get("resumed.run.env_steps", flat.get("run.env_steps"))
+        return steps if isinstance(steps, int) else None
 
     @property
     def wall_seconds(self) -> float:
@@ -126,17 +127,17 @@ class Run:
 
     @cached_property
     def control_rate(self) -> float | None:
-        """Control steps per second [Hz], if the summary or the configuration tell."""
+        """Control steps per second [Hz], from the summary or the configuration; None if it is unknown."""
         minutes = (self.summary or {}).get("robot_minutes")
         if minutes and self.env_steps and (rate := round(self.env_steps / (60.0 * float(minutes)), 6)) > 0:
             return rate
-        said = [value for key, value in flatten(self.config).items() if key.rpartition(".")[2] == "control_rate"]
-        rates = [value for value in said if isinstance(value, int | float) and 0 < value <= sys.float_info.max]
-        return float(rates[0]) if rates and said == [rates[0]] * len(said) else None
+        values = [value for key, value in flatten(self.config).items() if key.rpartition(".")[2] == "control_rate"]
+        rates = [value for value in values if isinstance(value, int | float) and 0 < value <= sys.float_info.max]
+        return float(rates[0]) if rates and values == [rates[0]] * len(values) else None
 
     @property
     def robot_minutes(self) -> float | None:
-        """Time on the robot [min]: steps over control rate."""
+        """Robot time [min]: environment steps over control rate; None if the control rate is unknown."""
         return None if self.control_rate is None else self.env_steps / self.control_rate / 60.0
 
     @cached_property
@@ -146,12 +147,12 @@ class Run:
 
     @property
     def status(self) -> str:
-        """How the run ended: ``completed``, ``reached``, ``interrupted`` or ``diverged``; else ``unfinished``."""
+        """How the run ended: ``completed``, ``reached``, ``interrupted`` or ``diverged``; otherwise ``unfinished``."""
         return str((self.summary or {}).get("status", "completed" if self.summary else "unfinished"))
 
     @property
     def success_rate(self) -> Proportion | None:
-        """Success in the final evaluation; where the run did not come to one, in its last evaluation."""
+        """Success rate of the final evaluation or, if the run did not reach it, of the last evaluation."""
         final = (self.summary or {}).get("success_rate")
         if final is not None:
             return Proportion(**{key: final[key] for key in ("value", "low", "high", "episodes")})
@@ -159,19 +160,19 @@ class Run:
 
     @property
     def videos(self) -> list[Path]:
-        """Videos of the run, by name: files of its folder, and no links to others."""
+        """Videos in the run folder, sorted by name; links are left out."""
         return [self.path / "videos" / name for name in ForeignFolder(self.path).files("videos", ".mp4", MOST_VIDEOS)]
 
 
 def load_run(path: Path, going_on: bool = False) -> Run:
-    """Read a run folder. Whatever part of it exists is used; the rest is named in ``problems``.
+    """Read a run folder. All parts that exist are used; missing and damaged parts are described in ``problems``.
 
     Args:
         path: run folder.
-        going_on: whether a process is busy with the run; what an earlier one wrote as its end counts no more then.
+        going_on: whether a process is still working on the run; the summary of an earlier process is then ignored.
 
     Raises:
-        DataError: if the folder holds nothing of a run.
+        DataError: if the folder holds no file of a run.
     """
     if not is_run(path):
         raise DataError(f"{path}: expected a run folder with {', '.join(_FILES)}")
@@ -203,69 +204,69 @@ def load_run(path: Path, going_on: bool = False) -> Run:
 
 
 def is_run(path: Path) -> bool:
-    """Whether ``path`` is a folder that holds a part of a run."""
-    return any(os.path.isfile(path / name) for name in _FILES)  # noqa: PTH113 - false, too, where it may not be looked at
+    """Return whether ``path`` is a folder that holds a file of a run."""
+    return any(os.path.isfile(path / name) for name in _FILES)  # noqa: PTH113 - also false without permission to look
 
 
 def find_runs(patterns: Iterable[str]) -> list[Path]:
     """Return the run folders that ``patterns`` name: run folders, folders of runs (a sweep), or globs of either.
 
-    Each is returned once, under the name by which it was found first, whatever else names it or links to it: a run
-    that counts twice would make an interval over seeds too narrow.
+    Each run is returned once, under the path by which it was found first, even if several patterns or links lead to it:
+    a run that counts twice would make an interval over seeds too narrow.
 
     Raises:
         DataError: if a pattern leads to no run.
     """
-    found: dict[Path, Path] = {}
+    runs_by_target: dict[Path, Path] = {}
     for pattern in patterns:
         runs = [run for match in matching(pattern) for run in runs_below(match)]
         if not runs:
             path = Path(pattern).expanduser()
             folder = path.parent if path.parent.is_dir() else Path()
             names = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-            others = [name for name in names if name != path.name]
-            choices = f"; in {folder}: {nearest(path.name, others)}" if others else ""
+            other_names = [name for name in names if name != path.name]
+            choices = f"; in {folder}: {nearest(path.name, other_names)}" if other_names else ""
             raise DataError(f"no run found at {pattern!r}{choices}")
         for run in runs:
-            found.setdefault(run.resolve(), run)
-    return list(found.values())
+            runs_by_target.setdefault(run.resolve(), run)
+    return list(runs_by_target.values())
 
 
 def matching(pattern: str) -> list[Path]:
-    """Return what a pattern names: one path, or what a glob matches but for hidden names.
+    """Return the paths that a pattern names: one path, or the matches of a glob except hidden ones.
 
     Raises:
-        DataError: if it is neither.
+        DataError: if the pattern is neither an existing path nor a valid glob.
     """
     path = Path(pattern).expanduser()
     if path.exists():
         return [path]
     anchor = Path(path.anchor) if path.is_absolute() else Path()
     try:
-        return [each for each in sorted(anchor.glob(str(path.relative_to(path.anchor)))) if each.name[:1] != "."]
+        return [match for match in sorted(anchor.glob(str(path.relative_to(path.anchor)))) if match.name[:1] != "."]
     except ValueError as error:
         raise DataError(f"{pattern!r} is neither a folder nor a glob ({error})") from error
 
 
 def folders_in(path: Path) -> list[Path]:
-    """Return the folders in a folder, links to some last; hidden ones are left out, and all that is beyond many."""
+    """Return the folders in a folder, links last, without hidden ones; at most :data:`ENTRIES` entries are read."""
     try:
         entries = list(itertools.islice(path.iterdir(), ENTRIES))
-    except OSError:  # what this user may not look at holds nothing to show
+    except OSError:  # for example without permission
         return []
     below = [entry for entry in entries if not entry.name.startswith(".") and os.path.isdir(entry)]  # noqa: PTH112 - as in is_run
-    return sorted(below, key=lambda entry: (entry.is_symlink(), entry))  # the run itself before a link to it
+    return sorted(below, key=lambda entry: (entry.is_symlink(), entry))  # a run comes before links to it
 
 
 def runs_below(path: Path, above: tuple[Path, ...] = (), budget: Iterator[int] | None = None) -> list[Path]:
-    """Return the run folders at or below ``path``. A run folder itself is not searched, nor a hidden one.
+    """Return the run folders at or below ``path``. Folders inside a run folder and hidden folders are not searched.
 
-    Links are followed in ``path`` itself. Below it one that leads to a run counts, and no other is followed.
+    Links in ``path`` itself are followed. Further below, only links to run folders are followed.
 
     Args:
-        path: where to look.
-        above: folders that are being searched already.
-        budget: gives a value for each folder that may yet be looked at.
+        path: run folder, or folder to search.
+        above: parent folders in which the search is already under way.
+        budget: yields a value for each folder that may still be searched.
 
     Raises:
         DataError: if there are more than :data:`ENTRIES` folders.
@@ -275,14 +276,14 @@ def runs_below(path: Path, above: tuple[Path, ...] = (), budget: Iterator[int] |
         raise DataError(f"{above[0]}: more than {ENTRIES:,} folders; name those of the runs")
     if is_run(path):
         return [path]
-    followed = len(above) <= 1 or not path.is_symlink()
-    if not followed or len(above) > LEVELS or path.resolve() in above:
+    is_followed = len(above) <= 1 or not path.is_symlink()
+    if not is_followed or len(above) > LEVELS or path.resolve() in above:
         return []
     return [run for entry in folders_in(path) for run in runs_below(entry, (*above, path.resolve()), budget)]
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one with dotted keys; lists stay values."""
+    """Return nested mappings as one mapping with dotted keys; lists are not flattened."""
     flat: dict[str, Any] = {}
     for key, value in config.items():
         name = f"{prefix}{key}"
@@ -294,7 +295,9 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys, sorted, whose values are not the same in all ``settings``."""
-    keys = sorted({key for each in settings for key in each})
+    """Return the sorted keys whose values differ between ``settings``."""
+    keys = sorted({key for options in settings for key in options})
     absent = object()
-    return [key for key in keys if any(each.get(key, absent) != settings[0].get(key, absent) for each in settings)]
+    return [
+        key for key in keys if any(options.get(key, absent) != settings[0].get(key, absent) for options in settings)
+    ]

@@ -1,8 +1,8 @@
 """Statistics of few runs: interquartile means, bootstrap intervals, censored steps to a threshold.
 
-Scores are float arrays ``(..., runs, tasks)``: the last two axes are what is pooled and resampled, leading axes
-(points of a curve) are kept. One task is an axis of length 1. With fewer than five runs the bootstrap intervals
-cover less than they claim; say how many runs there were.
+Scores are float arrays ``(..., runs, tasks)``: the last two axes are pooled and resampled, leading axes (points of a
+curve) are kept. A single task is an axis of length 1. With fewer than five runs, the coverage of the bootstrap
+intervals is below their confidence level, so report the number of runs.
 
 Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021.
 """
@@ -23,7 +23,7 @@ Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class Proportion:
-    """A share of successes with its Wilson interval.
+    """A fraction of successes with its Wilson interval.
 
     Attributes:
         value: successes / episodes.
@@ -46,7 +46,7 @@ class Proportion:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A statistic with its bootstrap interval; arrays (...) or, for one number, zero-dimensional arrays."""
+    """A statistic with its bootstrap interval; arrays (...), which have no axes for a single number."""
 
     value: NDArray[np.float64]
     low: NDArray[np.float64]
@@ -56,7 +56,7 @@ class Interval:
 def wilson_interval(successes: int, episodes: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return the score interval of a binomial proportion in closed form (Wilson 1927).
 
-    Unlike the normal approximation it is not empty at 0 or 100 %: 100 of 100 gives [0.963, 1].
+    Unlike the normal approximation, its width is not 0 at 0 or 100 %: 100 of 100 gives [0.963, 1].
 
     Raises:
         ConfigError: if ``episodes`` is not positive or ``successes`` is not in [0, episodes].
@@ -64,10 +64,10 @@ def wilson_interval(successes: int, episodes: int, confidence: float = 0.95) -> 
     require(episodes > 0, "episodes", "positive", episodes)
     require(0 <= successes <= episodes, "successes", f"in [0, {episodes}]", successes)
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    share, spread = successes / episodes, z * z / episodes
-    centre = share + spread / 2
-    half = z * math.sqrt(share * (1 - share) / episodes + spread / (4 * episodes))
-    # The ends at 0 and 1 are exact in real arithmetic; rounding would leave 1e-17 there.
+    fraction, spread = successes / episodes, z * z / episodes
+    centre = fraction + spread / 2
+    half = z * math.sqrt(fraction * (1 - fraction) / episodes + spread / (4 * episodes))
+    # The ends 0 and 1 are exact in real arithmetic, but would be off by rounding errors of about 1e-17.
     low = 0.0 if successes == 0 else (centre - half) / (1 + spread)
     high = 1.0 if successes == episodes else (centre + half) / (1 + spread)
     return low, high
@@ -76,8 +76,8 @@ def wilson_interval(successes: int, episodes: int, confidence: float = 0.95) -> 
 def interquartile_mean(scores: ArrayLike) -> NDArray[np.float64]:
     """Return the mean of the middle half of all runs and tasks, (..., runs, tasks) -> (...).
 
-    A quarter of the scores, rounded down, is cut at each end: with three runs of one task it is the mean. Where
-    an infinite score is not cut, the result is infinite.
+    A quarter of the scores, rounded down, is removed at each end. With three runs of one task the result is therefore
+    the mean. If an infinite score is not removed, the result is infinite.
     """
     array = _checked(scores)
     pooled = array.reshape(*array.shape[:-2], -1)
@@ -96,10 +96,10 @@ def bootstrap_interval(
     curve is pointwise.
 
     Args:
-        statistic: sees arrays (..., repetitions, runs, tasks) and reduces the last two axes.
+        statistic: reduces the last two axes of arrays (..., repetitions, runs, tasks).
         scores: (..., runs, tasks).
-        repetitions: bootstrap samples; curves do well with 2,000, a headline figure deserves 50,000.
-        confidence: probability that the interval is meant to cover.
+        repetitions: number of bootstrap samples; 2,000 are enough for curves, use 50,000 for a headline figure.
+        confidence: confidence level of the interval.
         seed: seed of the resampling.
 
     Raises:
@@ -108,14 +108,14 @@ def bootstrap_interval(
     array = _checked(scores)
     runs, tasks = array.shape[-2:]
     rng = generator(seed, "bootstrap")
-    # Memory: at most about 16 MB of resampled scores at a time.
+    # Limit the memory of resampled scores to about 16 MB.
     block = max(1, min(repetitions, 2_000_000 // array.size))
     samples = []
     for start in range(0, repetitions, block):
         index = rng.integers(runs, size=(min(block, repetitions - start), runs, tasks))
         samples.append(statistic(array[..., index, np.arange(tasks)]))
     tail = (1 - confidence) / 2
-    # An order statistic and no interpolation between two: infinite samples (runs that never arrived) stay infinite.
+    # No interpolation between order statistics, so that infinite samples (thresholds never reached) stay infinite.
     low, high = np.quantile(np.concatenate(samples, axis=-1), [tail, 1 - tail], axis=-1, method="closest_observation")
     return Interval(np.asarray(statistic(array)), np.asarray(low), np.asarray(high))
 
@@ -123,18 +123,18 @@ def bootstrap_interval(
 def align_curves(
     curves: Sequence[tuple[ArrayLike, ArrayLike]], points: int = 200
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Bring curves of several runs on one grid of steps: steps (p,) and values (p, runs, 1).
+    """Align the curves of several runs on one grid; return its steps (p,) and the values (p, runs, 1).
 
-    The grid is the union of all steps that every run covers, thinned to at most ``points``. Between two
-    evaluations a run keeps the value of the earlier one: nothing is read off from its future. Steps that some run
-    did not reach are left out, so that the survivors do not speak for all.
+    The grid is the union of all steps in the range that every run covers, thinned to at most ``points``. Between two
+    evaluations a run keeps the value of the earlier one, so that no value depends on later evaluations. Steps that some
+    run did not reach are left out, so that the curve does not represent only the longest runs.
 
     Args:
         curves: for each run its steps (k,), increasing, and values (k,).
         points: upper bound of the number of grid points.
 
     Raises:
-        DataError: if there is no curve, one is empty, not increasing, or holds NaN.
+        DataError: if there is no curve, or a curve is empty, not increasing, or holds NaN.
     """
     if not curves:
         raise DataError("expected at least one curve, got none")
@@ -149,22 +149,22 @@ def align_curves(
     grid = grid[(grid >= first) & (grid <= last)]
     if grid.size > points:
         grid = grid[np.unique(np.linspace(0, grid.size - 1, points).round().astype(int))]
-    held = [values[np.searchsorted(steps, grid, side="right") - 1] for steps, values in pairs]
-    return grid, np.stack(held, axis=-1)[..., None]
+    sampled = [values[np.searchsorted(steps, grid, side="right") - 1] for steps, values in pairs]
+    return grid, np.stack(sampled, axis=-1)[..., None]
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdSteps:
-    """Steps until runs first reached a threshold, with the runs that never did counted, not dropped.
+    """Steps until runs first reached a threshold, including runs that never reached it.
 
     Attributes:
         runs: number of runs.
-        reached: how many of them reached the threshold.
-        value: interquartile mean of the steps, where a run that never arrived counts as infinite.
+        reached: number of runs that reached the threshold.
+        value: interquartile mean of the steps; a run that never reached the threshold counts as infinite.
         low: lower end of the bootstrap 95 % interval.
-        high: upper end; infinite where the data do not bound it.
-        at_least: interquartile mean if every other run had arrived as it ended: what is certain where ``value``
-            is infinite.
+        high: upper end; infinite if the data do not bound it.
+        at_least: interquartile mean if all other runs had reached the threshold at their end: a lower bound if
+            ``value`` is infinite.
     """
 
     runs: int
@@ -176,28 +176,28 @@ class ThresholdSteps:
 
     def describe(self, scale: float = 1.0) -> str:
         """Return text such as ``4,200 [3,800, 5,100]`` or ``> 6,000 (2 of 3 runs)``; values times ``scale``."""
-        share = "" if self.runs in (1, self.reached) else f" ({self.reached} of {self.runs} runs)"
+        count = "" if self.runs in (1, self.reached) else f" ({self.reached} of {self.runs} runs)"
         if math.isinf(self.value):
-            return f"> {_number(self.at_least * scale)}{share}"
+            return f"> {_number(self.at_least * scale)}{count}"
         if self.runs == 1:
             return _number(self.value * scale)
         high = "∞" if math.isinf(self.high) else _number(self.high * scale)
-        return f"{_number(self.value * scale)} [{_number(self.low * scale)}, {high}]{share}"
+        return f"{_number(self.value * scale)} [{_number(self.low * scale)}, {high}]{count}"
 
 
 def steps_to_threshold(reached: Sequence[float | None], horizons: Sequence[float], seed: int = 0) -> ThresholdSteps:
-    """Summarise the steps at which runs first reached a threshold; some never did (censored).
+    """Summarise the steps at which runs first reached a threshold, including runs that never did (censored).
 
-    Dropping the runs that never arrived, or counting their length as their result, makes a learner look better
-    than it is. Here such a run counts as infinite: it may be cut by the interquartile mean, as any other run.
+    An agent would look better than it is if such runs were left out, or if their length counted as their result. Here
+    such a run counts as infinite; like any other run, it may be removed by the interquartile mean.
 
     Args:
-        reached: for each run its first step at the threshold, or None.
-        horizons: for each run the number of steps it made.
+        reached: first step of each run at the threshold, or None.
+        horizons: number of steps of each run.
         seed: seed of the bootstrap.
 
     Raises:
-        DataError: if there is no run or the lengths differ.
+        DataError: if there are no runs or the lengths differ.
     """
     if not reached or len(reached) != len(horizons):
         raise DataError(f"expected one horizon for each run, got {len(reached)} runs and {len(horizons)} horizons")

@@ -1,4 +1,4 @@
-"""Videos of episodes: H.264 MP4 that browsers play."""
+"""Videos of episodes as H.264 MP4 files, which browsers can play."""
 
 import math
 from collections.abc import Sequence
@@ -17,21 +17,22 @@ from PIL import Image, ImageDraw, ImageFont
 from ..core import Closing, DataError, RenderingError, require
 
 Frame = NDArray[np.uint8]
-"""A picture (height, width, 3), red first."""
+"""A picture (height, width, 3) in RGB order."""
 
 _ENCODERS = ("libx264", "libopenh264")
 _COLOURS = {True: (110, 231, 160), False: (255, 140, 120), None: (255, 255, 255)}
 
 
 class VideoWriter(Closing):
-    """An MP4 file that grows frame by frame; a context manager.
+    """Writer of an MP4 file, frame by frame; a context manager.
 
-    H.264 in yuv420p with the index in front, so that browsers play it and can seek at once. The file appears under
-    its name when it is complete: after an error there is none, and a killed writer leaves only ``<name>.partial``.
+    The format is H.264 in yuv420p with the index at the start, so that browsers can play the file and seek at once. The
+    file appears under its name when it is complete. After an error there is no file; a killed writer leaves only
+    ``<name>.partial``.
     """
 
     def __init__(self, path: Path, frame_rate: float) -> None:
-        """Open ``path`` for writing, at ``frame_rate`` [Hz]: the control rate gives real time."""
+        """Open ``path`` for writing, at ``frame_rate`` [Hz]. With the control rate, the video plays in real time."""
         require(path.suffix == ".mp4", "video", "a file name that ends in .mp4", str(path))
         require(frame_rate > 0, "frame_rate", "positive", frame_rate)
         self.path = path
@@ -39,13 +40,13 @@ class VideoWriter(Closing):
         self._partial = path.with_name(path.name + ".partial")
         self._encoder: _PyAvEncoder | _OpenCvEncoder | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._partial.unlink(missing_ok=True)  # a link of this name would be followed
+        self._partial.unlink(missing_ok=True)  # writing would follow a link of this name
 
     def add(self, frame: Frame, caption: str = "", success: bool | None = None) -> None:
-        """Append ``frame``; ``caption`` is set small into the upper left corner, coloured by ``success``.
+        """Append ``frame``, with a small ``caption`` in the upper left corner, coloured by ``success``.
 
         Raises:
-            DataError: if the frame is no uint8 picture or differs in size from the first one.
+            DataError: if the frame is not a uint8 picture or differs in size from the first one.
         """
         if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
             raise DataError(f"expected a uint8 picture (height, width, 3), got {frame.dtype} {frame.shape}")
@@ -58,13 +59,13 @@ class VideoWriter(Closing):
         self._encoder.add(even)
 
     def close(self) -> None:
-        """Finish the file. Without a frame there is none."""
+        """Complete the file; without frames, no file is written."""
         if self._encoder is not None:
             encoder, self._encoder = self._encoder, None
             try:
                 encoder.close()
                 self._partial.replace(self.path)
-            except (OSError, av.FFmpegError):  # As of a full disk.
+            except (OSError, av.FFmpegError):  # for example on a full disk
                 self._partial.unlink(missing_ok=True)
                 raise
 
@@ -88,7 +89,7 @@ class _PyAvEncoder:
         stream = self._container.add_stream(codec, rate=Fraction(rate).limit_denominator(1000), options=options)
         self._stream = cast(av.VideoStream, stream)
         self._stream.height, self._stream.width, self._stream.pix_fmt = height, width, "yuv420p"
-        self._stream.thread_count = 1  # A control loop or a learner may need the other cores.
+        self._stream.thread_count = 1  # a control loop or a learner may need the other cores
 
     def add(self, frame: Frame) -> None:
         for packet in self._stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")):
@@ -103,11 +104,11 @@ class _PyAvEncoder:
 
 
 class _OpenCvEncoder:
-    """For builds of PyAV without an H.264 encoder. OpenCV may have one of the system's."""
+    """Encoder for builds of PyAV without H.264; OpenCV may find an encoder of the operating system."""
 
     def __init__(self, path: Path, rate: float, height: int, width: int) -> None:
         self.height, self.width = height, width
-        # OpenCV takes the container from the suffix.
+        # OpenCV derives the container format from the suffix.
         self._path, self._working = path, path.with_suffix(".mp4")
         fourcc = cv2.VideoWriter.fourcc(*"avc1")
         self._writer = cv2.VideoWriter(str(self._working), fourcc, rate, (width, height))
@@ -133,10 +134,10 @@ def _encoder(path: Path, rate: float, height: int, width: int) -> _PyAvEncoder |
 
 
 def annotate(frame: Frame, caption: str, success: bool | None = None) -> Frame:
-    """Return a copy of ``frame`` with a small ``caption`` upper left: green after success, red after failure.
+    """Return a copy of ``frame`` with a small ``caption`` at the upper left: green after success, red after failure.
 
-    Upper, as browsers lay their controls over the lower edge.
-    A picture so small that the caption would hide it gets none.
+    The caption is at the top because browsers display their controls at the bottom. It is left out if the picture is so
+    small that the caption would hide it.
     """
     image = Image.fromarray(frame)
     pen = ImageDraw.Draw(image, "RGBA")
@@ -154,15 +155,15 @@ def annotate(frame: Frame, caption: str, success: bool | None = None) -> Frame:
 
 
 def tile(clips: Sequence[Sequence[Frame]], columns: int | None = None, gap: int = 4) -> list[Frame]:
-    """Show several clips side by side; a clip that ends earlier keeps its last frame.
+    """Return frames that show several clips side by side; a clip that ends earlier keeps its last frame.
 
     Args:
-        clips: pictures (height, width, 3) of one size.
-        columns: clips in a row; near the square root of their number unless given.
-        gap: pixels between them.
+        clips: clips of pictures (height, width, 3) of the same size.
+        columns: number of clips in a row; None: about the square root of the number of clips.
+        gap: distance between clips [pixels].
 
     Raises:
-        DataError: if there is no clip, one is empty, or sizes differ.
+        DataError: if there is no clip, a clip is empty, or sizes differ.
     """
     if not clips or not all(clips):
         raise DataError("expected at least one clip, each with a frame")
@@ -182,6 +183,6 @@ def tile(clips: Sequence[Sequence[Frame]], columns: int | None = None, gap: int 
 
 
 def _even(frame: Frame) -> Frame:
-    """Repeat the last row and column where needed: yuv420p halves the colour in both directions."""
+    """Make the sizes even by repeating the last row or column: yuv420p halves the resolution of colours."""
     rows, columns = frame.shape[0] % 2, frame.shape[1] % 2
     return np.pad(frame, ((0, rows), (0, columns), (0, 0)), mode="edge") if rows or columns else frame

@@ -1,4 +1,4 @@
-"""Recordings for Rerun, the viewer of robot data: an optional package, imported when a recording is made."""
+"""Recordings for Rerun, a viewer of robot data. Rerun is an optional package, imported when a recording is made."""
 
 import os
 import re
@@ -20,14 +20,14 @@ from .runs import VIDEO_BYTES
 
 _JPEG_QUALITY = 90
 _LAST_WRITE_SECONDS = 60
-"""Within which a disk takes what Rerun has still to write. Its thread that writes may die of a full disk, and then
-nobody answers who waits for the end of it."""
+"""Timeout for Rerun's last writes [s]. On a full disk Rerun's writing thread may die, and waiting without a timeout
+would never end."""
 
 
 class Recording(Closing):
     """A Rerun recording in a ``.rrd`` file, with the timelines ``step`` and ``time`` [s]; a context manager.
 
-    The file appears under its name when it is complete: after an error there is none, and a killed process leaves only
+    The file appears under its name when it is complete. After an error there is no file; a killed process leaves only
     ``<name>.partial``.
 
     Args:
@@ -36,7 +36,7 @@ class Recording(Closing):
 
     Raises:
         ConfigError: if Rerun is not installed.
-        DataError: here or in :meth:`close`, if the file cannot be written.
+        DataError: if the file cannot be written; also raised by :meth:`close`.
     """
 
     def __init__(self, path: Path, title: str) -> None:
@@ -45,7 +45,7 @@ class Recording(Closing):
         self._partial = path.with_name(f"{path.name}.partial")
         self._complete = False
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._partial.unlink(missing_ok=True)  # a link of this name would be followed
+        self._partial.unlink(missing_ok=True)  # writing would follow a link of this name
         self._stream: Any = self._rerun.RecordingStream("robo-rl")
         try:
             self._stream.save(self._partial)
@@ -67,10 +67,10 @@ class Recording(Closing):
         Args:
             entity: path of the plot's part, for example ``action``.
             names: name of each column.
-            values: what is plotted.
+            values: values to plot.
             steps: environment steps.
             seconds: time [s].
-            stairs: hold a value until the next one: for what is no measured quantity.
+            stairs: hold each value until the next one, for quantities that are not measured.
         """
         rr = self._rerun
         interpolation = rr.components.InterpolationMode.StepAfter if stairs else None
@@ -91,7 +91,7 @@ class Recording(Closing):
         self._stream.log(entity, self._rerun.TextLog(text, level="WARN" if warning else "INFO"))
 
     def video(self, entity: str, path: Path) -> None:
-        """Add an MP4 file; it plays on ``time``, from 0.
+        """Add an MP4 file, which plays on the timeline ``time`` from 0.
 
         Raises:
             DataError: if it cannot be read.
@@ -107,17 +107,17 @@ class Recording(Closing):
         self._stream.send_columns(entity, [rr.TimeColumn("time", duration=stamps * 1e-9)], columns=columns)
 
     def lay_out(self, pictures: Sequence[str], plots: Mapping[str, Sequence[str]], log: str) -> None:
-        """Arrange the window: pictures to the left, plots below one another to the right, the log beneath.
+        """Arrange the window: pictures at the left, plots at the right in rows, and the log below the plots.
 
         Args:
             pictures: entities of images and videos.
-            plots: entities of scalars for each row; several share it as tabs.
+            plots: entities of scalars for each row; several entities of a row are tabs.
             log: entity of the log.
         """
         views = self._rerun.blueprint
         rows = []
         for row, entities in plots.items():
-            tabs = [views.TimeSeriesView(origin=each, name=each.removeprefix(f"{row}/")) for each in entities]
+            tabs = [views.TimeSeriesView(origin=entity, name=entity.removeprefix(f"{row}/")) for entity in entities]
             rows.append(views.Tabs(*tabs, name=row) if len(tabs) > 1 else tabs[0])
         right = views.Vertical(*rows, views.TextLogView(origin=log, name=log))
         left = [views.Spatial2DView(origin=entity, name=entity) for entity in pictures]
@@ -125,7 +125,7 @@ class Recording(Closing):
         self._stream.send_blueprint(views.Blueprint(content, collapse_panels=True))
 
     def close(self) -> None:
-        """Finish the file. May be called twice."""
+        """Complete the file. May be called twice."""
         if self._complete:
             return
         try:
@@ -160,17 +160,17 @@ class Recording(Closing):
 
 
 def viewer_command(path: Path, web: bool, port: int) -> list[str]:
-    """Return the command that shows ``path``: in a window or, with ``web``, in a browser of this machine.
+    """Return the command that shows ``path`` in a window or, with ``web``, in a browser on this machine.
 
-    Both listen for data, on the loopback address alone: Rerun's own default would open them to the network. The web
-    viewer listens on ``port``, and on ``port + 1`` for the data.
+    Both viewers listen for data, but only on the loopback address; Rerun's default would be reachable from the network.
+    The web viewer listens on ``port``, and on ``port + 1`` for the data.
     """
     serve = ["--serve-web", "--web-viewer-port", str(port), "--port", str(port + 1)]
     return [sys.executable, "-m", "rerun", str(path), "--bind", "127.0.0.1", *(serve if web else [])]
 
 
 def check_viewer(web: bool, port: int) -> None:
-    """Check that :func:`show` can begin.
+    """Check that :func:`show` can start a viewer.
 
     Raises:
         ConfigError: if Rerun is not installed, there is no display for a window, or a port of ``web`` is taken.
@@ -183,12 +183,12 @@ def check_viewer(web: bool, port: int) -> None:
                 "be shown on another machine"
             )
         return
-    for taken in (port, port + 1):
+    for number in (port, port + 1):
         try:
-            socket.create_server(("127.0.0.1", taken)).close()
+            socket.create_server(("127.0.0.1", number)).close()
         except OSError as error:
-            reason = os.strerror(error.errno or 0)  # Without the address, which Python adds.
-            raise ConfigError(f"port: {taken} of 127.0.0.1 cannot be used ({reason}); give another port") from error
+            reason = os.strerror(error.errno or 0)  # without the address that Python adds
+            raise ConfigError(f"port: {number} of 127.0.0.1 cannot be used ({reason}); give another port") from error
 
 
 def web_address(port: int) -> str:
@@ -197,23 +197,23 @@ def web_address(port: int) -> str:
 
 
 def show(path: Path, web: bool, port: int) -> int:
-    """Show a recording until the viewer is closed, or Ctrl-C or SIGTERM; return the viewer's exit code."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # Else the viewer would go on without us.
+    """Show a recording until the viewer is closed, or until Ctrl-C or SIGTERM; return the viewer's exit code."""
+    earlier_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the viewer is ended too
     viewer = subprocess.Popen(viewer_command(path, web, port))
     try:
         return viewer.wait()
-    except KeyboardInterrupt:  # The way to end the web viewer.
-        viewer.send_signal(signal.SIGINT)  # Rerun's command, told so, ends the program that it has started.
+    except KeyboardInterrupt:  # the way to end the web viewer
+        viewer.send_signal(signal.SIGINT)  # on which Rerun's command ends the program that it has started
         viewer.wait()
         return 0
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, earlier_handler)
 
 
 def quantities(names: Sequence[str]) -> dict[str, list[int]]:
-    """Group the elements of a vector by the quantity that they belong to, for one plot each.
+    """Group the elements of a vector by quantity, for one plot per quantity.
 
-    Numbers and a last letter w, x, y or z only count elements.
+    Numbers, and a final letter w, x, y or z, only distinguish elements of the same quantity.
 
     >>> quantities(["joint1_position", "joint2_position", "tip_x", "tip_y", "tip_vx", "gripper"])
     {'joint_position': [0, 1], 'tip': [2, 3], 'tip_v': [4], 'gripper': [5]}
@@ -227,7 +227,7 @@ def quantities(names: Sequence[str]) -> dict[str, list[int]]:
 
 
 def import_rerun() -> Any:
-    """Return Rerun.
+    """Import and return Rerun.
 
     Raises:
         ConfigError: if it is not installed.
