@@ -1,4 +1,4 @@
-"""Data sets from and to the formats of other projects; docs/reference/interchange.md says what each can hold."""
+"""Import and export of data sets in formats of other projects; see docs/reference/interchange.md for their limits."""
 
 from hydra.core.config_store import ConfigStore
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def register_configs() -> None:
-    """Offer the formats to Hydra (group ``format``), and what import asks of foreign data."""
+    """Register the formats (group ``format``) and the options for importing foreign data with Hydra."""
     store = ConfigStore.instance()
     formats = {"lerobot": LeRobot, "rlds": Rlds, "robomimic": Robomimic, "rosbag": Rosbag}
     for name, config_class in formats.items():

@@ -1,4 +1,7 @@
-"""Message types that a bag defines: measured before rosbags makes code of them, and only of what is read."""
+"""Message types that a bag defines: their size is checked before rosbags generates code for them.
+
+Only the types of topics that are read are used.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,38 +13,40 @@ from robo_rl.core import DataError
 from .data import library
 
 _TEXT_BYTES = 2**17
-"""Bytes of a definition with all that it uses; the longest of ROS 2 has 4 kB without comments."""
+"""Most characters of a definition, including the types that it uses; the longest of ROS 2 has 4 kB without comments."""
 _ALL_BYTES, _ALL_LINES = 2**18, 20_000
-"""Of the definitions of all topics that are read. rosbags takes up to 10 us for a byte, and 0.1 ms for a line."""
+"""Most characters and lines of the definitions of all topics that are read. rosbags takes up to 10 us per character and
+0.1 ms per line."""
 _IDL_FACTOR = 8
-"""How many bytes one of IDL counts."""
+"""Number of characters that a character of IDL counts for."""
 _IDL_LINES = {"@": 50, '"': 2, "const": 15}
-"""How many lines a part of IDL counts, by the time that rosbags takes for it."""
+"""Number of additional lines that a part of IDL counts for, by the time that rosbags takes for it."""
 _MEMBERS = 1500
-"""Fields of all messages that are read, each text or message of a fixed array counted: code is made for each of them,
-which takes a millisecond and 60 kB. An array of numbers is one, as NumPy reads it; so are three constants."""
+"""Most fields of all messages that are read. Each string or message in a fixed array counts, because code is generated
+for each of them, which takes a millisecond and 60 kB. An array of numbers counts once, because NumPy reads it; three
+constants count as one field."""
 _DEPTH = 32
-"""Messages within messages; those of ROS 2 go to seven."""
+"""Greatest nesting of messages; those of ROS 2 have at most seven levels."""
 _OBJECTS = 2_000_000
-"""Python objects that one message may become, of 100 to 200 bytes and a microsecond each."""
+"""Most Python objects of one message, which take 100 to 200 bytes and a microsecond each."""
 _DENSITY = 4
-"""Objects a byte; a message of a single byte is one, and few stand within another alone."""
+"""Most objects per byte. A message of a single byte is one object, and is rarely nested alone in another message."""
 _TEXT = 0.25
-"""What a text counts among them."""
+"""Number of objects that a string counts for."""
 
 _SKIPPED = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
-"""Comments and texts of IDL."""
+"""Comments and string literals of IDL."""
 
 
 @dataclass(frozen=True)
 class _Extent:
-    """What an instance of a type takes at least, without the elements of its sequences.
+    """Smallest size of an instance of a type, without the elements of its sequences.
 
     Attributes:
-        size: bytes.
-        objects: Python objects, texts weighed.
-        density: objects a byte at most, of the elements of all sequences.
-        depth: messages within it.
+        size: number of bytes.
+        objects: number of Python objects, with strings weighted.
+        density: largest number of objects per byte of the elements of its sequences.
+        depth: levels of nested messages.
     """
 
     size: int
@@ -58,26 +63,28 @@ class MessageTypes:
     """Types of the messages on some topics of a bag.
 
     Args:
-        connections: of the topics, as rosbags gives them.
-        default: types where the bag defines none.
-        where: for messages.
+        connections: connections of the topics, from rosbags.
+        default: type store that is used if the bag defines no types.
+        where: name of the bag, for error messages.
 
     Raises:
-        DataError: if a definition is damaged, or more than is read.
+        DataError: if a definition is damaged or exceeds the limits.
     """
 
     def __init__(self, connections: Sequence[Any], default: Any, where: object) -> None:
         self._where = where
         self._measured: dict[str, _Extent | None] = {}
-        defined = {each.msgtype: each for each in connections if each.msgdef.format.name != "NONE"}
+        defined = {
+            connection.msgtype: connection for connection in connections if connection.msgdef.format.name != "NONE"
+        }
         self._store = self._define(defined) if defined else default
 
     def decode(self, data: bytes, kind: str) -> Any:
         """Return the message in ``data``.
 
         Raises:
-            DataError: if it would become too many objects.
-            Exception: whatever rosbags meets in a damaged message.
+            DataError: if it could become too many objects.
+            Exception: any error of rosbags on a damaged message.
         """
         extent = self._measure(kind)
         objects = int(extent.objects + extent.density * len(data))
@@ -89,25 +96,25 @@ class MessageTypes:
         return self._store.deserialize_cdr(data, kind)
 
     def _define(self, connections: Mapping[str, Any]) -> Any:
-        _check_texts([each.msgdef for each in connections.values()], self._where)
+        _check_texts([connection.msgdef for connection in connections.values()], self._where)
         stores = library("rosbags.typesys")
         store = stores.get_typestore(stores.Stores.EMPTY)
         types: dict[str, Any] = {}
         try:
-            for name, each in connections.items():
-                if _is_idl(each.msgdef):
-                    for part in _idl_parts(each.msgdef.data):
+            for name, connection in connections.items():
+                if _is_idl(connection.msgdef):
+                    for part in _idl_parts(connection.msgdef.data):
                         types |= stores.get_types_from_idl(part)
                 else:
-                    types |= stores.get_types_from_msg(each.msgdef.data, name)
+                    types |= stores.get_types_from_msg(connection.msgdef.data, name)
             self._check_members(types)
             store.register(types)
-            for name, each in connections.items():
-                if each.digest and (found := store.hash_rihs01(name)) != each.digest:
-                    raise ValueError(f"hash mismatch: that of {name} is {found}, stated is {each.digest}")
+            for name, connection in connections.items():
+                if connection.digest and (computed := store.hash_rihs01(name)) != connection.digest:
+                    raise ValueError(f"hash mismatch: that of {name} is {computed}, stated is {connection.digest}")
         except DataError:
             raise
-        except Exception as error:  # of the parser, which quotes the whole text, or of the code that is made
+        except Exception as error:  # of the parser, which quotes the whole text, or of the generated code
             reason = f"{type(error).__name__}: {str(error)[:300]}"
             raise DataError(f"{self._where}: a message definition is damaged ({reason})") from error
         return store
@@ -141,13 +148,13 @@ class MessageTypes:
         size, objects, density, depth = 0, 1.0, 0.0, 0
         for description in fields:
             element, length = _unfold(description)
-            each = self._element(element)
-            depth, density = max(depth, each.depth), max(density, each.density)
+            extent = self._element(element)
+            depth, density = max(depth, extent.depth), max(density, extent.density)
             if description[0] == _SEQUENCE:
                 size, objects = size + 4, objects + 1
-                density = max(density, each.objects / each.size)
+                density = max(density, extent.objects / extent.size)
             else:
-                size, objects = size + length * each.size, objects + length * each.objects
+                size, objects = size + length * extent.size, objects + length * extent.objects
         return _Extent(max(1, size), objects, density, depth + 1)
 
     def _element(self, element: Any) -> _Extent:
@@ -160,16 +167,16 @@ class MessageTypes:
 
 
 def _check_texts(definitions: Sequence[Any], where: object) -> None:
-    """Check how long texts are that rosbags is to parse."""
+    """Check the length of the definitions that rosbags will parse."""
     for definition in definitions:
         if not isinstance(definition.data, str):
             raise DataError(f"{where}: a message definition is no text; the bag is damaged")
         if len(definition.data) > _TEXT_BYTES:
-            found = len(definition.data)
-            raise DataError(f"{where}: a message definition of {found} characters; at most {_TEXT_BYTES} are read")
+            length = len(definition.data)
+            raise DataError(f"{where}: a message definition of {length} characters; at most {_TEXT_BYTES} are read")
         if _is_idl(definition) and re.search(r"<<|\*", _SKIPPED.sub(" ", definition.data)):
             raise DataError(f"{where}: a message definition (IDL) computes with << or *; write its constants out")
-    size = sum(len(each.data) * (_IDL_FACTOR if _is_idl(each) else 1) for each in definitions)
+    size = sum(len(definition.data) * (_IDL_FACTOR if _is_idl(definition) else 1) for definition in definitions)
     lines = sum(map(_lines, definitions))
     if size > _ALL_BYTES or lines > _ALL_LINES:
         raise DataError(
@@ -191,7 +198,7 @@ def _is_idl(definition: Any) -> bool:
 
 
 def _idl_parts(text: str) -> list[str]:
-    """Return the files that a definition is joined of."""
+    """Return the files whose concatenation is a definition."""
     separator = f"{'=' * 80}\n"
     if not text.startswith(f"{separator}IDL: "):
         return [text]
@@ -199,11 +206,11 @@ def _idl_parts(text: str) -> list[str]:
 
 
 def _unfold(description: Any) -> tuple[Any, int]:
-    """Return the element of a field, and how often it is there; 1 for a sequence."""
-    node, about = description
+    """Return the element of a field and the number of elements, which is 1 for a sequence."""
+    node, details = description
     if node == _ARRAY:
-        return about[0], about[1]
-    return (about[0], 1) if node == _SEQUENCE else (description, 1)
+        return details[0], details[1]
+    return (details[0], 1) if node == _SEQUENCE else (description, 1)
 
 
 def _is_number(element: Any) -> bool:

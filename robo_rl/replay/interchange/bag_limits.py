@@ -1,6 +1,7 @@
-"""Limits on what the files of a bag may expand to and describe: checked before rosbags, which has none, reads them.
+"""Limits on the decompressed size and the descriptions of a bag's files.
 
-Written from https://mcap.dev/spec and https://www.sqlite.org/lang.html.
+The limits are checked before rosbags reads the files, because it has none itself. Written from https://mcap.dev/spec
+and https://www.sqlite.org/lang.html.
 """
 
 import mmap
@@ -18,20 +19,20 @@ from robo_rl.core import DataError, check_yaml, read_bytes
 from .data import library
 
 FREE_BYTES = 2**28
-"""Bytes that the packed parts of a bag may expand to, whatever their size."""
+"""Decompressed bytes of a bag that are always allowed."""
 RATIO = 200
-"""Bytes more, for each packed byte: sensors' data comes to about ten."""
+"""Additional decompressed bytes that are allowed per compressed byte; sensor data has a ratio of about ten."""
 
 _METADATA_BYTES = 2**19
 _YAML_VALUES = 20_000
-"""Values of YAML in ``metadata.yaml``, or in the QoS profiles of a file, of which a profile has 27. rosbags takes 50 to
-80 us for each, and a bag is opened three times; one of 150 topics in 1000 files, as many as it can open, has 20 000."""
+"""Most YAML values in ``metadata.yaml``, or in the QoS profiles of a file; a profile has 27. rosbags takes 50 to 80 us
+for each, and a bag is opened three times. A bag of 150 topics in 1000 files, the most that it can open, has 20 000."""
 _TOPIC_VALUES = 10
-"""What a topic counts without its profiles."""
+"""Number of values that a topic counts for, without its profiles."""
 _DEFINITIONS = 4000
-"""Message definitions of a SQLite file."""
+"""Most message definitions of a SQLite file."""
 _ENTRIES = 1000
-"""Tables and indices of a SQLite file."""
+"""Most tables and indices of a SQLite file."""
 _SUFFIXES = {"mcap": ".mcap", "sqlite3": ".db3"}
 _PIECE = 2**20
 _FOOTER, _SCHEMA, _CHANNEL, _CHUNK, _CHUNK_INDEX, _STATISTICS, _SUMMARY_OFFSET = 2, 3, 4, 6, 8, 0x0B, 0x0E
@@ -40,10 +41,10 @@ _MAGIC = b"\x89MCAP0\r\n"
 
 
 class Expansion:
-    """Counts what packed parts expand to, and refuses more than their size explains.
+    """Counts the bytes of decompressed data, and rejects more than the compressed size can explain.
 
     Args:
-        place: the bag or file, for messages.
+        place: name of the bag or file, for error messages.
     """
 
     def __init__(self, place: object) -> None:
@@ -54,17 +55,17 @@ class Expansion:
         """Return the content of Zstandard frames.
 
         Raises:
-            DataError: if they expand beyond the limits.
+            DataError: if it exceeds the limits.
         """
         self.add_packed(len(data))
         return b"".join(self.pieces(data, "zstd"))
 
     def add_packed(self, size: int) -> None:
-        """Count ``size`` packed bytes."""
+        """Count ``size`` compressed bytes."""
         self._packed += size
 
     def pieces(self, data: bytes | mmap.mmap, kind: str) -> Iterator[bytes]:
-        """Yield what ``data`` expands to, a part at a time; ``kind`` is ``zstd`` or ``lz4``."""
+        """Yield the decompressed ``data`` in pieces; ``kind`` is ``zstd`` or ``lz4``."""
         begin = 0
         while begin < len(data):
             expander = _expander(kind)
@@ -85,10 +86,10 @@ class Expansion:
 
 
 def check_bag_files(path: Path) -> None:
-    """Check the files of a bag, or the one file ``path``.
+    """Check the files of a bag, or the single file ``path``.
 
     Raises:
-        DataError: if one would expand beyond the limits, describes more than is read, or computes what it holds.
+        DataError: if a file would expand beyond the limits, has too many descriptions, or contains computed data.
     """
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if not file.is_file():
@@ -102,12 +103,12 @@ def check_bag_files(path: Path) -> None:
                 _check_metadata(file)
         except (DataError, OSError):
             raise
-        except Exception as error:  # of the libraries that unpack
+        except Exception as error:  # of the decompression libraries
             raise DataError(f"{file} is damaged ({type(error).__name__}: {error})") from error
 
 
 def _check_packed_file(file: Path) -> None:
-    """Check what a file expands to, and what that is: rosbags expands it into such a file and reads it."""
+    """Check the decompressed size of a file, and its content, as rosbags decompresses it and reads the result."""
     with (
         file.open("rb") as stream,
         mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
@@ -126,18 +127,18 @@ def _check_packed_file(file: Path) -> None:
 
 
 class _Profiles:
-    """Counts values of YAML in the QoS profiles of topics, and refuses more than are read.
+    """Counts the YAML values in the QoS profiles of topics, and rejects too many.
 
     Args:
-        place: the file, for messages.
-        values: that the file has beside them.
+        place: the file, for error messages.
+        values: number of other YAML values in the file.
     """
 
     def __init__(self, place: Path, values: int = 0) -> None:
         self._place, self._values = place, values
 
     def add(self, text: str) -> None:
-        """Count a topic with the text of its profiles."""
+        """Count a topic whose profiles are ``text``."""
         where = f"{self._place}: offered_qos_profiles"
         self._values += _TOPIC_VALUES + check_yaml(text, where, _YAML_VALUES)
         if self._values > _YAML_VALUES:
@@ -145,14 +146,14 @@ class _Profiles:
 
 
 def _check_metadata(file: Path) -> None:
-    """Check the size of the metadata, and that the files that it lists are those that were checked for its storage."""
+    """Check the size of the metadata, and that the suffix of each listed file is the one of the bag's storage."""
     try:
         text = read_bytes(file, _METADATA_BYTES).decode()
         profiles = _Profiles(file, check_yaml(text, str(file), _YAML_VALUES))
         about = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["rosbag2_bagfile_information"]
         for topic in about["topics_with_message_count"]:
-            if isinstance(given := topic["topic_metadata"].get("offered_qos_profiles"), str):
-                profiles.add(given)
+            if isinstance(qos := topic["topic_metadata"].get("offered_qos_profiles"), str):
+                profiles.add(qos)
         packed = str(about.get("compression_mode", "")).lower() == "file"
         if (storage := about["storage_identifier"]) not in _SUFFIXES:
             raise DataError(f"{file} names the storage {storage!r}; {' and '.join(_SUFFIXES)} are read")
@@ -171,10 +172,10 @@ def _check_metadata(file: Path) -> None:
 
 
 def _check_mcap(file: Path, place: Path) -> None:
-    """Compare the size that each chunk states with what it expands to, and count what rosbags reads of topics."""
+    """Compare the stated and the actual size of each chunk, and count the descriptions of topics that rosbags reads."""
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[: len(_MAGIC)] != _MAGIC:
-            return  # rosbags says what it is instead
+            return  # rosbags reports that it is not MCAP
         expansion, profiles, indexed = Expansion(place), _Profiles(place), _check_summary(data, _Profiles(place))
         for kind, begin, end in _records(data, len(_MAGIC)):
             if kind == _CHANNEL and not indexed:
@@ -187,17 +188,17 @@ def _check_mcap(file: Path, place: Path) -> None:
 
 
 def _records(data: mmap.mmap | bytes, position: int) -> Iterator[tuple[int, int, int]]:
-    """Yield kind, begin and end of the records that are whole; a recorder may have been killed."""
+    """Yield kind, begin and end of the complete records; the last one may be incomplete after a recorder was killed."""
     while position + 9 <= len(data):
         kind, size = struct.unpack_from("<BQ", data, position)
         begin, position = position + 9, position + 9 + size
         if position > len(data):
-            return  # rosbags says so
+            return  # rosbags reports it
         yield kind, begin, position
 
 
 def _check_summary(data: mmap.mmap, profiles: _Profiles) -> bool:
-    """Count what the summary tells; return whether rosbags takes it, and does not look into each chunk instead."""
+    """Count the topics in the summary; return whether rosbags uses it instead of reading each chunk."""
     begin = len(data) - _FOOTER_BYTES
     if begin < 0 or data[begin] != _FOOTER or not (summary := struct.unpack_from("<Q", data, begin + 9)[0]):
         return False
@@ -212,7 +213,7 @@ def _check_summary(data: mmap.mmap, profiles: _Profiles) -> bool:
 
 
 def _add_channel(record: bytes, profiles: _Profiles) -> None:
-    """Count a topic of which ``record`` tells: two numbers, name, encoding, and a map of texts."""
+    """Count the topic that ``record`` describes: two numbers, name, encoding, and a map of strings."""
     texts, position = [], 4
     for _ in range(2):
         text, position = _text(record, position)
@@ -221,8 +222,8 @@ def _add_channel(record: bytes, profiles: _Profiles) -> None:
     while position < end:
         text, position = _text(record, position)
         texts.append(text)
-    named = dict(zip(texts[::2], texts[1::2], strict=False))
-    profiles.add(named.get(b"offered_qos_profiles", b"").decode())
+    metadata = dict(zip(texts[::2], texts[1::2], strict=False))
+    profiles.add(metadata.get(b"offered_qos_profiles", b"").decode())
 
 
 def _text(record: bytes, position: int) -> tuple[bytes, int]:
@@ -232,22 +233,22 @@ def _text(record: bytes, position: int) -> tuple[bytes, int]:
 
 
 def _check_chunk(place: Path, chunk: bytes, expansion: Expansion, keep: bool) -> bytes:
-    """Compare what a chunk states with what it holds; return that, if it is to be kept."""
+    """Compare the stated and the actual size of a chunk; return its content if ``keep``, else an empty string."""
     stated, _, length = struct.unpack_from("<QII", chunk, 16)
     kind = chunk[32 : 32 + length].decode()
     packed = chunk[40 + length :]
     if not kind:
         return packed if keep else b""
     expansion.add_packed(len(packed))
-    found, content = 0, bytearray()
+    size, content = 0, bytearray()
     for piece in expansion.pieces(packed, kind):
-        found += len(piece)
-        if found > stated:
+        size += len(piece)
+        if size > stated:
             break
         if keep:
             content += piece
-    if found != stated:
-        raise DataError(f"{place}: a chunk states {stated} bytes and holds {found} or more; it is damaged")
+    if size != stated:
+        raise DataError(f"{place}: a chunk states {stated} bytes and holds {size} or more; it is damaged")
     return bytes(content)
 
 
@@ -255,7 +256,7 @@ def _check_chunk(place: Path, chunk: bytes, expansion: Expansion, keep: bool) ->
 
 
 def _check_sqlite(file: Path, place: Path) -> None:
-    """Check that the database holds plain tables: what views, triggers and generated columns give is computed."""
+    """Check that the database holds only plain tables, without views, triggers and generated columns."""
     database = sqlite3.connect(f"file:{file.absolute()}?mode=ro&immutable=1", uri=True)
     try:
         entries = database.execute(f"SELECT type, name, sql FROM sqlite_master LIMIT {_ENTRIES + 1}").fetchall()
@@ -283,20 +284,20 @@ def _check_sqlite(file: Path, place: Path) -> None:
 
 
 def _check_topics(database: sqlite3.Connection, place: Path, columns: set[str]) -> None:
-    """Check that topics have numbers of their own, as rosbags joins messages to them, and count their profiles."""
+    """Check that the numbers of topics, by which rosbags joins messages, are unique; count the topics' profiles."""
     count, numbers = database.execute("SELECT count(*), count(DISTINCT id) FROM topics").fetchone()
     if count != numbers:
         raise DataError(f"{place} has {count} topics of {numbers} numbers, which no recorder writes")
     profiles = _Profiles(place)
     column = "offered_qos_profiles" if "offered_qos_profiles" in columns else "''"
     for (text,) in database.execute(f"SELECT substr({column}, 1, {_METADATA_BYTES + 1}) FROM topics"):
-        if len(given := str(text or "")) > _METADATA_BYTES:
+        if len(qos := str(text or "")) > _METADATA_BYTES:
             raise DataError(f"{place}: offered_qos_profiles of more than {_METADATA_BYTES} characters")
-        profiles.add(given)
+        profiles.add(qos)
 
 
 _CHECKS = {".mcap": _check_mcap, ".db3": _check_sqlite}
-"""By the ending of a file: what it is checked for, and the place for messages."""
+"""Checks by suffix of a file; their arguments are the file, and its name for error messages."""
 
 
 def _expander(kind: str) -> Any:

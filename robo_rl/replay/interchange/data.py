@@ -1,4 +1,4 @@
-"""A data set on its way from or to another format: facts, and episodes one after another."""
+"""Data set during import or export: its description and an iterator over its episodes."""
 
 import importlib
 import json
@@ -22,26 +22,26 @@ Array = NDArray[Any]
 
 IMAGES = "images/"
 PACKED = 1100
-"""Bytes at most that one stored byte becomes, where nothing else limits them; gzip comes to 1032."""
+"""Largest accepted compression ratio, if nothing else limits the size; gzip reaches 1032."""
 FREE_BYTES = 2**26
-"""Bytes that a file may become whatever its size."""
+"""Decompressed bytes of a file that are always allowed."""
 _KIND = "robo_rl interchange"
 _VERSION = 1
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """What every format is made from and read as.
+    """A data set that a format writes or reads.
 
     Attributes:
-        spec: what was recorded.
-        metadata: how it was made, as JSON values.
-        instructions: what the robot was told to do, one an episode.
-        episodes: begins to read the episodes from the first one. Those of another project may be too short for a step
-            (``record.steps`` is 0); they are not stored.
-        notes: what import of another project's data leaves out or changes, complete when all episodes have been read;
-            None for data that robo-rl wrote. With notes, one instruction may be that of several episodes, or of none:
-            ``record.session`` is its index.
+        spec: spec of the recorded environment.
+        metadata: how the data set was made, as JSON values.
+        instructions: instruction to the robot, one for each episode.
+        episodes: returns an iterator over all episodes. Episodes of another project may be too short for a step
+            (``record.steps`` is 0); these are not stored.
+        notes: parts of another project's data that the import leaves out or changes, complete after all episodes have
+            been read; None for data that robo-rl wrote. With notes, an instruction may belong to several episodes or to
+            none: ``record.session`` is its index.
     """
 
     spec: EnvSpec
@@ -55,23 +55,23 @@ class DataFormat(Protocol):
     """A format of another project."""
 
     def export(self, data: DataSet, path: Path) -> None:
-        """Write ``data`` to ``path``, where nothing is yet.
+        """Write ``data`` to ``path``, which must not exist yet.
 
         Raises:
-            DataError: if the format cannot hold it; the message says what.
-            OSError: if it cannot be written.
+            DataError: naming what the format cannot hold.
+            OSError: if the data cannot be written.
         """
         ...
 
     def load(self, path: Path, foreign: "ForeignConfig") -> DataSet:
-        """Return what is at ``path``.
+        """Read the data set at ``path``.
 
         Args:
             path: file or folder.
-            foreign: says what data that robo-rl did not write leaves open; not looked at otherwise.
+            foreign: options for data that robo-rl did not write; otherwise ignored.
 
         Raises:
-            DataError: if it is damaged, or not of this format.
+            DataError: if the data is damaged, or not of this format.
         """
         ...
 
@@ -89,14 +89,14 @@ def library(name: str) -> Any:
 
 
 def read_small(path: Path, most: int = 2**25) -> bytes:
-    """Return the contents of a file that is small by its nature.
+    """Return the content of a file that should be small.
 
     Args:
-        path: of a regular file.
-        most: bytes that it may have.
+        path: path of a regular file.
+        most: largest accepted size [bytes].
 
     Raises:
-        DataError: if it is missing, no regular file, or larger.
+        DataError: if the file is missing, not a regular file, or larger.
     """
     if not path.is_file():
         raise DataError(f"{path} is missing, or no regular file; the data is incomplete")
@@ -104,30 +104,30 @@ def read_small(path: Path, most: int = 2**25) -> bytes:
 
 
 def check_packed(stored: int, size: int, where: object) -> None:
-    """Check that ``stored`` bytes may become ``size`` bytes.
+    """Check that ``stored`` bytes can plausibly decompress to ``size`` bytes.
 
     Raises:
-        DataError: if no compression that is used here packs so well.
+        DataError: if no supported compression has such a high ratio.
     """
     if size > FREE_BYTES + PACKED * stored:
         raise DataError(f"{where}: {stored} bytes claim to hold {size} bytes; the data is damaged, or made to harm")
 
 
 def check_names(spec: EnvSpec, name_of: Callable[[str], str]) -> None:
-    """Check that no two observations get the same name in a format: one would stand in the other's place.
+    """Check that no two observations get the same name in a format, since one would replace the other.
 
     Args:
-        spec: of the data set.
+        spec: spec of the data set.
         name_of: returns the format's name of an observation key.
 
     Raises:
-        DataError: if two do.
+        DataError: if two observations get the same name.
     """
     keys: dict[str, str] = {}
     for key in spec.observation:
-        if (other := keys.setdefault(name_of(key), key)) != key:
+        if (first_key := keys.setdefault(name_of(key), key)) != key:
             raise DataError(
-                f"the observations {other!r} and {key!r} would both be {name_of(key)!r} in this format; export to "
+                f"the observations {first_key!r} and {key!r} would both be {name_of(key)!r} in this format; export to "
                 "another one, or record with other keys"
             )
 
@@ -136,7 +136,7 @@ def check_names(spec: EnvSpec, name_of: Callable[[str], str]) -> None:
 
 
 def facts_json(data: DataSet) -> str:
-    """Return what must be known of a whole data set to read it back."""
+    """Return the description of a data set that is needed to read it back, as JSON."""
     facts = {
         "format": _KIND,
         "format_version": _VERSION,
@@ -166,7 +166,7 @@ def read_facts(text: str | bytes, where: Path) -> tuple[EnvSpec, dict[str, Any],
 
 
 def record_json(record: EpisodeRecord) -> str:
-    """Return identity, success, sources and verdicts of an episode. Checksums are of our own files and stay there."""
+    """Return identity, success, sources and verdicts of an episode as JSON, but not the checksums of stored arrays."""
     return json.dumps({key: value for key, value in asdict(record).items() if key != "crc32"}, allow_nan=False)
 
 
@@ -174,7 +174,7 @@ def read_record(text: str | bytes, where: Path) -> EpisodeRecord:
     """Inverse of :func:`record_json`.
 
     Raises:
-        DataError: if ``text`` is no record.
+        DataError: if ``text`` is not a record.
     """
     try:
         return EpisodeRecord.from_line(json.dumps({**parse_json(text, "the record"), "crc32": {}}).encode())
@@ -183,7 +183,7 @@ def read_record(text: str | bytes, where: Path) -> EpisodeRecord:
 
 
 def step_columns(episode: EpisodeArrays, spec: EnvSpec) -> dict[str, Array]:
-    """Return what an episode of L steps holds once a step, (L, ...) by name; rewards are one array (L, T)."""
+    """Return the arrays (L, ...) by name with a row for each of the L steps; rewards are one array (L, T)."""
     rewards = np.zeros((episode.record.steps, len(spec.reward_terms)), np.float32)
     for column, term in enumerate(spec.reward_terms):
         rewards[:, column] = episode.rewards[term]
@@ -197,11 +197,11 @@ def make_episode(
     """Inverse of :func:`step_columns`.
 
     Args:
-        record: of the episode.
-        spec: of the data set.
-        observation: (L + 1, ...) by key.
-        columns: (L, ...) by name, of any dtype that holds the values.
-        where: for messages.
+        record: record of the episode.
+        spec: spec of the data set.
+        observation: arrays (L + 1, ...) by key.
+        columns: arrays (L, ...) by name, of any dtype that can hold the values.
+        where: name of the file, for error messages.
 
     Raises:
         DataError: if an array is missing or has another shape.
@@ -211,11 +211,11 @@ def make_episode(
         if field.name not in columns:
             raise DataError(f"{where}: {field.name!r} is missing; export the data again")
         steps[field.name] = _shaped(columns[field.name], field.shape, field.dtype, field.name, where)
-    wanted = dict.fromkeys(steps, record.steps) | dict.fromkeys(spec.observation, record.steps + 1)
-    for name, count in wanted.items():
-        found = len(steps[name]) if name in steps else len(observation.get(name, ()))
-        if found != count:
-            raise DataError(f"{where}: expected {count} rows of {name!r}, found {found}; the data is damaged")
+    row_counts = dict.fromkeys(steps, record.steps) | dict.fromkeys(spec.observation, record.steps + 1)
+    for name, count in row_counts.items():
+        length = len(steps[name]) if name in steps else len(observation.get(name, ()))
+        if length != count:
+            raise DataError(f"{where}: expected {count} rows of {name!r}, found {length}; the data is damaged")
     rewards = steps.pop("rewards")
     return EpisodeArrays(
         record=record,
@@ -229,39 +229,40 @@ def make_episode(
 
 
 def _shaped(rows: Array, shape: tuple[int, ...], dtype: str, name: str, where: object) -> Array:
-    """Return ``rows`` (n, *shape) as ``dtype``; whole numbers and flags as they are, or not at all."""
+    """Return ``rows`` (n, *shape) as ``dtype``; see :func:`as_type`."""
     if rows.shape[1:] != tuple(shape):
         raise DataError(f"{where}: expected rows of shape {shape} in {name!r}, found {rows.shape[1:]}")
     try:
         return np.ascontiguousarray(as_type(rows, dtype))
     except ValueError as error:
-        told = f"expected values of type {dtype} in {name!r}, {error}"
-        raise DataError(f"{where}: {told}; the data is damaged") from error
+        reason = f"expected values of type {dtype} in {name!r}, {error}"
+        raise DataError(f"{where}: {reason}; the data is damaged") from error
 
 
 def as_type(rows: Array, dtype: str) -> Array:
-    """Return numbers as ``dtype``; fractions may lose digits, and what is not finite stays so.
+    """Return numbers as ``dtype``. Floating-point numbers may lose digits, and remain not finite if they are not.
 
     Raises:
-        ValueError: if a number is out of the range of ``dtype``, or no whole number where it has to be one.
+        ValueError: if a number is out of the range of ``dtype``, or if ``dtype`` cannot represent it exactly and is not
+            a floating-point type.
     """
-    wanted = np.dtype(dtype)
-    if rows.dtype == wanted or rows.dtype.kind not in "biuf":
-        return rows.astype(wanted, copy=False)
+    target = np.dtype(dtype)
+    if rows.dtype == target or rows.dtype.kind not in "biuf":
+        return rows.astype(target, copy=False)
     with np.errstate(all="ignore"):
-        found = rows.astype(wanted)
-        wrong = np.isinf(found) & np.isfinite(rows) if wanted.kind == "f" else found != rows
+        converted = rows.astype(target)
+        wrong = np.isinf(converted) & np.isfinite(rows) if target.kind == "f" else converted != rows
     if wrong.any():
         place = np.argwhere(wrong)[0].tolist()
         raise ValueError(f"found {rows[tuple(place)]:g} in row {place[0]}")
-    return found
+    return converted
 
 
 def check_storable(data: DataSet, path: Path) -> None:
-    """Check that what is known of a whole data set can be stored and read again.
+    """Check that the description of a data set can be stored and read back.
 
     Raises:
-        DataError: if it cannot; the message names ``path``, from which it was read.
+        DataError: if it cannot; the message names ``path``, from which the data set was read.
     """
     try:
         parse_json(facts_json(data), f"{path}: names, descriptions or instructions in it cannot be stored")
@@ -270,14 +271,14 @@ def check_storable(data: DataSet, path: Path) -> None:
 
 
 def counted(episodes: Iterator[EpisodeArrays], count: int, where: Path) -> Iterator[EpisodeArrays]:
-    """Yield ``episodes``, and see that there are ``count``: of a copy that was cut short, files may be missing.
+    """Yield ``episodes`` and check that there are ``count``, since files may be missing after an incomplete copy.
 
     Raises:
-        DataError: if there are more or fewer.
+        DataError: if there are more or fewer episodes.
     """
-    found = 0
+    actual = 0
     for episode in episodes:
-        found += 1
+        actual += 1
         yield episode
-    if found != count:
-        raise DataError(f"{where}: {count} episodes were exported, found {found}; copy or export the data again")
+    if actual != count:
+        raise DataError(f"{where}: {count} episodes were exported, found {actual}; copy or export the data again")

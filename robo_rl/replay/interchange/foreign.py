@@ -1,4 +1,4 @@
-"""What data that robo-rl did not write leaves open, its spec, and the layout of its images."""
+"""Options for importing data that robo-rl did not write, the spec of such data, and the layout of its images."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,23 +36,24 @@ FAULTS = ("refuse", "drop", "cut")
 
 @dataclass(frozen=True)
 class ForeignConfig(Options, section="foreign"):
-    """What data that robo-rl did not write leaves open.
+    """Properties of data that robo-rl did not write and that the data itself does not state.
 
     Attributes:
         task: name of the task.
-        control_rate: steps a second [Hz]; null: as the data says.
-        action_space: what an action means, as in the task that is to use the data: ``end_effector_delta``, ...
+        control_rate: steps per second [Hz]; null: the rate that the data states.
+        action_space: meaning of an action, as in the task that will use the data: ``end_effector_delta``, ...
         action_frame: frame of the actions: ``base``, ``end_effector`` or ``joint``.
-        action_low: value that becomes -1, one for all or one an element; null: actions are in [-1, 1] already.
-        action_high: value that becomes 1.
-        clip: whether actions beyond these limits are clipped, and counted; they are refused otherwise.
-        faults: what becomes of an episode with a value that is missing or not finite: ``refuse`` the data set, ``drop``
-            the episode, or ``cut`` it there, so that what is before and after become episodes of their own.
-        images: layout of images by camera, where it differs from (height, width, channels) uint8, and conversions.
-        leave_out: observations that are not imported, by key: ``images/depth``, ``object``, ...
-        reward_term: name that the data's reward gets among the reward terms.
-        source: who acted: ``policy``, ``human``, ``script`` or ``random``.
-        extra: what else data and task must agree on, as in the ``extra`` of the task's spec.
+        action_low: value that is mapped to -1, one for all elements or one per element; null: actions are already in
+            [-1, 1].
+        action_high: value that is mapped to 1.
+        clip: clip actions beyond these limits, and count them; otherwise such actions are an error.
+        faults: treatment of an episode with a value that is missing or not finite: ``refuse`` the data set, ``drop``
+            the episode, or ``cut`` it there, so that the parts before and after become separate episodes.
+        images: layout of images by camera, if it differs from (height, width, channels) uint8, and conversions.
+        leave_out: keys of observations that are not imported: ``images/depth``, ``object``, ...
+        reward_term: name of the reward term that the data's reward becomes.
+        source: source of the actions: ``policy``, ``human``, ``script`` or ``random``.
+        extra: further properties that data and task must agree on, as in the ``extra`` of the task's spec.
     """
 
     task: str = "imported"
@@ -92,10 +93,10 @@ class ForeignConfig(Options, section="foreign"):
         """Check that ``images`` and ``leave_out`` name observations of the data.
 
         Args:
-            keys: of all observations, ``images/NAME`` among them.
+            keys: keys of all observations, such as ``images/NAME``.
 
         Raises:
-            ConfigError: if one names another.
+            ConfigError: if a name is not among them.
         """
         named = [f"images/{name}" for name in self.images] + list(self.leave_out)
         for key in named:
@@ -117,15 +118,15 @@ def foreign_spec(
     """Return the spec of data that robo-rl did not write.
 
     Args:
-        config: what the data leaves open.
-        observation: of the data.
+        config: properties that the data does not state.
+        observation: specs of the data's observations, by key.
         action: shape and names of the data's actions.
-        control_rate: as the data says [Hz]; None: it does not.
-        rewarded: whether it has rewards.
-        reports_success: whether it says of each step whether the task is solved.
+        control_rate: control rate that the data states [Hz]; None: none.
+        rewarded: whether the data has rewards.
+        reports_success: whether the data states for each step whether the task is solved.
 
     Raises:
-        ConfigError: if the control rate is not known.
+        ConfigError: if the control rate is unknown.
     """
     rate = config.control_rate or control_rate
     if rate is None:
@@ -154,19 +155,19 @@ def foreign_images(
     where: object,
     declared: tuple[int, ...] | None = None,
 ) -> ImageLayout | None:
-    """Return the layout of a camera's images; None: they are left out, which is noted.
+    """Return the layout of a camera's images, or None if they are left out, with a note.
 
     Args:
-        config: says what is left out, and how images are converted.
+        config: options that say which images are left out, and how images are converted.
         camera: name in the key ``images/CAMERA``.
-        shape: of one stored image.
-        dtype: of the stored values.
-        notes: gets what is left out or converted.
-        where: file and name in it, for messages.
-        declared: (height, width, channels) that the data declares; None: nothing.
+        shape: shape of one stored image.
+        dtype: dtype of the stored values.
+        notes: receives notes on omissions and conversions.
+        where: file and name in it, for error messages.
+        declared: (height, width, channels) that the data declares; None: not declared.
 
     Raises:
-        DataError: if the layout is unclear, differs from what is declared, or needs a conversion nobody asked for.
+        DataError: if the layout is unclear, differs from the declared one, or lacks a required conversion.
     """
     if f"images/{camera}" in config.leave_out:
         notes.add("Observations left out", f"images/{camera}: foreign.leave_out")
@@ -187,11 +188,11 @@ def foreign_images(
 
 
 def as_float32(rows: NDArray[Any], name: str, notes: ImportNotes) -> NDArray[np.float32]:
-    """Return numbers as float32, as observations are; note where whole numbers do not survive that."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes infinite, which is found later
+    """Return numbers as float32, the type of observations; add a note if integers are rounded."""
+    with np.errstate(over="ignore", invalid="ignore"):  # too large numbers become infinite, which is detected later
         floats = rows.astype(np.float32)
         if rows.dtype.kind in "iu":
-            beyond = floats >= np.float32(float(np.iinfo(rows.dtype).max) + 1)  # which has no way back
-            if (beyond | (floats.astype(rows.dtype) != rows)).any():
+            too_large = floats >= np.float32(float(np.iinfo(rows.dtype).max) + 1)  # cannot be converted back
+            if (too_large | (floats.astype(rows.dtype) != rows)).any():
                 notes.add("Whole numbers too large for float32, rounded", name)
     return floats

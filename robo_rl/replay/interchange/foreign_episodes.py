@@ -1,4 +1,4 @@
-"""Episodes of data that robo-rl did not write: checked, cut where time or values have gaps, scaled."""
+"""Conversion of episodes that robo-rl did not write: they are checked, cut at gaps in time or values, and scaled."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,34 +20,34 @@ from .notes import ImportNotes
 Array = NDArray[Any]
 
 GAP = 0.4
-"""Deviation from the control period, in periods, beyond which two observations are not neighbours."""
+"""Deviation of an interval from the control period, in periods, above which it is a gap."""
 _OTHER_RATE = 0.1
-"""Deviation of the usual interval from the control period, in periods, that is another rate."""
+"""Deviation of the typical interval from the control period, in periods, above which the control rate is wrong."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 _LATEST = 9e9
-"""Times beyond this [s] have no whole number of nanoseconds in 64 bits."""
+"""Latest accepted time [s]; later times in nanoseconds do not fit into 64 bits."""
 
 LAST_LEFT_OUT = "Last actions left out with what came of them, since no observation follows and nothing says 'done'"
 
 
 @dataclass(frozen=True)
 class ForeignEpisode:
-    """An episode as it stands in the data of others.
+    """An episode in the form in which it was read from the data of another project.
 
     Attributes:
-        number: of the episode in the data set, from 0.
-        where: file, and name within it, for messages.
-        observation: (L + 1, ...) by key, or (L, ...) where the final observation was not recorded. A missing value is
-            NaN.
+        number: number of the episode in the data set, from 0.
+        where: file, and name within it, for error messages.
+        observation: arrays (L + 1, ...) by key, or (L, ...) if the final observation was not recorded. A missing value
+            is NaN.
         actions: (L, A), not scaled.
-        rewards: (L,), where the spec has a reward term.
-        done: (L,) true where the task itself ended the episode, 0 and 1 as well; it was truncated otherwise. None:
-            never.
-        success: (L,) true or false, 0 and 1 as well; -1 or NaN where nobody knows; None: nobody knows at all.
+        rewards: (L,), if the spec has a reward term.
+        done: (L,) booleans, or 0 and 1: whether the task itself ended the episode; otherwise it was truncated. None:
+            it was always truncated.
+        success: (L,) booleans, or 0 and 1; -1 or NaN if unknown. None: unknown for all steps.
         stamp_ns: (L,) or (L + 1,) int64 times of the observations [ns]; None: not recorded.
-        names: what the data calls an observation, by key, for messages; the key itself where it is absent.
-        missing: numbers of the rows that were not recorded, by key of the observation; what they hold does not matter.
+        names: names of the observations in the data, by key, for error messages; the default is the key.
+        missing: numbers of the rows that were not recorded, by key of the observation; their content is ignored.
     """
 
     number: int
@@ -65,21 +65,21 @@ class ForeignEpisode:
 def foreign_episodes(
     config: ForeignConfig, spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes
 ) -> Iterator[EpisodeArrays]:
-    """Yield the episodes that one of others' data becomes: one, or several where it has gaps.
+    """Convert an episode; yield one episode, or several if it has gaps.
 
     A step is an action between two observations that are one control period apart. An episode ends where recorded
-    time jumps, after a step that is done, and with ``faults=cut`` where a value is missing or not finite. One episode
-    without steps is yielded where there is no step at all.
+    time jumps, after a step that is done, and with ``faults=cut`` at a value that is missing or not finite. If there is
+    no step at all, one episode without steps is yielded.
 
-    Where the final observation was not recorded, it is the last one again if the task ended the episode, as nothing is
-    ever computed of it. If the episode was truncated, its value is: so the last action is left out instead, and the
-    observation before it is the final one.
+    If the final observation was not recorded and the task ended the episode, the last observation is repeated, because
+    nothing is ever computed from a terminal observation. If the episode was truncated, the value of the final
+    observation is needed. In this case the last action is left out, and the observation before it is the final one.
 
     Args:
-        config: who acted, how actions are scaled, what becomes of faults.
-        spec: see :func:`foreign_spec`.
-        episode: what was read.
-        notes: gets what is left out or changed.
+        config: source of the actions, scaling of actions, and treatment of faults.
+        spec: spec of the data, see :func:`foreign_spec`.
+        episode: the episode that was read.
+        notes: receives notes on omissions and changes.
 
     Raises:
         DataError: if a value is missing or not finite (``faults=refuse``), an action is out of range, a flag is neither
@@ -87,28 +87,28 @@ def foreign_episodes(
     """
     count = len(episode.actions)
     if episode.actions.shape[1:] != spec.action.shape:
-        found = episode.actions.shape[1:]
-        raise DataError(f"{_place(episode)}: expected actions of shape {spec.action.shape}, found {found}")
+        shape = episode.actions.shape[1:]
+        raise DataError(f"{_place(episode)}: expected actions of shape {spec.action.shape}, found {shape}")
     for key, rows in episode.observation.items():
         if len(rows) not in (count, count + 1):
             name = episode.names.get(key, key)
             raise DataError(f"{_place(episode)}: {name!r} has {len(rows)} rows, there are {count} actions")
-    ends_alike = all(len(rows) == count for rows in episode.observation.values())
+    lacks_final = all(len(rows) == count for rows in episode.observation.values())
     observation = {
-        key: np.concatenate([rows, rows[-1:]]) if ends_alike else _whole(episode, key, rows)
+        key: np.concatenate([rows, rows[-1:]]) if lacks_final else _check_final(episode, key, rows)
         for key, rows in episode.observation.items()
     }
-    valid = _finite(config, episode, observation, notes)
+    valid = _find_valid(config, episode, observation, notes)
     if valid is None:
         return
     if episode.rewards is not None:
         episode = replace(episode, rewards=as_float32(episode.rewards, "reward", notes))
-    done, success = _done(episode, valid, notes), _success(episode, notes)
-    if ends_alike and not done[-1:].any():
-        valid[-1:] = False  # nothing was observed after the last action
+    done, success = _done_flags(episode, valid, notes), _success(episode, notes)
+    if lacks_final and not done[-1:].any():
+        valid[-1:] = False  # no observation follows the last action
         _note_last(episode, notes)
-    cuts = _gaps(spec, episode, notes, count)
-    actions = _scaled(config, episode, valid, notes)
+    cuts = _find_gaps(spec, episode, notes, count)
+    actions = _scale_actions(config, episode, valid, notes)
     for number, (begin, end) in enumerate(_segments(valid, cuts, done)):
         columns = {
             "actions": actions[begin:end],
@@ -116,19 +116,19 @@ def foreign_episodes(
             "success": success[begin:end],
             "stamp_ns": None if episode.stamp_ns is None else episode.stamp_ns[begin:end],
         }
-        observed = {key: each[begin : end + 1] for key, each in observation.items()}
+        observed = {key: rows[begin : end + 1] for key, rows in observation.items()}
         yield _episode(config, spec, episode, number, observed, columns, bool(done[begin:end][-1:].any()))
 
 
 def _note_last(episode: ForeignEpisode, notes: ImportNotes) -> None:
-    """Note what is left out with the last action of a truncated episode, if it is success or a reward."""
-    told = [
+    """Add a note if a success or a reward is left out with the last action of a truncated episode."""
+    losses = [
         name
         for name, rows in (("success", episode.success), ("a reward", episode.rewards))
         if rows is not None and len(rows) and np.isfinite(rows[-1]) and rows[-1] > 0
     ]
-    if told:
-        notes.add(LAST_LEFT_OUT, f"episode {episode.number}: {' and '.join(told)}")
+    if losses:
+        notes.add(LAST_LEFT_OUT, f"episode {episode.number}: {' and '.join(losses)}")
 
 
 def _episode(
@@ -174,7 +174,7 @@ def check_times(seconds: Array, where: str) -> None:
     """Check times (n,) in seconds.
 
     Raises:
-        DataError: if one cannot be told in nanoseconds.
+        DataError: if a time cannot be represented in nanoseconds.
     """
     if (wrong := ~(np.abs(seconds) < _LATEST)).any():
         frame = int(wrong.argmax())
@@ -185,8 +185,8 @@ def _place(episode: ForeignEpisode) -> str:
     return f"{episode.where}: episode {episode.number}"
 
 
-def _whole(episode: ForeignEpisode, key: str, rows: Array) -> Array:
-    """Check that an observation has a final row where others have one."""
+def _check_final(episode: ForeignEpisode, key: str, rows: Array) -> Array:
+    """Return ``rows`` after checking that an observation has a final row, since another observation has one."""
     if len(rows) != len(episode.actions) + 1:
         name = episode.names.get(key, key)
         raise DataError(f"{_place(episode)}: {name!r} has no final observation, others have one")
@@ -196,10 +196,10 @@ def _whole(episode: ForeignEpisode, key: str, rows: Array) -> Array:
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def _finite(
+def _find_valid(
     config: ForeignConfig, episode: ForeignEpisode, observation: Mapping[str, Array], notes: ImportNotes
 ) -> NDArray[np.bool_] | None:
-    """Return which steps (L,) have finite values throughout; None: the episode is dropped."""
+    """Return which steps (L,) have only finite values; None: the episode is dropped."""
     count = len(episode.actions)
     steps = {"action": episode.actions, "reward": episode.rewards, "done": episode.done}
     named = {episode.names.get(key, key): rows for key, rows in observation.items() if rows.dtype.kind == "f"}
@@ -207,13 +207,13 @@ def _finite(
     for name, rows in {**named, **steps}.items():
         if rows is None:
             continue
-        held = np.isfinite(rows)
+        is_valid = np.isfinite(rows)
         if rows.dtype.kind == "f" and rows.dtype.itemsize > 4:
-            held &= np.abs(rows) <= _LARGEST
-        wrong = np.asarray(~held.all(tuple(range(1, rows.ndim))))
+            is_valid &= np.abs(rows) <= _LARGEST
+        wrong = np.asarray(~is_valid.all(tuple(range(1, rows.ndim))))
         if wrong.any():
             frame = int(wrong.argmax())
-            element = int((~held[frame].reshape(-1)).argmax())
+            element = int((~is_valid[frame].reshape(-1)).argmax())
             value = rows[frame].reshape(-1)[element]
             large = "" if np.isnan(value) else " (or too large)" if np.isinf(value) else " (too large for float32)"
             faults.append((frame, f"{name!r} of frame {frame} has {value:g} in element {element}{large}", wrong))
@@ -227,10 +227,10 @@ def _finite(
     if not faults:
         return valid
     _, first, _ = min(faults, key=lambda fault: fault[0])
-    rows_hit = sum(int(wrong.sum()) for *_, wrong in faults)
+    row_count = sum(int(wrong.sum()) for *_, wrong in faults)
     if config.faults == "refuse":
         raise DataError(
-            f"{_place(episode)}: {first}; {rows_hit} of its rows are missing or not finite. foreign.faults=cut ends "
+            f"{_place(episode)}: {first}; {row_count} of its rows are missing or not finite. foreign.faults=cut ends "
             "episodes there, foreign.faults=drop leaves such episodes out"
         )
     if config.faults == "drop":
@@ -240,8 +240,8 @@ def _finite(
     return valid
 
 
-def _done(episode: ForeignEpisode, valid: NDArray[np.bool_], notes: ImportNotes) -> NDArray[np.bool_]:
-    """Return after which steps (L,) the task itself ended the episode."""
+def _done_flags(episode: ForeignEpisode, valid: NDArray[np.bool_], notes: ImportNotes) -> NDArray[np.bool_]:
+    """Return whether the task itself ended the episode after each step (L,)."""
     if episode.done is None:
         return np.zeros(len(valid), np.bool_)
     done = np.where(valid, episode.done, 0)
@@ -253,14 +253,14 @@ def _done(episode: ForeignEpisode, valid: NDArray[np.bool_], notes: ImportNotes)
 
 
 def _success(episode: ForeignEpisode, notes: ImportNotes) -> NDArray[np.int8]:
-    """Return for each step (L,) 1, 0, or -1 where nobody knows."""
+    """Return the success of each step (L,): 1, 0, or -1 if unknown."""
     if episode.success is None:
         return np.full(len(episode.actions), SUCCESS_UNKNOWN, np.int8)
     if missing := int(np.isnan(episode.success).sum()):
         notes.add("Episodes with steps whose success is missing, which is unknown", f"{episode.number}: {missing}")
-    known = np.nan_to_num(episode.success, nan=SUCCESS_UNKNOWN, posinf=np.inf, neginf=-np.inf)
-    _check_flags(episode, "success", known, (0, 1, SUCCESS_UNKNOWN))
-    return np.asarray(known, np.int8)
+    flags = np.nan_to_num(episode.success, nan=SUCCESS_UNKNOWN, posinf=np.inf, neginf=-np.inf)
+    _check_flags(episode, "success", flags, (0, 1, SUCCESS_UNKNOWN))
+    return np.asarray(flags, np.int8)
 
 
 def _check_flags(episode: ForeignEpisode, name: str, values: Array, allowed: tuple[int, ...]) -> None:
@@ -274,7 +274,7 @@ def _check_flags(episode: ForeignEpisode, name: str, values: Array, allowed: tup
         )
 
 
-def _scaled(
+def _scale_actions(
     config: ForeignConfig, episode: ForeignEpisode, valid: NDArray[np.bool_], notes: ImportNotes
 ) -> NDArray[np.float32]:
     """Return the actions (L, A) in [-1, 1]; only those of ``valid`` steps are checked."""
@@ -285,17 +285,17 @@ def _scaled(
             raise DataError(
                 f"{_place(episode)}: foreign.action_low has {low.size} elements, an action {values.shape[1]}"
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # what is infinite or none then is out of range
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite and invalid values are out of range
             values = 2 * (values - low) / (high - low) - 1
     values = np.where(valid[:, None], values, 0)
-    outside = np.abs(values) > 1 + 1e-6  # a last bit of rounding is no other action
+    outside = np.abs(values) > 1 + 1e-6  # with a tolerance for rounding
     if outside.any():
         frame, element = map(int, np.argwhere(outside)[0])
-        found = f"'action' of frame {frame} is {episode.actions[frame, element]:g} in element {element}"
+        example = f"'action' of frame {frame} is {episode.actions[frame, element]:g} in element {element}"
         rows = int(outside.any(1).sum())
         if not config.clip:
             raise DataError(
-                f"{_place(episode)}: {found}; actions must be in [-1, 1] after scaling, {rows} of {len(values)} are "
+                f"{_place(episode)}: {example}; actions must be in [-1, 1] after scaling, {rows} of {len(values)} are "
                 f"not, they are {values.min(0).round(3).tolist()} to {values.max(0).round(3).tolist()}. "
                 "foreign.action_low and foreign.action_high scale them, foreign.clip=true clips them"
             )
@@ -306,36 +306,37 @@ def _scaled(
 # --- time ------------------------------------------------------------------------------------------------------------
 
 
-def _gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count: int) -> set[int]:
+def _find_gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count: int) -> set[int]:
     """Return the steps whose two observations are not one control period apart."""
     if episode.stamp_ns is None or len(episode.stamp_ns) < 2:
         return set()
     intervals = np.diff(episode.stamp_ns) / 1e9 * spec.control_rate
-    # Jitter moves the median of a short episode, a gap moves the mean: only another rate moves the mean of the usual.
+    # Jitter shifts the median of a short episode, and a gap shifts the mean of all intervals. The mean of the intervals
+    # near the median is shifted only by another rate.
     median = float(np.median(intervals))
-    usual = float(np.mean(intervals[np.abs(intervals - median) <= abs(median) / 2]))
-    if len(intervals) > 2 and abs(median - 1) > _OTHER_RATE and abs(usual - 1) > _OTHER_RATE:
-        rate = f"{spec.control_rate / usual:.4g} Hz" if usual > 0 else "none, as they do not advance"
+    typical = float(np.mean(intervals[np.abs(intervals - median) <= abs(median) / 2]))
+    if len(intervals) > 2 and abs(median - 1) > _OTHER_RATE and abs(typical - 1) > _OTHER_RATE:
+        rate = f"{spec.control_rate / typical:.4g} Hz" if typical > 0 else "none, as they do not advance"
         raise DataError(
             f"{_place(episode)}: the control rate is {spec.control_rate:g} Hz, the recorded times say {rate}: frames "
-            f"are {usual / spec.control_rate:.4g} s apart. If the times are right, give foreign.control_rate"
+            f"are {typical / spec.control_rate:.4g} s apart. If the times are right, give foreign.control_rate"
         )
-    found = np.flatnonzero(np.abs(intervals - 1) > GAP)
-    for step in found[:count]:
+    gaps = np.flatnonzero(np.abs(intervals - 1) > GAP)
+    for step in gaps[:count]:
         seconds = intervals[step] / spec.control_rate
         place = f"episode {episode.number} frame {step}: {seconds:.4g} s"
         notes.add("Jumps of recorded time, at which an episode ends", place)
-    return set(found.tolist())
+    return set(gaps.tolist())
 
 
 def _segments(valid: NDArray[np.bool_], cuts: set[int], done: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return begin and end of the runs of valid steps, none of them done but the last; (0, 0) where there is none."""
-    kept = valid.copy()
-    # A step that is done counts without what was observed after it, which may be of the next attempt.
-    kept[[step for step in cuts if step < len(kept) and not done[step]]] = False
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
+    """Return begin and end of the runs of valid steps of which only the last may be done; (0, 0) if there are none."""
+    is_usable = valid.copy()
+    # A step that is done is valid even if the observation after it is not, which may be of the next episode.
+    is_usable[[step for step in cuts if step < len(is_usable) and not done[step]]] = False
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_usable, [False]]).astype(np.int8)))
     runs = list(pairwise(edges.tolist()))[::2] or [(0, 0)]
     ends = (np.flatnonzero(done) + 1).tolist()
     return [
-        piece for begin, end in runs for piece in pairwise([begin, *(each for each in ends if begin < each < end), end])
+        piece for begin, end in runs for piece in pairwise([begin, *(stop for stop in ends if begin < stop < end), end])
     ]

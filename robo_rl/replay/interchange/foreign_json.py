@@ -1,4 +1,4 @@
-"""JSON texts of other projects: what is kept of them can be stored in a data set of ours."""
+"""Reader of JSON of other projects, whose values can be stored in a data set of robo-rl."""
 
 import math
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 from robo_rl.core import DataError, parse_json
 
 DEPTH = 56
-"""Deepest nesting that is read. What is kept stands some levels down in the description of the data set."""
+"""Deepest nesting that is accepted. Values are stored some levels down in the description of the data set."""
 
 
 def read_foreign_json(text: str | bytes, where: object) -> Any:
-    """Return the value in a JSON text of others; NaN and infinities, which our files do not have, become their names.
+    """Return the value of a JSON text of another project; NaN and infinities become strings.
 
     Raises:
-        DataError: if it is not JSON, nests deeper than :data:`DEPTH`, or has characters that no file holds.
+        DataError: if it is not JSON, is nested deeper than :data:`DEPTH`, or has characters that UTF-8 cannot encode.
     """
-    return _named(parse_json(text, str(where), finite=False, depth=DEPTH))
+    return _name_nonfinite(parse_json(text, str(where), finite=False, depth=DEPTH))
 
 
 def check_text(text: str, where: object) -> str:
-    """Return a text of others.
+    """Return a text of another project.
 
     Raises:
-        DataError: if it has characters that no file holds: bytes that are no UTF-8, or half of a surrogate pair.
+        DataError: if UTF-8 cannot encode it, for example because of half a surrogate pair.
     """
     try:
         text.encode()
@@ -33,11 +33,11 @@ def check_text(text: str, where: object) -> str:
     return text
 
 
-def _named(value: Any) -> Any:
+def _name_nonfinite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _named(each) for key, each in value.items()}
+        return {key: _name_nonfinite(element) for key, element in value.items()}
     if isinstance(value, list):
-        return [_named(each) for each in value]
+        return [_name_nonfinite(element) for element in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -1,4 +1,4 @@
-"""Arrays of HDF5 files that are whole and lie in the file itself."""
+"""Reader of complete arrays in HDF5 files, without links to other files."""
 
 import math
 from pathlib import Path
@@ -15,20 +15,20 @@ from .hdf5_chunks import check_chunks
 Array = NDArray[Any]
 
 _PACKED = 2000
-"""More than this to one no compression of HDF5 packs; gzip comes to 1032."""
+"""Largest accepted compression ratio; gzip reaches 1032."""
 _LINKS = 2**20
-"""Members of all groups of a file at most; 10 000 demonstrations have a few hundred thousand."""
+"""Most members of all groups of a file; 10 000 demonstrations have a few hundred thousand."""
 
 
 def open_hdf5(path: Path, group: str) -> Any:
-    """Open a file to read, all of whose links stay in it.
+    """Open a file for reading and check that it has no links to other files.
 
     Args:
-        path: of the file.
-        group: that it must have.
+        path: path of the file.
+        group: name of a group that it must have.
 
     Raises:
-        DataError: if there is none, or it is none of HDF5, or names other files.
+        DataError: if the file does not exist, is not an HDF5 file, lacks the group, or links to other files.
     """
     h5py = library("h5py")
     if not path.is_file():
@@ -51,11 +51,11 @@ def open_hdf5(path: Path, group: str) -> Any:
 
 
 def _check_links(h5py: Any, file: Any, path: Path) -> None:
-    """Refuse links to other files: HDF5 opens what they name, a pipe too, as soon as a member is looked at.
+    """Reject links to other files: HDF5 opens their targets, even a pipe, when a member is accessed.
 
-    No link is followed but those that hold the groups themselves, each group once. Soft links lead along these.
+    Only hard links to groups are followed, each group once. Soft links can only lead to members found in this way.
     """
-    to_visit, known, count = [(file.id, b"/")], {h5py.h5o.get_info(file.id).addr}, 0
+    to_visit, visited, count = [(file.id, b"/")], {h5py.h5o.get_info(file.id).addr}, 0
     while to_visit:
         group = h5py.h5g.open(*to_visit.pop())
         links = _links(group)
@@ -64,9 +64,9 @@ def _check_links(h5py: Any, file: Any, path: Path) -> None:
             raise DataError(f"{path} has more than {_LINKS} members; split it, or copy what is needed (h5copy)")
         for name, kind in links:
             if kind == h5py.h5l.TYPE_HARD:
-                about = h5py.h5o.get_info(group, name)
-                if about.type == h5py.h5o.TYPE_GROUP and about.addr not in known:
-                    known.add(about.addr)
+                info = h5py.h5o.get_info(group, name)
+                if info.type == h5py.h5o.TYPE_GROUP and info.addr not in visited:
+                    visited.add(info.addr)
                     to_visit.append((group, name))
             elif kind != h5py.h5l.TYPE_SOFT:
                 place = b"/".join([h5py.h5i.get_name(group).rstrip(b"/"), name]).decode(errors="replace")
@@ -74,28 +74,28 @@ def _check_links(h5py: Any, file: Any, path: Path) -> None:
 
 
 def _links(group: Any) -> list[tuple[bytes, int]]:
-    """Return names and kinds of the members of a group, one more than are allowed at most."""
-    found: list[tuple[bytes, int]] = []
+    """Return names and kinds of the members of a group; at most one more than is allowed."""
+    links: list[tuple[bytes, int]] = []
 
-    def add(name: bytes, about: Any) -> bool | None:  # ``about`` is another link's afterwards; None goes on
-        found.append((name, about.type))
-        return len(found) > _LINKS or None
+    def add(name: bytes, info: Any) -> bool | None:  # ``info`` is reused for the next link; None continues
+        links.append((name, info.type))
+        return len(links) > _LINKS or None
 
     group.links.iterate(add, info=True)
-    return found
+    return links
 
 
 def find_array(demo: Any, name: str, path: Path) -> Any:
-    """Return an array that lies in the file itself.
+    """Return an array that is stored in the file itself.
 
     Raises:
-        DataError: if it is missing or damaged, or lies in another file, which is whatever the author of this one named.
+        DataError: if the array is missing or damaged, or stored in another file, which could be any file.
     """
     try:
         rows = demo[name]
         if rows.file.filename != str(path) or (hasattr(rows, "external") and (rows.external or rows.is_virtual)):
             raise DataError(f"{path}: {demo.name}/{name} lies in another file; copy it into this one (h5repack)")
-    except (KeyError, OSError, RuntimeError) as error:  # the last of links that go in a circle
+    except (KeyError, OSError, RuntimeError) as error:  # RuntimeError: circular links
         raise DataError(f"{path}: {demo.name}/{name} is missing or damaged ({error})") from error
     if not hasattr(rows, "shape") or rows.shape is None:
         raise DataError(f"{path}: {demo.name}/{name} is no array")
@@ -103,10 +103,10 @@ def find_array(demo: Any, name: str, path: Path) -> Any:
 
 
 def read_array(demo: Any, name: str, path: Path) -> Array:
-    """Return an array that lies in the file itself and was written whole.
+    """Return the values of an array that is stored completely in the file itself.
 
     Raises:
-        DataError: as :func:`find_array`, and if there is less of it than it says.
+        DataError: as for :func:`find_array`, and if less data is stored than the array's shape requires.
     """
     rows = find_array(demo, name, path)
     size, stored = rows.size * rows.dtype.itemsize, rows.id.get_storage_size()

@@ -1,4 +1,4 @@
-"""LeRobotDataset (Hugging Face), v2.1 and v3.0."""
+"""Format LeRobotDataset (Hugging Face), v2.1 and v3.0."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,13 @@ ACTIONS = ("proposed", "executed")
 
 @dataclass(frozen=True)
 class LeRobot(Options, section="format"):
-    """LeRobotDataset; only export looks at the options, as import sees what there is.
+    """LeRobotDataset. The options are only for export; import detects the properties of the data.
 
     Attributes:
-        version: ``v3.0``, or ``v2.1`` for LeRobot before 0.4 and what was made for it.
-        images: ``png``, without loss, or ``video``, much smaller.
-        quality: of videos: 0 best, 18 hardly to be told from the original, 51 worst.
-        action: which action is ``action``: what was ``proposed``, to be imitated, or what was ``executed``.
+        version: ``v3.0``, or ``v2.1`` for LeRobot before 0.4 and software made for it.
+        images: ``png`` (lossless) or ``video`` (much smaller).
+        quality: quality of videos: 0 is best, 18 hardly differs from the original, 51 is worst.
+        action: action that becomes ``action``: the ``proposed`` one, to be imitated, or the ``executed`` one.
         robot_type: name of the robot.
     """
 

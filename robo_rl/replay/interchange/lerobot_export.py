@@ -1,4 +1,4 @@
-"""Writing a LeRobotDataset."""
+"""Writer of a LeRobotDataset."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -23,12 +23,12 @@ class LeRobotWriter:
     """Writes a data set episode by episode.
 
     Args:
-        root: folder, which is made.
-        data: what is written.
+        root: folder to make.
+        data: data set to write.
         version: ``v2.1`` or ``v3.0``.
         images: ``png`` or ``video``.
-        action: ``proposed`` or ``executed``: which of the two is ``action``.
-        quality: of videos, see :class:`VideoEncoder`.
+        action: action that becomes ``action``: ``proposed`` or ``executed``.
+        quality: quality of videos, see :class:`VideoEncoder`.
         robot_type: name of the robot in ``meta/info.json``.
     """
 
@@ -51,7 +51,7 @@ class LeRobotWriter:
         self._videos: dict[str, _RollingVideo] = {}
 
     def write(self) -> None:
-        """Write everything.
+        """Write the whole data set.
 
         Raises:
             DataError: if the format cannot hold it.
@@ -183,7 +183,7 @@ class LeRobotWriter:
     def _write_v3(self) -> None:
         arrow, parquet = library("pyarrow"), library("pyarrow.parquet")
         tasks = arrow.table({"task_index": list(range(len(self._tasks))), "task": self._tasks})
-        # LeRobot reads this file with pandas, and wants the text as the index.
+        # LeRobot reads this file with pandas, and expects the text as the index.
         parquet.write_table(
             tasks.replace_schema_metadata({"pandas": json.dumps(_PANDAS_TASKS)}), self._root / layout.TASKS_V3
         )
@@ -209,7 +209,7 @@ class LeRobotWriter:
 
 
 class _RollingTable:
-    """Parquet files of many episodes each; a file ends when it is large enough."""
+    """Parquet files of many episodes each; the next file begins when one is large enough."""
 
     def __init__(self, root: Path, schema: Any) -> None:
         self._root, self._schema = root, schema
@@ -241,7 +241,7 @@ class _RollingTable:
 
 
 class _RollingVideo:
-    """The videos of one camera: one an episode (v2.1), or of many episodes until a file is large enough (v3.0)."""
+    """The videos of one camera: one per episode (v2.1), or one for many episodes until it is large enough (v3.0)."""
 
     def __init__(self, root: Path, feature: str, rate: int, quality: int) -> None:
         self._root, self._feature, self._rate, self._quality = root, feature, rate, quality
@@ -250,7 +250,11 @@ class _RollingVideo:
         self.information: dict[str, Any] = {}
 
     def add(self, frames: NDArray[np.uint8], path: Path | None = None) -> tuple[int, int]:
-        """Append ``frames``, or write them to ``path`` alone; return number of the file and first frame in it."""
+        """Append ``frames``, or write them to their own file ``path``.
+
+        Returns:
+            The number of the file, and the number of the first of ``frames`` in it.
+        """
         if path is not None:
             self.close()
         if self._encoder is None:
@@ -287,7 +291,7 @@ def as_lists(statistics: Statistics) -> dict[str, dict[str, Any]]:
 
 
 def _final_schema(spec: EnvSpec) -> Any:
-    """Return what the format has no place for: record and true final observation of each episode."""
+    """Return the schema of data that the format has no place for: record and true final observation of an episode."""
     arrow = library("pyarrow")
     fields = [("record", arrow.string())]
     for key, array in spec.observation.items():

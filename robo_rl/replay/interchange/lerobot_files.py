@@ -1,4 +1,4 @@
-"""The files of a LeRobotDataset: metadata, tables, images and videos, each read as far as its sizes are expected."""
+"""Files of a LeRobotDataset: metadata, tables, images and videos, which are read only if their sizes are plausible."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -22,25 +22,27 @@ MAX_EPISODES = 10**6
 MAX_FRAMES = 10**9
 _TASK_BYTES = 2**16
 _IMAGE_BYTES = 2**20
-"""Bytes that an image file may have beyond four times those of its pixels."""
+"""Bytes that an image file may have in addition to four times the bytes of its pixels."""
 _FIRST_IMAGE_BYTES = 2**25
-"""Bytes of the first image of a camera, which may be of another size than declared: its header says so."""
+"""Most bytes of the first image of a camera, whose header may state another size than the declared one."""
 
 
 class LeRobotFiles:
     """The files of a LeRobotDataset, v2.1 or v3.0, of the documented layout.
 
     Args:
-        root: its folder.
+        root: folder of the data set.
 
     Attributes:
-        info: what ``meta/info.json`` says.
+        root: the argument.
+        info: content of ``meta/info.json``.
         version: ``v2.1`` or ``v3.0``.
-        features: of the data, by name.
-        episodes: what is known of each episode: ``length``, ``tasks``, and with v3.0 the files it is in.
+        features: features of the data, by name.
+        rate: frames per second [Hz].
+        episodes: metadata of each episode: ``length``, ``tasks`` and, for v3.0, the files that it is in.
 
     Raises:
-        DataError: if there is none, it is of another version or layout, or damaged.
+        DataError: if the data set is missing, damaged, or of another version or layout.
     """
 
     def __init__(self, root: Path) -> None:
@@ -53,8 +55,8 @@ class LeRobotFiles:
                 f"{root}: a LeRobotDataset of version {self.version!r}; {layout.V21} and {layout.V3} are read. "
                 "Convert it with LeRobot's own scripts"
             )
-        wanted = (layout.DATA_V3, layout.VIDEO_V3) if self._v3 else (layout.DATA_V21, layout.VIDEO_V21)
-        for key, path in zip(("data_path", "video_path"), wanted, strict=True):
+        paths = (layout.DATA_V3, layout.VIDEO_V3) if self._v3 else (layout.DATA_V21, layout.VIDEO_V21)
+        for key, path in zip(("data_path", "video_path"), paths, strict=True):
             if self.info.get(key) not in (path, None):
                 raise DataError(f"{root}: {key} is {self.info[key]!r}, only LeRobot's own layout is read: {path!r}")
         self.features: dict[str, layout.Feature] = self.info["features"]
@@ -68,7 +70,7 @@ class LeRobotFiles:
         self._cells: dict[str, _Cells] = {}
 
     def read_json(self, name: str) -> Any:
-        """Return the contents of a JSON file."""
+        """Return the content of a JSON file."""
         path = self.root / name
         if not path.is_file():
             raise DataError(f"{self.root} is no LeRobotDataset: it has no {name}")
@@ -77,24 +79,24 @@ class LeRobotFiles:
     # --- numbers -----------------------------------------------------------------------------------------------------
 
     def columns(self, number: int, names: list[str]) -> dict[str, Array]:
-        """Return features of an episode as numbers (n, *shape), or (n,) where the shape is (1,); missing ones are NaN.
+        """Return features of an episode as numbers (n, *shape), or (n,) if the shape is (1,); missing ones are NaN.
 
         Raises:
-            DataError: if they are not there, or not as the features declare them.
+            DataError: if they do not exist, or are not as the features declare them.
         """
         path, table = self._rows(number, tuple(names))
-        found = {}
+        columns = {}
         for name in names:
             shape = tuple(int(side) for side in self.features[name]["shape"])
             try:
                 rows = layout.from_arrow(table[name], shape, name)
             except DataError as error:
                 raise DataError(f"{path}: episode {number}: {error}") from error
-            found[name] = rows[:, 0] if shape == (1,) else rows
-        return found
+            columns[name] = rows[:, 0] if shape == (1,) else rows
+        return columns
 
     def data_path(self, number: int) -> Path:
-        """Return the table that an episode is in."""
+        """Return the path of the table that an episode is in."""
         if self._v3:
             entry = self.episodes[number]
             place = {"chunk_index": int(entry["data/chunk_index"]), "file_index": int(entry["data/file_index"])}
@@ -103,11 +105,11 @@ class LeRobotFiles:
         return self.root / layout.DATA_V21.format(**place)
 
     def _rows(self, number: int, names: tuple[str, ...]) -> tuple[Path, Any]:
-        """Return the rows of numbers of an episode, and the file they are in."""
+        """Return the rows of numbers of an episode, and the file that they are in."""
         path = self.data_path(number)
         if self._table is None or self._table[:2] != (path, names):
-            wanted = {name: self.features[name] for name in names} | {"episode_index": layout.INDICES["episode_index"]}
-            self._table = path, names, ParquetReader(path, self._rows_of(number), _limits(wanted)).read()
+            columns = {name: self.features[name] for name in names} | {"episode_index": layout.INDICES["episode_index"]}
+            self._table = path, names, ParquetReader(path, self._rows_of(number), _limits(columns)).read()
         table = self._table[2]
         table = table.filter(library("pyarrow.compute").equal(table["episode_index"], number))
         length = self.episodes[number]["length"]
@@ -124,7 +126,7 @@ class LeRobotFiles:
     # --- images ------------------------------------------------------------------------------------------------------
 
     def image_header(self, feature: str) -> ImageHeader:
-        """Return what the first image of a camera, or its first video, is by its header."""
+        """Return the header of the first image or the first video of a camera."""
         for number, entry in enumerate(self.episodes):
             if entry["length"] and self.features[feature]["dtype"] == "video":
                 height, width = self._video(number, feature)[0].size
@@ -142,13 +144,13 @@ class LeRobotFiles:
         """Return the images of an episode (n, *stored), as they are stored.
 
         Args:
-            number: of the episode.
-            feature: camera.
+            number: number of the episode.
+            feature: feature of the camera.
             stored: shape of each image.
-            missing: gets the numbers of the frames that have none, which are zeros then; None: they are an error.
+            missing: receives the numbers of frames without an image, whose images are zeros; None: they are an error.
 
         Raises:
-            DataError: if there are others, or of another size.
+            DataError: if there are more or fewer images, or images of another size.
         """
         length = int(self.episodes[number]["length"])
         if self.features[feature]["dtype"] == "video":
@@ -174,8 +176,8 @@ class LeRobotFiles:
                 raise DataError(f"{place}: expected an image of shape {stored}, found {image.dtype} {image.shape}")
             rows.append(image)
         if len(rows) + len(absent) != length:
-            found = len(rows) + len(absent)
-            raise DataError(f"{self.data_path(number)}: episode {number} has {found} of {length} images {feature!r}")
+            count = len(rows) + len(absent)
+            raise DataError(f"{self.data_path(number)}: episode {number} has {count} of {length} images {feature!r}")
         if missing is not None:
             missing += absent
         for frame in absent:
@@ -183,18 +185,18 @@ class LeRobotFiles:
         return np.stack(rows)
 
     def _image_files(self, number: int, feature: str, most: int = 0) -> Iterator[tuple[int, bytes | None]]:
-        """Yield number and contents of an episode's image files of at most ``most`` bytes; None if there is none."""
+        """Yield number and content of an episode's image files of at most ``most`` bytes; None for a missing file."""
         path = self.data_path(number)
         most = most or 4 * int(np.prod(self.features[feature]["shape"])) + _IMAGE_BYTES
-        known = self._cells.get(feature)
-        if known is None or known.path != path or known.number >= number:
+        cells = self._cells.get(feature)
+        if cells is None or cells.path != path or cells.number >= number:
             limits = {feature: ColumnLimit(2, most), "episode_index": ColumnLimit()}
-            known = self._cells[feature] = _Cells(ParquetReader(path, self._rows_of(number), limits), feature)
-        for frame, cell in enumerate(known.of(number)):
-            told = cell if isinstance(cell, dict) else {"path" if isinstance(cell, str) else "bytes": cell}
-            data = told.get("bytes")
+            cells = self._cells[feature] = _Cells(ParquetReader(path, self._rows_of(number), limits), feature)
+        for frame, cell in enumerate(cells.of(number)):
+            image = cell if isinstance(cell, dict) else {"path" if isinstance(cell, str) else "bytes": cell}
+            data = image.get("bytes")
             if not data:
-                data = self._image_by_path(number, feature, frame, told.get("path"), most)
+                data = self._image_by_path(number, feature, frame, image.get("path"), most)
             elif len(data) > most:
                 place = f"{path}: episode {number}: {feature!r} of frame {frame}"
                 with contextlib.suppress(SpecError):
@@ -202,11 +204,11 @@ class LeRobotFiles:
                 raise DataError(f"{place}: {len(data)} bytes, expected are at most {most}")
             yield frame, data
 
-    def _image_by_path(self, number: int, feature: str, frame: int, told: Any, most: int) -> bytes | None:
-        """Return an image that is a file of its own: where the table says, or where LeRobot records it."""
-        for name in (told, f"images/{feature}/episode_{number:06d}/frame_{frame:06d}.png"):
+    def _image_by_path(self, number: int, feature: str, frame: int, stated: Any, most: int) -> bytes | None:
+        """Return an image from a separate file: at the ``stated`` path or LeRobot's usual path; None if missing."""
+        for name in (stated, f"images/{feature}/episode_{number:06d}/frame_{frame:06d}.png"):
             path = self.root / str(name)
-            # Files elsewhere are whatever the author of the data set names.
+            # A path outside the folder could name any file.
             if name is not None and path.is_file() and path.resolve().is_relative_to(self.root.resolve()):
                 return read_small(path, most)
         return None
@@ -221,13 +223,13 @@ class LeRobotFiles:
         else:
             chunk = number // int(self.info["chunks_size"])
             path = self.root / layout.VIDEO_V21.format(episode_chunk=chunk, video_key=feature, episode_index=number)
-        known = self._videos.get(feature)
-        if known is None or known[0] != path:
-            if known is not None:
-                known[1].close()
+        video = self._videos.get(feature)
+        if video is None or video[0] != path:
+            if video is not None:
+                video[1].close()
             expected = (size[0], size[1]) if size is not None else None
-            known = self._videos[feature] = path, VideoDecoder(path, self.rate, self._rows_of(number), expected)
-        return known[1], first
+            video = self._videos[feature] = path, VideoDecoder(path, self.rate, self._rows_of(number), expected)
+        return video[1], first
 
     # --- metadata ----------------------------------------------------------------------------------------------------
 
@@ -259,7 +261,7 @@ class LeRobotFiles:
     def _read_table(self, path: Path, count: int) -> list[dict[str, Any]]:
         videos = [name for name, feature in self.features.items() if feature["dtype"] == "video"]
         places = [
-            f"videos/{name}/{each}" for name in videos for each in ("chunk_index", "file_index", "from_timestamp")
+            f"videos/{name}/{field}" for name in videos for field in ("chunk_index", "file_index", "from_timestamp")
         ]
         numbers = ["episode_index", "length", "data/chunk_index", "data/file_index", *places]
         limits = {name: ColumnLimit() for name in numbers} | {"tasks": ColumnLimit(64, _TASK_BYTES)}
@@ -272,15 +274,15 @@ class LeRobotFiles:
 
 
 class _Cells:
-    """The cells of a column, episode after episode, so that a table of many episodes is read once.
+    """Iterator over the cells of a column by episode, so that a table of many episodes is read only once.
 
     Args:
-        reader: of the column, and of ``episode_index``.
-        name: of the column.
+        reader: reader of the column and of ``episode_index``.
+        name: name of the column.
 
     Attributes:
-        path: of the table.
-        number: of the newest episode that was asked for.
+        path: path of the table.
+        number: number of the last requested episode.
     """
 
     def __init__(self, reader: ParquetReader, name: str) -> None:
@@ -293,7 +295,7 @@ class _Cells:
         self._next: tuple[int, Any] | None = next(self._rows, None)
 
     def of(self, number: int) -> Iterator[Any]:
-        """Yield the cells of an episode, which is none before ``self.number``; others are passed over."""
+        """Yield the cells of an episode, which must not be before ``self.number``; earlier cells are skipped."""
         self.number = number
         while self._next is not None and self._next[0] <= number:
             episode, cell = self._next

@@ -1,4 +1,4 @@
-"""Reading a LeRobotDataset."""
+"""Readers of a LeRobotDataset."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ from .pictures import from_file
 Array = NDArray[Any]
 
 _RECORD_BYTES = 2**26
-"""Bytes of the record of an episode at most; it holds a verdict for each step."""
+"""Most bytes of the record of an episode, which may hold a verdict for each step."""
 _TIMES = ("timestamp", "frame_index")
 _OF_STEPS = ("next.reward", "next.success", "next.done")
 
@@ -31,11 +31,11 @@ def read_lerobot(root: Path, foreign: ForeignConfig) -> DataSet:
     """Return a LeRobotDataset, v2.1 or v3.0, of the documented layout.
 
     Args:
-        root: its folder.
-        foreign: what is left open where robo-rl did not write it.
+        root: folder of the data set.
+        foreign: options for data that robo-rl did not write.
 
     Raises:
-        DataError: if there is none, it is of another version or layout, or damaged.
+        DataError: if the data set is missing, damaged, or of another version or layout.
     """
     files = LeRobotFiles(root)
     facts = root / layout.FACTS
@@ -83,7 +83,7 @@ def _own_episodes(files: LeRobotFiles, spec: EnvSpec) -> Iterator[EpisodeArrays]
 
 
 def _as_exported(rows: Array, shape: tuple[int, ...], files: LeRobotFiles) -> Array:
-    """Undo the flattening of an export: rows of ``shape``."""
+    """Return ``rows`` with the ``shape`` that they had before the export flattened them."""
     if rows.size != len(rows) * int(np.prod(shape)):
         raise DataError(f"{files.root}: expected rows of shape {shape}, found {rows.shape[1:]}; export the data again")
     return rows.reshape(len(rows), *shape)
@@ -93,15 +93,15 @@ def _as_exported(rows: Array, shape: tuple[int, ...], files: LeRobotFiles) -> Ar
 
 
 class ForeignReader:
-    """Reads a LeRobotDataset of others.
+    """Reads a LeRobotDataset of another project.
 
     Args:
-        files: its files.
-        config: what is left open.
+        files: files of the data set.
+        config: properties that the data does not state.
 
     Raises:
-        ConfigError: if the configuration names observations that there are not.
-        DataError: if there is nothing to learn from, or images are not as declared.
+        ConfigError: if the configuration names observations that do not exist.
+        DataError: if actions or observations are missing, or images are not as declared.
     """
 
     def __init__(self, files: LeRobotFiles, config: ForeignConfig) -> None:
@@ -123,8 +123,8 @@ class ForeignReader:
         action = ArraySpec(_shape(files.features["action"]), names=_names(files.features["action"]))
         if len(action.shape) != 1:
             raise DataError(f"{files.root}: expected actions of one row of numbers, declared is shape {action.shape}")
-        rewarded, told = "next.reward" in files.features, "next.success" in files.features
-        self.spec = foreign_spec(config, observation, action, files.rate, rewarded, told)
+        rewarded, reports_success = "next.reward" in files.features, "next.success" in files.features
+        self.spec = foreign_spec(config, observation, action, files.rate, rewarded, reports_success)
         present = [name for name in (*_TIMES, *_OF_STEPS) if name in files.features]
         self._columns = [*self._numbers, "action", *present]
         if config.control_rate not in (None, files.rate):
@@ -133,7 +133,7 @@ class ForeignReader:
             self._notes.add("No timestamps in the data: recorded time is taken from the numbers of the frames")
 
     def data_set(self) -> DataSet:
-        """Return what there is."""
+        """Return the data set."""
         root, info = self._files.root, self._files.info
         metadata = {
             "imported": {
@@ -143,12 +143,12 @@ class ForeignReader:
                 "left_out": self._left_out,
             }
         }
-        told = [entry.get("tasks") or [self._config.task] for entry in self._files.episodes]
-        instructions = ["; ".join(map(str, tasks)) for tasks in told]
+        tasks_of_episodes = [entry.get("tasks") or [self._config.task] for entry in self._files.episodes]
+        instructions = ["; ".join(map(str, tasks)) for tasks in tasks_of_episodes]
         return DataSet(self.spec, metadata, instructions, self._episodes, self._notes)
 
     def _observation(self, name: str, feature: Mapping[str, Any]) -> ArraySpec | None:
-        """Return the spec of an observation; None: it is left out, which is noted."""
+        """Return the spec of an observation, or None if it is left out, with a note."""
         reason, key = self._why_left_out(name, feature), layout.key_of(name)
         if reason is not None:
             self._left_out.append(name)
@@ -173,8 +173,8 @@ class ForeignReader:
             return "words"
         if feature["dtype"] not in (*_NOT_NUMBERS, *_NUMBERS):
             return f"values of type {feature['dtype']}"
-        about = {**(feature.get("info") or {}), **(feature.get("video_info") or {})}
-        if feature["dtype"] == "video" and (about.get("video.is_depth_map") or about.get("is_depth_map")):
+        info = {**(feature.get("info") or {}), **(feature.get("video_info") or {})}
+        if feature["dtype"] == "video" and (info.get("video.is_depth_map") or info.get("is_depth_map")):
             return "depth as a video"
         return None
 
@@ -214,7 +214,7 @@ class ForeignReader:
             yield from foreign_episodes(self._config, spec, episode, self._notes)
 
     def _stamps(self, number: int, columns: Mapping[str, Array]) -> Array:
-        """Return the times of an episode's frames [ns]: as recorded, or by their numbers."""
+        """Return the times of an episode's frames [ns], as recorded or computed from the numbers of the frames."""
         place = f"{self._files.data_path(number)}: episode {number}"
         frames = columns.get("frame_index")
         seconds = columns.get("timestamp")
@@ -257,9 +257,9 @@ def _scalars(columns: Mapping[str, Array], name: str) -> Array | None:
 
 
 def _names(feature: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of a feature's elements where it has one for each; some data sets nest them in an object."""
+    """Return the names of a feature's elements if each element has one; some data sets nest them in an object."""
     names = feature.get("names")
     if isinstance(names, dict):
         names = next(iter(names.values()), None)
-    one_each = isinstance(names, list) and [len(names)] == list(feature["shape"])
-    return tuple(map(str, names)) if one_each and isinstance(names, list) else ()
+    is_complete = isinstance(names, list) and [len(names)] == list(feature["shape"])
+    return tuple(map(str, names)) if is_complete and isinstance(names, list) else ()

@@ -1,7 +1,7 @@
 """Files and features of a LeRobotDataset, v2.1 and v3.0, as huggingface/lerobot documents them.
 
 Written from https://huggingface.co/docs/lerobot/lerobot-dataset-v3 and the readers of lerobot 0.3.2 and 0.6.1.
-What the format has no place for is in ``meta/robo_rl/``, which its readers pass over.
+Data that the format has no place for is in ``meta/robo_rl/``, which its readers ignore.
 """
 
 import json
@@ -54,7 +54,7 @@ SUCCESS_TERM = "success"
 
 
 def feature_of(key: str) -> str:
-    """Return the name of an observation key among the features: no slashes, and LeRobot's names where it has any."""
+    """Return the feature name of an observation key: without slashes, and LeRobot's own name if it has one."""
     return _KNOWN.get(key, f"observation.{key.replace('/', '.')}")
 
 
@@ -66,7 +66,15 @@ def key_of(feature: str) -> str:
 
 
 def check_holds(spec: EnvSpec, images: str) -> None:
-    """Raise :class:`DataError` for what a LeRobotDataset cannot hold, with ``images`` as ``png`` or ``video``."""
+    """Check that a LeRobotDataset can hold data with this spec.
+
+    Args:
+        spec: spec of the data set.
+        images: ``png`` or ``video``.
+
+    Raises:
+        DataError: naming what it cannot hold.
+    """
     if spec.control_rate != round(spec.control_rate):
         raise DataError(f"a LeRobotDataset holds whole numbers of frames a second, the data has {spec.control_rate} Hz")
     check_names(spec, feature_of)
@@ -81,10 +89,10 @@ def check_holds(spec: EnvSpec, images: str) -> None:
 
 
 def features_of(spec: EnvSpec, images: str) -> dict[str, Feature]:
-    """Return the features of the data, those of ``meta/info.json``.
+    """Return the features of the data, as in ``meta/info.json``.
 
     Args:
-        spec: of the data set.
+        spec: spec of the data set.
         images: ``image`` or ``video``.
     """
     features: dict[str, Feature] = {}
@@ -116,12 +124,12 @@ def _column(name: str) -> str:
 
 
 def columns_of(episode: EpisodeArrays, spec: EnvSpec, action: str) -> dict[str, Array]:
-    """Return the features of an episode of L steps but images and indices, (L, ...) by name.
+    """Return the features of an episode of L steps except images and indices, (L, ...) by name.
 
     Args:
-        episode: of the data set.
-        spec: of the data set.
-        action: ``proposed`` or ``executed``: which of the two is ``action``.
+        episode: the episode.
+        spec: spec of the data set.
+        action: action that becomes ``action``: ``proposed`` or ``executed``.
     """
     columns = {feature_of(key): rows[:-1] for key, rows in episode.observation.items() if not key.startswith(IMAGES)}
     steps = step_columns(episode, spec)
@@ -134,7 +142,7 @@ def columns_of(episode: EpisodeArrays, spec: EnvSpec, action: str) -> dict[str, 
 
 
 def steps_of(columns: Mapping[str, Array], spec: EnvSpec) -> dict[str, Array]:
-    """Return the step arrays of the data set out of features: what :func:`columns_of` was made from."""
+    """Return the step arrays of the data set: inverse of :func:`columns_of`."""
     steps = {field.name: columns[_column(field.name)] for field in step_fields(spec) if _column(field.name) in columns}
     if not spec.reward_terms:
         steps["rewards"] = np.zeros((len(columns["frame_index"]), 0), np.float32)
@@ -142,25 +150,25 @@ def steps_of(columns: Mapping[str, Array], spec: EnvSpec) -> dict[str, Array]:
 
 
 def arrow_schema(features: Mapping[str, Feature]) -> Any:
-    """Return the schema of the data files, with what the ``datasets`` library wants to know of it."""
+    """Return the schema of the data files, with the metadata for the ``datasets`` library."""
     arrow = library("pyarrow")
     fields: list[tuple[str, Any]] = []
-    described: dict[str, Any] = {}
+    feature_types: dict[str, Any] = {}
     for name, feature in features.items():
         if feature["dtype"] == "video":
             continue
         if feature["dtype"] == "image":
             kind: Any = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
-            described[name] = {"_type": "Image"}
+            feature_types[name] = {"_type": "Image"}
         else:
             kind = arrow.from_numpy_dtype(np.dtype(feature["dtype"]))
             value = {"dtype": feature["dtype"], "_type": "Value"}
-            described[name] = value
+            feature_types[name] = value
             if feature["shape"] != [1]:
                 kind = arrow.list_(kind, feature["shape"][0])
-                described[name] = {"feature": value, "length": feature["shape"][0], "_type": "Sequence"}
+                feature_types[name] = {"feature": value, "length": feature["shape"][0], "_type": "Sequence"}
         fields.append((name, kind))
-    return arrow.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": described}})})
+    return arrow.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": feature_types}})})
 
 
 def to_arrow(rows: Array, kind: Any) -> Any:
@@ -174,17 +182,17 @@ def from_arrow(column: Any, shape: tuple[int, ...], name: str) -> Array:
     """Return an Arrow column of numbers as rows (n, *shape); a row or number that is null becomes NaN.
 
     Args:
-        column: of numbers, or of lists of them.
-        shape: of one row; one number may stand alone or in a list.
-        name: of the column, for messages.
+        column: column of numbers or of lists of numbers.
+        shape: shape of one row; a single number may also be in a list.
+        name: name of the column, for error messages.
 
     Raises:
-        DataError: if a row has another shape, or holds no numbers.
+        DataError: if a row has another shape, or does not hold numbers.
     """
     arrow, compute = library("pyarrow"), library("pyarrow.compute")
     values, count, rows_per = column.combine_chunks(), len(column), 1
     for size in shape:
-        values = getattr(values, "storage", values)  # of an extension type
+        values = getattr(values, "storage", values)  # if it has an extension type
         if not _is_list(values.type):
             if rows_per * size == 1:
                 continue
@@ -217,14 +225,14 @@ def _is_list(kind: Any) -> bool:
 
 
 def declared_image(feature: Mapping[str, Any], name: str) -> tuple[int, int, int]:
-    """Return (height, width, channels) as a feature declares them, by its names or as the shape says beyond doubt.
+    """Return (height, width, channels) of a feature, from its names or from its shape if that is unambiguous.
 
     Raises:
-        SpecError: if neither tells.
+        SpecError: if the order of the axes is ambiguous.
     """
     shape = tuple(int(side) for side in feature["shape"])
     names = feature.get("names")
-    axes = "".join(str(each)[:1].lower() for each in names) if isinstance(names, list) else ""
+    axes = "".join(str(axis)[:1].lower() for axis in names) if isinstance(names, list) else ""
     if sorted(axes) != sorted("hwc"[: len(shape)]):
         axes = image_axes(name, shape, "foreign.images")
     sides = dict(zip(axes, shape, strict=True))

@@ -1,6 +1,6 @@
-"""The sample tables of MP4 files, whose counts are compared with what is expected before FFmpeg allocates them.
+"""Check of the sample tables of MP4 files, whose counts are compared with the expected ones before FFmpeg reads them.
 
-Written from ISO/IEC 14496-12: boxes of a size and a name, some of which hold boxes.
+Written from ISO/IEC 14496-12: a file consists of boxes with a size and a name, some of which contain boxes.
 """
 
 import mmap
@@ -13,17 +13,17 @@ _CONTAINERS = {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf", b"
 _FULL_COUNTS = {b"stsz": 8, b"stz2": 8, b"stts": 4, b"ctts": 4, b"stsc": 4, b"stco": 4, b"co64": 4, b"trun": 4}
 """Offset of the number of entries within a table."""
 _RUNS = {b"stts", b"ctts"}
-"""Tables of runs: an entry is a number of samples, and their value."""
+"""Run-length tables: an entry is a number of samples and their common value."""
 _MAX_BOXES = 10_000
 _SPARE = 1000
-"""Samples beyond the images of a video: other tracks, edit lists."""
+"""Additional samples that are allowed besides the images of a video, for other tracks and edit lists."""
 
 
 def check_mp4(path: Path, frames: int) -> None:
     """Check that no table of an MP4 file claims many more samples than ``frames``.
 
     Raises:
-        DataError: if one does, or the boxes are damaged.
+        DataError: if a table does, or the boxes are damaged.
     """
     try:
         with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -1,24 +1,24 @@
-"""Notes of an import: what it leaves out or changes, with counts."""
+"""Notes of an import: omissions and changes, with counts."""
 
 SHOWN = 10
-"""Places that a note lists; the others are counted alone."""
+"""Number of places that a note lists; further places are only counted."""
 
 
 class ImportNotes:
-    """Sentences about what is left out or changed, each with the places where that happened.
+    """Sentences about omissions and changes, each with the places in the data that it applies to.
 
-    The same note may be made again, as the episodes of a data set may be read again; it counts once.
+    The same note may be added repeatedly, because the episodes of a data set may be read repeatedly; it counts once.
     """
 
     def __init__(self) -> None:
         self._places: dict[str, dict[str, None]] = {}
 
     def add(self, what: str, *places: str) -> None:
-        """Note that ``what`` happened at ``places``.
+        """Add the note ``what`` for ``places``.
 
         Args:
-            what: a sentence without its full stop, the same for all places.
-            places: feature, episode, frame, ...
+            what: a sentence without full stop, the same for all places.
+            places: features, episodes, frames, ...
         """
         self._places.setdefault(what, {}).update(dict.fromkeys(places))
 
@@ -26,6 +26,6 @@ class ImportNotes:
         """Return one line for each sentence, with the number of places and the first of them."""
         lines = []
         for what, places in self._places.items():
-            shown = ", ".join(list(places)[:SHOWN]) + (", ..." if len(places) > SHOWN else "")
-            lines.append(f"{what}: {len(places)} ({shown})" if places else what)
+            listed = ", ".join(list(places)[:SHOWN]) + (", ..." if len(places) > SHOWN else "")
+            lines.append(f"{what}: {len(places)} ({listed})" if places else what)
         return lines

@@ -1,7 +1,7 @@
-"""Parquet files of others, whose sizes are compared with what is expected before anything is decompressed.
+"""Reader of Parquet files that compares sizes with the expected ones before it decompresses data.
 
-A footer and the headers of pages say how many rows, values and bytes follow. A file of a few kilobytes may claim, and
-even hold, hundreds of millions of rows. Written from https://parquet.apache.org/docs/file-format and its Thrift
+The footer and the headers of pages state the numbers of rows, values and bytes. A file of a few kilobytes may claim,
+and even hold, hundreds of millions of rows. Written from https://parquet.apache.org/docs/file-format and its Thrift
 definition.
 """
 
@@ -16,21 +16,21 @@ from robo_rl.core import DataError
 from .data import check_packed, library
 
 BATCH_BYTES = 2**27
-"""Bytes that a batch of rows may take, where a dictionary of values is repeated."""
+"""Most bytes of a batch of rows whose values are repeated from a dictionary."""
 MAX_BATCH = 64
 
 _SLACK = 2**16
-"""Bytes that a page or a column may have beyond its values: levels, a dictionary, alignment."""
+"""Bytes that a page or a column may have besides its values: levels, a dictionary, alignment."""
 _PAGE_BYTES = 2**28
-"""Bytes of the largest page; writers make pages of one megabyte."""
+"""Most bytes of a page; writers make pages of one megabyte."""
 _ENCODINGS = (0, 2, 3, 5, 6, 8, 9)
-"""Encodings that are read: all of Parquet but those in which a value may repeat the bytes of another for nothing."""
+"""Supported encodings: all of Parquet except those in which a value can repeat the bytes of another at no cost."""
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 
 
 @dataclass(frozen=True)
 class ColumnLimit:
-    """What is expected of a column.
+    """Expected size of a column.
 
     Attributes:
         values: most values in a row.
@@ -42,16 +42,16 @@ class ColumnLimit:
 
 
 class ParquetReader:
-    """An open Parquet file whose sizes were checked.
+    """An open Parquet file whose sizes have been checked.
 
     Args:
-        path: of the file.
-        rows: number of rows expected at most.
-        columns: the columns that are read, by name, and what is expected of them. Others are not looked at.
-        optional: those of them that may be absent.
+        path: path of the file.
+        rows: largest expected number of rows.
+        columns: expected sizes of the columns to read, by name; other columns are ignored.
+        optional: names of columns that may be missing.
 
     Raises:
-        DataError: if the file is missing, damaged, or claims more than is expected.
+        DataError: if the file is missing, damaged, or larger than expected.
     """
 
     def __init__(self, path: Path, rows: int, columns: Mapping[str, ColumnLimit], optional: Sequence[str] = ()) -> None:
@@ -105,12 +105,12 @@ class ParquetReader:
                 raise DataError(f"{self.path} has a row group of {row_group.num_rows} rows, there are {self.rows}")
             for index in range(row_group.num_columns):
                 chunk = row_group.column(index)
-                for name in self.names:  # which may have dots in them, as paths do
+                for name in self.names:  # names may contain dots, which also separate the parts of a path
                     if f"{chunk.path_in_schema}.".startswith(f"{name}."):
                         self._check_chunk(data, chunk, columns[name], int(row_group.num_rows))
 
     def _check_chunk(self, data: mmap.mmap, chunk: Any, limit: ColumnLimit, rows: int) -> None:
-        """Compare the pages of a column chunk with what is expected of ``rows`` rows."""
+        """Compare the pages of a column chunk with the expected size of ``rows`` rows."""
         name, expected = chunk.path_in_schema, rows * limit.values
         begin = chunk.data_page_offset
         if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
@@ -154,19 +154,19 @@ class ParquetReader:
 
 
 class _Thrift:
-    """Reads structures of Thrift's compact protocol, without copying what is skipped.
+    """Reader of structures in Thrift's compact protocol, which does not copy skipped data.
 
     Args:
-        data: where they stand.
-        position: of the first byte.
-        end: no byte from here on is read.
+        data: data with the structures.
+        position: position of the first byte.
+        end: position at which reading must stop.
     """
 
     def __init__(self, data: mmap.mmap, position: int, end: int) -> None:
         self._data, self.position, self._end = data, position, end
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Return the fields of a structure by number: numbers, truth values and structures; others are skipped."""
+        """Return the fields of a structure by number: integers, booleans and structures; other types are skipped."""
         if depth > 8:
             raise ValueError("a header is nested too deep")
         fields: dict[int, Any] = {}
@@ -177,7 +177,7 @@ class _Thrift:
         return fields
 
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (1, 2):  # true and false are the type itself
+        if kind in (1, 2):  # the type itself is true or false
             return kind == 1
         if kind == 3:
             return self._byte()

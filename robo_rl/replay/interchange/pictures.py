@@ -19,16 +19,16 @@ from .mp4 import check_mp4
 Pictures = NDArray[np.uint8]
 
 ENCODERS = ("libx264", "libsvtav1")
-"""What PyAV may bring, the first is chosen; LeRobot reads both."""
+"""Encoders that are used if PyAV has them, the first one preferred; LeRobot reads the videos of both."""
 DECODERS = ("h264", "hevc", "av1", "libdav1d", "libaom-av1", "vp9", "libvpx-vp9", "mpeg4")
-"""Names of the decoders that are used; others are old, rare, and not made for files of strangers."""
+"""Decoders that may be used; others are old and rare, and not hardened against malicious files."""
 
 _LATE = 0.4
-"""Deviation of an image's time from its place, in periods, that is none of rounding."""
+"""Deviation of an image's time from its nominal time, in periods, that rounding cannot explain."""
 
 
 def to_png(picture: Pictures) -> bytes:
-    """Return ``picture`` (height, width, 3), red first, or (height, width, 1) as a PNG file: without loss."""
+    """Return ``picture`` (height, width, 3) in RGB order, or (height, width, 1), as a PNG file, which is lossless."""
     return bytes(
         cv2.imencode(".png", picture if picture.shape[2] == 1 else cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1]
     )
@@ -37,16 +37,16 @@ def to_png(picture: Pictures) -> bytes:
 def from_file(
     data: bytes, where: object, expected: tuple[int, int] | None = None, channels: Literal[1, 3] = 3
 ) -> Pictures:
-    """Return the image (height, width, 3), red first, or (height, width) if it has one channel, of a PNG or JPEG file.
+    """Return the image in a PNG or JPEG file: (height, width, 3) in RGB order, or (height, width) with one channel.
 
     Args:
-        data: the file.
-        where: for messages.
-        expected: height and width that it must have; None: any up to :data:`robo_rl.core.MAX_PIXELS` pixels.
-        channels: that are wanted.
+        data: content of the file.
+        where: name of the file, for error messages.
+        expected: required height and width; None: any up to :data:`robo_rl.core.MAX_PIXELS` pixels.
+        channels: number of channels of the result.
 
     Raises:
-        DataError: if it is none, or of another size.
+        DataError: if the file is not an image, or has another size.
     """
     try:
         return decode_image_file(data, expected, channels=channels)
@@ -55,22 +55,22 @@ def from_file(
 
 
 class VideoEncoder:
-    """An MP4 file that grows by pictures; every second one is a key frame, so that any is found fast.
+    """Writer of an MP4 file. Every second picture is a key frame, so that seeking is fast.
 
     Args:
-        path: of the file.
-        height: of the pictures.
-        width: of the pictures.
-        rate: pictures a second [Hz].
-        quality: constant rate factor of the encoder: 0 best, 18 hardly to be told from the original, 51 worst.
+        path: path of the file.
+        height: height of the pictures.
+        width: width of the pictures.
+        rate: pictures per second [Hz].
+        quality: constant rate factor of the encoder: 0 is best, 18 hardly differs from the original, 51 is worst.
 
     Attributes:
-        codec: name of what was chosen.
+        codec: name of the codec.
         frames: number of pictures so far.
-        size: of what was encoded so far [bytes].
+        size: size of the encoded data so far [bytes].
 
     Raises:
-        DataError: if PyAV has no encoder, or height or width is odd, which this kind of video cannot hold.
+        DataError: if PyAV has no encoder, or height or width is odd, which the video format does not support.
     """
 
     def __init__(self, path: Path, height: int, width: int, rate: int, quality: int) -> None:
@@ -98,7 +98,7 @@ class VideoEncoder:
         self.frames += len(pictures)
 
     def close(self) -> None:
-        """Finish the file."""
+        """Complete the file."""
         self._write(None)
         self._container.close()
 
@@ -109,19 +109,19 @@ class VideoEncoder:
 
 
 class VideoDecoder:
-    """Reads runs of images of one MP4 file; fast where they follow each other.
+    """Reader of runs of images in one MP4 file; consecutive runs are fast.
 
     Args:
-        path: of the file.
-        rate: images a second that are expected [Hz].
-        frames: number of images expected at most.
-        size: height and width that are expected; None: those of the header, up to ``MAX_PIXELS`` pixels.
+        path: path of the file.
+        rate: expected number of images per second [Hz].
+        frames: largest expected number of images.
+        size: expected height and width; None: those in the header, up to ``MAX_PIXELS`` pixels.
 
     Attributes:
         size: height and width.
 
     Raises:
-        DataError: if it is missing or damaged, of another size, or claims more images.
+        DataError: if the file is missing or damaged, has another size, or claims more images.
     """
 
     def __init__(self, path: Path, rate: float, frames: int, size: tuple[int, int] | None = None) -> None:
@@ -145,10 +145,10 @@ class VideoDecoder:
         self._frames = self._decoded()
 
     def read(self, first: int, count: int) -> Pictures:
-        """Return images ``first`` to ``first + count`` (n, height, width, 3), red first.
+        """Return images ``first`` to ``first + count - 1`` (count, height, width, 3) in RGB order.
 
         Raises:
-            DataError: if the video is damaged, has fewer, or they are not one period apart.
+            DataError: if the video is damaged, has fewer images, or images are not one period apart.
         """
         if first < self._next:
             self._frames.close()
@@ -166,11 +166,11 @@ class VideoDecoder:
         return images
 
     def is_over(self) -> bool:
-        """Whether no image follows."""
+        """Return whether no further image follows."""
         with self._errors():
-            follows = next(self._frames, None) is not None
-        self._next += follows
-        return not follows
+            has_next = next(self._frames, None) is not None
+        self._next += has_next
+        return not has_next
 
     def close(self) -> None:
         """Close the file."""
@@ -191,7 +191,7 @@ class VideoDecoder:
             )
 
     def _container(self) -> "av.container.InputContainer":
-        # Any other format that FFmpeg knows may name further files, or addresses in the network.
+        # Other formats of FFmpeg may refer to further files or to network addresses.
         return av.open(
             str(self._path), format="mp4", options={"protocol_whitelist": "file", "max_pixels": str(MAX_PIXELS)}
         )
@@ -200,7 +200,7 @@ class VideoDecoder:
         with self._container() as container:
             stream = container.streams.video[0]
             stream.thread_count = 1
-            # Sizes within the video may differ from the header; codecs pad to multiples of 128 at most.
+            # Frame sizes may differ from the header; codecs pad to multiples of 128 at most.
             stream.codec_context.options = {"max_pixels": str((self.size[0] + 128) * (self.size[1] + 128))}
             yield from container.decode(stream)
 

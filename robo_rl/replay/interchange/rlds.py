@@ -1,4 +1,4 @@
-"""RLDS data sets as TensorFlow Datasets stores them, written and read without TensorFlow."""
+"""Format RLDS, as TensorFlow Datasets stores it; TensorFlow is not needed."""
 
 import json
 import re
@@ -32,13 +32,14 @@ class Rlds(Options, section="format"):
     """A folder of TFRecord files; see docs/reference/interchange.md.
 
     Attributes:
-        action: which action is ``action``: what was ``proposed``, to be imitated, or what was ``executed``.
-        shard_megabytes: size at which export begins another file.
-        split: which one is imported.
-        last_step: what the last step of an imported episode is: the final ``observation`` alone, as RLDS has it, or one
-            with an ``action`` of its own, after which nothing was observed, as many data sets of Open X-Embodiment do.
-        time: name of the number in a step of others that is its time [s], for example ``observation/timestamp``: where
-            it jumps an episode ends. Null: the data has none.
+        action: action that becomes ``action``: the ``proposed`` one, to be imitated, or the ``executed`` one.
+        shard_megabytes: size at which export begins the next file.
+        split: split to import.
+        last_step: meaning of the last step of an imported episode: only the final ``observation``, as RLDS defines it,
+            or a step with an ``action``, after which there is no observation, as in many data sets of Open
+            X-Embodiment.
+        time: name of the time of a step [s] in imported data, for example ``observation/timestamp``; an episode ends
+            where it jumps. Null: the data has no times.
     """
 
     action: str = option("proposed", choices=("proposed", "executed"))
@@ -69,9 +70,9 @@ class Rlds(Options, section="format"):
             append_record(stream, record)
             shards[-1] = shards[-1][0] + 1, stream.tell()
             transitions += episode.record.steps
-            kept = {name: columns[f"{STEPS}/{name}"][:-1] for name in ("action", "reward")}
+            actions_and_rewards = {name: columns[f"{STEPS}/{name}"][:-1] for name in ("action", "reward")}
             observed = {layout.observation_name(key): rows[:-1] for key, rows in episode.observation.items()}
-            statistics.add({**kept, **observed})
+            statistics.add({**actions_and_rewards, **observed})
         if stream is not None:
             stream.close()
         for shard in range(len(shards)):
@@ -84,10 +85,10 @@ class Rlds(Options, section="format"):
         (path / layout.FACTS).write_text(facts_json(data))
 
     def _columns(self, episode: EpisodeArrays, spec: EnvSpec, instruction: str) -> dict[str, Any]:
-        """Return what an Example holds, by flat name: of L actions L + 1 steps, the last of them an observation."""
+        """Return the values of an Example by flat name: L + 1 steps for L actions, the last one only an observation."""
         steps = step_columns(episode, spec)
         count = episode.record.steps + 1
-        ours = {f"{layout.OURS}/{field.name}": _padded(steps[field.name]) for field in layout.own_fields(spec)}
+        own_columns = {f"{layout.OURS}/{field.name}": _padded(steps[field.name]) for field in layout.own_fields(spec)}
         reward = episode.rewards.get(SUCCESS_TERM, np.zeros(count - 1, np.float32))
         columns = {
             "action": _padded(steps[f"{self.action}_action"]),
@@ -97,7 +98,7 @@ class Rlds(Options, section="format"):
             "is_last": np.arange(count) == count - 1,
             "is_terminal": (np.arange(count) == count - 1) & episode.terminated[-1],
             layout.INSTRUCTION: [instruction] * count,
-            **ours,
+            **own_columns,
             **{layout.observation_name(key): rows for key, rows in episode.observation.items()},
         }
         whole: dict[str, Any] = {f"{STEPS}/{name}": rows for name, rows in columns.items()}
@@ -111,5 +112,5 @@ class Rlds(Options, section="format"):
 
 
 def _padded(rows: Array) -> Array:
-    """Return ``rows`` with a row of zeros behind: what RLDS calls invalid."""
+    """Return ``rows`` followed by a row of zeros, for the last step, in which RLDS ignores the value."""
     return np.concatenate([rows, np.zeros_like(rows[:1])])

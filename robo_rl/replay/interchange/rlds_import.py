@@ -1,4 +1,4 @@
-"""Reading an RLDS data set of TensorFlow Datasets."""
+"""Readers of an RLDS data set of TensorFlow Datasets."""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ def read_rlds(path: Path, foreign: ForeignConfig, split: str, last_step: str, ti
 
     Args:
         path: folder.
-        foreign: what is left open where robo-rl did not write it.
-        split: which one is read.
-        last_step: what the last step of others is, ``observation`` or ``action``; see :class:`Rlds`.
-        time: name of the time in a step of others; see :class:`Rlds`.
+        foreign: options for data that robo-rl did not write.
+        split: split to read.
+        last_step: meaning of the last step of such data, ``observation`` or ``action``; see :class:`Rlds`.
+        time: name of the time in a step of such data; see :class:`Rlds`.
 
     Raises:
-        DataError: if there is none, or it is damaged or incomplete.
+        DataError: if the data set is missing, damaged or incomplete.
     """
     if not (path / layout.FEATURES).is_file():
         raise DataError(
@@ -47,9 +47,9 @@ def read_rlds(path: Path, foreign: ForeignConfig, split: str, last_step: str, ti
         raise DataError(f"{path} has no TFRecord files of split {split!r}; is it of another one, or format?")
     counts = {shard.name.rpartition("-of-")[2] for shard in shards}
     if counts != {f"{len(shards):05d}"}:
-        told = " or ".join(sorted(counts))
+        stated = " or ".join(sorted(counts))
         raise DataError(
-            f"{path}: by their names there are {told} TFRecord files of split {split!r}, found {len(shards)}; "
+            f"{path}: by their names there are {stated} TFRecord files of split {split!r}, found {len(shards)}; "
             "copy the data again"
         )
     if (facts := path / layout.FACTS).is_file():
@@ -62,13 +62,13 @@ def read_rlds(path: Path, foreign: ForeignConfig, split: str, last_step: str, ti
 
 
 def _declared_episodes(path: Path, split: str) -> int | None:
-    """Return the number of episodes that the data set declares; None: it does not."""
+    """Return the number of episodes that the data set declares, or None if it does not."""
     if not (path / layout.INFO).is_file():
         return None
-    about = read_foreign_json(read_small(path / layout.INFO), path / layout.INFO)
+    info = read_foreign_json(read_small(path / layout.INFO), path / layout.INFO)
     try:
-        splits = about.get("splits", [])
-        return next((sum(map(int, each["shardLengths"])) for each in splits if each["name"] == split), None)
+        splits = info.get("splits", [])
+        return next((sum(map(int, entry["shardLengths"])) for entry in splits if entry["name"] == split), None)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path / layout.INFO} is damaged ({type(error).__name__}: {error})") from error
 
@@ -113,25 +113,25 @@ def _decoded(example: Mapping[str, Values], name: str, features: Mapping[str, Fe
 
 @dataclass(frozen=True)
 class _Observation:
-    """A feature of others that becomes an observation; ``images`` is its layout if it is one of images."""
+    """A feature of another project that becomes an observation; ``images`` is the layout of images, otherwise None."""
 
     name: str
     images: ImageLayout | None = None
 
 
 class ForeignReader:
-    """Reads an RLDS data set of others.
+    """Reads an RLDS data set of another project.
 
     Args:
         shards: TFRecord files.
-        features: as ``features.json`` declares them.
-        config: what is left open.
+        features: features that ``features.json`` declares.
+        config: properties that the data does not state.
         last_step: ``observation`` or ``action``.
         time: name of the time in a step.
 
     Raises:
-        ConfigError: if the configuration names what the data does not have.
-        DataError: if there is nothing to learn from.
+        ConfigError: if the configuration names parts that the data does not have.
+        DataError: if observations or actions are missing.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class ForeignReader:
         if self._time is not None and self._time not in features:
             names = [name.removeprefix(f"{STEPS}/") for name in features]
             raise ConfigError(f"format.time names {time!r}, which no step has; {nearest(str(time), names)}")
-        self._keys = {name: key for name, each in features.items() if (key := layout.observation_key(name, each))}
+        self._keys = {name: key for name, feature in features.items() if (key := layout.observation_key(name, feature))}
         config.check_keys(set(self._keys.values()))
         action = features.get(f"{STEPS}/action")
         if (
@@ -165,13 +165,18 @@ class ForeignReader:
         self._action = ArraySpec(tuple(side for side in action.shape if side is not None))
 
     def data_set(self, declared: int | None) -> DataSet:
-        """Return what there is; ``declared`` is the number of episodes that the data set declares."""
-        told = next(
-            (name for name, each in self._features.items() if each.kind == "text" and name.endswith("instruction")), ""
+        """Return the data set; ``declared`` is the number of episodes that it declares."""
+        instruction_name = next(
+            (
+                name
+                for name, feature in self._features.items()
+                if feature.kind == "text" and name.endswith("instruction")
+            ),
+            "",
         )
         instructions = []
-        for _, example in _examples(self._shards, {told}):
-            texts = example.get(told, [])
+        for _, example in _examples(self._shards, {instruction_name}):
+            texts = example.get(instruction_name, [])
             instructions.append(
                 texts[0].decode(errors="replace") if isinstance(texts, list) and texts else self._config.task
             )
@@ -182,17 +187,17 @@ class ForeignReader:
         _, first = next(_examples(self._shards, set(self._keys)))
         self._observations = self._observe(first)
         observation = {
-            key: ArraySpec(each.images.shape, "uint8")
-            if each.images
-            else ArraySpec(_row_shape(self._features[each.name]))
-            for key, each in self._observations.items()
+            key: ArraySpec(source.images.shape, "uint8")
+            if source.images
+            else ArraySpec(_row_shape(self._features[source.name]))
+            for key, source in self._observations.items()
         }
         if not observation:
             raise DataError(f"{where}: all observations are left out")
         rewarded = f"{STEPS}/reward" in self._features
         self.spec = foreign_spec(self._config, observation, self._action, None, rewarded)
-        read = {each.name for each in self._observations.values()}
-        left_out = [name for name in self._features if name.startswith(f"{STEPS}/observation") and name not in read]
+        imported = {source.name for source in self._observations.values()}
+        left_out = [name for name in self._features if name.startswith(f"{STEPS}/observation") and name not in imported]
         metadata = {"imported": {"format": "rlds", "left_out": left_out}}
         for name in left_out:
             if name not in self._keys:
@@ -204,41 +209,41 @@ class ForeignReader:
 
     def _observe(self, first: Mapping[str, Values]) -> dict[str, _Observation]:
         """Return the observations that are imported, by key."""
-        found = {}
+        observations = {}
         for name, key in self._keys.items():
             feature = self._features[name]
             if name not in first:
                 self._notes.add("Observations left out", f"{key}: declared, and not in the data")
             elif key.startswith(IMAGES):
                 rows = _decoded(first, name, self._features, self._shards[0])
-                known = feature.kind == "image" and None not in feature.shape
-                declared = tuple(int(side or 0) for side in feature.shape) if known else None
+                is_declared = feature.kind == "image" and None not in feature.shape
+                declared = tuple(int(side or 0) for side in feature.shape) if is_declared else None
                 where = f"{self._shards[0]}: {name!r} of the first step"
                 images = foreign_images(
                     self._config, key.removeprefix(IMAGES), rows.shape[1:], rows.dtype, self._notes, where, declared
                 )
                 if images is not None:
-                    found[key] = _Observation(name, images)
+                    observations[key] = _Observation(name, images)
             elif key in self._config.leave_out:
                 self._notes.add("Observations left out", f"{key}: foreign.leave_out")
             else:
-                found[key] = _Observation(name)
-        return found
+                observations[key] = _Observation(name)
+        return observations
 
     def _episodes(self) -> Iterator[EpisodeArrays]:
         flags = [f"{STEPS}/{name}" for name in ("is_first", "is_last", "is_terminal", "reward")]
-        wanted = {f"{STEPS}/action", *(each.name for each in self._observations.values())}
-        wanted |= {name for name in (*flags, self._time) if name is not None and name in self._features}
-        for number, (file, example) in enumerate(_examples(self._shards, wanted)):
+        names = {f"{STEPS}/action", *(source.name for source in self._observations.values())}
+        names |= {name for name in (*flags, self._time) if name is not None and name in self._features}
+        for number, (file, example) in enumerate(_examples(self._shards, names)):
             where = f"{file}: episode {number}"
-            rows = {name: _decoded(example, name, self._features, where) for name in sorted(wanted)}
+            rows = {name: _decoded(example, name, self._features, where) for name in sorted(names)}
             yield from foreign_episodes(self._config, self.spec, self._episode(number, file, rows), self._notes)
 
     def _episode(self, number: int, file: Path, rows: Mapping[str, Array]) -> ForeignEpisode:
         where, steps = f"{file}: episode {number}", len(rows[f"{STEPS}/action"])
-        for name, each in rows.items():
-            if len(each) != steps:
-                raise DataError(f"{where}: {name!r} has {len(each)} rows, there are {steps} steps")
+        for name, values in rows.items():
+            if len(values) != steps:
+                raise DataError(f"{where}: {name!r} has {len(values)} rows, there are {steps} steps")
         for name, place in (("is_first", 0), ("is_last", steps - 1), ("is_terminal", steps - 1)):
             flags = rows.get(f"{STEPS}/{name}")
             if flags is not None and not np.isin(flags, (0, 1)).all():
@@ -252,7 +257,7 @@ class ForeignReader:
             values, images = rows[source.name], source.images
             shape = self.spec.observation[key].shape
             observation[key] = images.convert(values) if images else self._as_rows(source.name, values, shape, where)
-        # As RLDS has it, action and reward of the last step mean nothing.
+        # RLDS ignores action and reward of the last step.
         acting = slice(None) if self._has_action else slice(-1)
         times = None if self._time is None else np.asarray(rows[self._time], np.float64)
         if times is not None and (times.ndim != 1 or not np.isfinite(times).all()):
@@ -267,21 +272,21 @@ class ForeignReader:
             observation,
             rows[f"{STEPS}/action"][acting],
             rewards=None if rewards is None else rewards[acting],
-            done=None if terminal is None else _last_alone(terminal[-1:], len(rows[f"{STEPS}/action"][acting])),
+            done=None if terminal is None else _flag_last(terminal[-1:], len(rows[f"{STEPS}/action"][acting])),
             stamp_ns=None if times is None else np.rint(times * 1e9).astype(np.int64),
-            names={key: each.name for key, each in self._observations.items()},
+            names={key: source.name for key, source in self._observations.items()},
         )
 
     def _as_rows(self, name: str, values: Array, shape: tuple[int, ...], where: str) -> Array:
-        """Return numbers as float32 rows (n, *shape); one number in a step is a row of one."""
+        """Return numbers as float32 rows (n, *shape); a single number per step becomes a row of one element."""
         rows = values[:, None] if values.ndim == 1 else values
         if rows.shape[1:] != shape:
             raise DataError(f"{where}: expected rows of shape {shape} of {name!r}, found {rows.shape[1:]}")
         return as_float32(rows, name, self._notes)
 
 
-def _last_alone(flag: Array, steps: int) -> Array:
-    """Return (steps,) flags, of which the last alone may be set: that of the last row, with or without an action."""
+def _flag_last(flag: Array, steps: int) -> Array:
+    """Return flags (steps,) of which only the last one may be set: to the ``flag`` (1,) of the last row."""
     return np.asarray((np.arange(steps) == steps - 1) & flag.any())
 
 

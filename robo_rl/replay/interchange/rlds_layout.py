@@ -1,8 +1,8 @@
 """Files and features of an RLDS data set, as TensorFlow Datasets (TFDS) stores it.
 
-Written from https://github.com/google-research/rlds (steps and their flags) and from what TFDS 4.9 writes: a folder
-with ``dataset_info.json``, ``features.json`` and TFRecord files of one Example an episode, in which what a step holds
-is one row of all steps by a flat name, ``steps/observation/state``.
+Written from https://github.com/google-research/rlds (steps and their flags) and from the output of TFDS 4.9: a folder
+with ``dataset_info.json``, ``features.json`` and TFRecord files with one Example per episode. An Example holds the
+values of all steps under flat names, such as ``steps/observation/state``.
 """
 
 import json
@@ -37,7 +37,7 @@ _OBSERVATION = "observation/"
 _IMAGE = "_image"
 _CLASS = "tensorflow_datasets.core.features"
 _EXACT = ("float64", "uint64")
-"""Numbers that an Example has no exact place for; they are stored as bytes."""
+"""Types of numbers that an Example cannot hold exactly; they are stored as bytes."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Feature:
 
     Attributes:
         kind: ``tensor``, ``image``, ``text``, or ``other``, which is not read.
-        shape: of one value; None in a place that differs.
-        dtype: of it.
-        as_bytes: whether a tensor is stored as its bytes.
+        shape: shape of one value; None for a variable size.
+        dtype: dtype of the value.
+        as_bytes: whether a tensor is stored as bytes.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Feature:
     as_bytes: bool = False
 
     def encode(self, rows: NDArray[Any] | list[str]) -> Values:
-        """Return (n, ...) values as an Example holds them."""
+        """Return values (n, ...) in the form in which an Example holds them."""
         if isinstance(rows, list):
             return [text.encode() for text in rows]
         if self.kind == "image":
@@ -67,19 +67,19 @@ class Feature:
     def decode(self, values: Values, where: object) -> NDArray[Any]:
         """Inverse of :meth:`encode` for numbers and images: (n, ...).
 
-        Images of others are as their files have them: (n, height, width) where they have one channel.
+        Images of other projects have the shape of their files: (n, height, width) with one channel.
 
         Raises:
-            DataError: if ``values`` are something else, or of another shape than declared.
+            DataError: if ``values`` are of another kind, or have another shape than declared.
         """
         if self.kind == "image":
             return self._images(values, where)
         try:
             rows = np.frombuffer(b"".join(_bytes(values)), self.dtype) if self.as_bytes else np.asarray(values)
-            size = math.prod(_known(self.shape))
+            size = math.prod(_fixed_sides(self.shape))
             if None in self.shape or len(rows) % max(size, 1) or not size:
                 raise ValueError(f"they are {len(rows)}, which is no multiple")
-            return as_type(rows, self.dtype).reshape(len(rows) // size, *_known(self.shape))
+            return as_type(rows, self.dtype).reshape(len(rows) // size, *_fixed_sides(self.shape))
         except (ValueError, TypeError) as error:
             raise DataError(f"{where}: expected {self.kind} values of shape {self.shape} ({error})") from error
 
@@ -95,7 +95,9 @@ class Feature:
                 if not rows:
                     header = read_image_header(data)
                     size = (header.height, header.width)
-                    declared = tuple(side or found for side, found in zip(self.shape, (*size, 0), strict=False))
+                    declared = tuple(
+                        side or stored_side for side, stored_side in zip(self.shape, (*size, 0), strict=False)
+                    )
                     if declared[:2] != size:
                         raise SpecError(f"declared as {self.shape}, stored as {header}")
                     check_packed(stored, len(files) * math.prod(header.shape) * np.dtype(header.dtype).itemsize, where)
@@ -104,10 +106,10 @@ class Feature:
                     raise SpecError(f"of shape {rows[-1].shape}, the first one has {rows[0].shape}")
             except SpecError as error:
                 raise DataError(f"{where}: image of step {number}: {error}") from error
-        return np.stack(rows) if rows else np.zeros((0, *_known(self.shape)), self.dtype)
+        return np.stack(rows) if rows else np.zeros((0, *_fixed_sides(self.shape)), self.dtype)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the feature as ``features.json`` has it."""
+        """Return the feature in the form of ``features.json``."""
         shape = {"dimensions": [str(-1 if side is None else side) for side in self.shape]} if self.shape else {}
         if self.kind == "text":
             return {"pythonClassName": f"{_CLASS}.text_feature.Text", "text": {}}
@@ -120,30 +122,30 @@ class Feature:
 
 
 def features_of(spec: EnvSpec) -> dict[str, Feature]:
-    """Return what an export of ``spec`` holds, by flat name."""
+    """Return the features of an export of data with ``spec``, by flat name."""
     flags = {name: Feature("tensor", (), "bool") for name in ("is_first", "is_last", "is_terminal")}
     scalars = {name: Feature("tensor") for name in ("reward", "discount")}
     step = {"action": _tensor(spec.action), **scalars, **flags, INSTRUCTION: Feature("text")}
     step |= {observation_name(key): _tensor(array, key) for key, array in spec.observation.items()}
-    step |= {f"{OURS}/{each.name}": Feature("tensor", each.shape, each.dtype) for each in own_fields(spec)}
+    step |= {f"{OURS}/{field.name}": Feature("tensor", field.shape, field.dtype) for field in own_fields(spec)}
     return {**{f"{STEPS}/{name}": feature for name, feature in step.items()}, RECORD: Feature("text")}
 
 
 def own_fields(spec: EnvSpec) -> list[Any]:
-    """Return the arrays of steps that only robo-rl knows of, and that hold something."""
+    """Return the non-empty step arrays that are specific to robo-rl."""
     return [field for field in step_fields(spec) if math.prod(field.shape)]
 
 
 def observation_name(key: str) -> str:
-    """Return the flat name of an observation within a step: no slashes of its own, and images by their ending."""
+    """Return the flat name of an observation within a step: without slashes in the key, with a suffix for images."""
     image = _IMAGE if key.startswith(IMAGES) else ""
     return f"{_OBSERVATION}{key.removeprefix(IMAGES).replace('/', '_')}{image}"
 
 
 def observation_key(name: str, feature: Feature) -> str | None:
-    """Return the key that an observation of others gets, by its flat name; None: ``name`` is no observation.
+    """Return the key of another project's observation from its flat name, or None if it is not an observation.
 
-    Numbers in three axes are taken for images: nothing else that robots record has them.
+    Numbers with three axes are assumed to be images, since robots record no other such data.
     """
     if name == f"{STEPS}/observation":
         return "state"
@@ -155,7 +157,7 @@ def observation_key(name: str, feature: Feature) -> str | None:
 
 
 def features_json(features: Mapping[str, Feature]) -> str:
-    """Return ``features.json``: the features as a tree, whose ``steps`` are a data set of their own."""
+    """Return ``features.json``: the features as a tree, whose ``steps`` are a nested data set."""
     tree: dict[str, Any] = {}
     for name, feature in features.items():
         *folders, last = name.split("/")
@@ -167,12 +169,12 @@ def features_json(features: Mapping[str, Feature]) -> str:
 
 
 def read_features(text: str | bytes, where: Path) -> dict[str, Feature]:
-    """Inverse of :func:`features_json`; what is neither numbers, images nor text is of kind ``other``.
+    """Inverse of :func:`features_json`; features that are not numbers, images or text have kind ``other``.
 
     Raises:
-        DataError: if that is not what ``text`` is.
+        DataError: if ``text`` is damaged.
     """
-    found: dict[str, Feature] = {}
+    features: dict[str, Feature] = {}
 
     def visit(node: Mapping[str, Any], name: str) -> None:
         if "featuresDict" in node:
@@ -181,13 +183,13 @@ def read_features(text: str | bytes, where: Path) -> dict[str, Feature]:
         elif "sequence" in node and name == STEPS:
             visit(node["sequence"]["feature"], name)
         else:
-            found[name] = _read_feature(node)
+            features[name] = _read_feature(node)
 
     try:
         visit(read_foreign_json(text, where), "")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{where} is damaged ({type(error).__name__}: {error})") from error
-    return found
+    return features
 
 
 def _read_feature(node: Mapping[str, Any]) -> Feature:
@@ -207,7 +209,7 @@ def _read_feature(node: Mapping[str, Any]) -> Feature:
 
 
 def info_json(name: str, description: str, sizes: list[tuple[int, int]]) -> str:
-    """Return ``dataset_info.json`` of shards, each (episodes, bytes)."""
+    """Return ``dataset_info.json`` for shards of ``sizes`` (episodes, bytes)."""
     split = {
         "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
         "name": "train",
@@ -230,7 +232,7 @@ def _tensor(array: ArraySpec, key: str = "") -> Feature:
 
 
 def _dictionary(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree of features as TFDS has it."""
+    """Return a tree of features in the form of TFDS."""
     features = {}
     for name, node in tree.items():
         if name == STEPS and "sequence" in node:
@@ -246,7 +248,7 @@ def _shape(node: Mapping[str, Any]) -> tuple[int | None, ...]:
     return tuple(None if side < 0 else side for side in sides)
 
 
-def _known(shape: tuple[int | None, ...]) -> list[int]:
+def _fixed_sides(shape: tuple[int | None, ...]) -> list[int]:
     return [side for side in shape if side is not None]
 
 

@@ -1,4 +1,4 @@
-"""HDF5 files of robomimic: https://robomimic.github.io/docs/datasets/overview.html."""
+"""Format robomimic, HDF5 files: https://robomimic.github.io/docs/datasets/overview.html."""
 
 import errno
 import io
@@ -22,16 +22,16 @@ from .robomimic_import import OURS, name_of, read_robomimic
 Array = NDArray[Any]
 
 _GYM_ENVIRONMENT = 2
-"""``EnvType.GYM_TYPE`` of robomimic: of its kinds of environments the nearest."""
+"""``EnvType.GYM_TYPE`` of robomimic, the most similar of its kinds of environments."""
 
 
 @dataclass(frozen=True)
 class Robomimic(Options, section="format"):
-    """One HDF5 file; only export looks at the options.
+    """One HDF5 file. The options are only for export.
 
     Attributes:
-        action: which action is ``actions``: what was ``proposed``, to be imitated, or what was ``executed``.
-        compression: of arrays, gzip from 1 (fast) to 9 (small); 0: none.
+        action: action that becomes ``actions``: the ``proposed`` one, to be imitated, or the ``executed`` one.
+        compression: level of gzip for arrays, from 1 (fast) to 9 (small); 0: no compression.
     """
 
     action: str = option("proposed", choices=("proposed", "executed"))
@@ -48,12 +48,12 @@ class Robomimic(Options, section="format"):
             arguments = {"control_freq": spec.control_rate, "lang": next(iter(data.instructions), "")}
             environment = {"env_name": spec.task, "type": _GYM_ENVIRONMENT, "env_kwargs": arguments}
             group.attrs["env_args"] = json.dumps(environment)
-            file.create_dataset(OURS, data=facts_json(data))  # robomimic takes all in ``data`` for episodes
+            file.create_dataset(OURS, data=facts_json(data))  # outside ``data``, whose members are episodes
             for number, episode in enumerate(data.episodes()):
                 demo = group.create_group(f"demo_{number}")
                 demo.attrs["num_samples"] = episode.record.steps
                 demo.attrs["lang"] = data.instructions[number]
-                demo.attrs["ep_meta"] = json.dumps({"lang": data.instructions[number]})  # where robosuite has it
+                demo.attrs["ep_meta"] = json.dumps({"lang": data.instructions[number]})  # as robosuite stores it
                 demo.create_dataset(f"{OURS}/record", data=record_json(episode.record))
                 for name, rows in self._arrays(episode, spec).items():
                     demo.create_dataset(name, data=rows, **compression)
@@ -80,9 +80,9 @@ class Robomimic(Options, section="format"):
 
 
 class _PatientFile(io.FileIO):
-    """A file to write that takes what a full disk does not: HDF5 crashes the process where its file refuses to grow.
+    """A file for writing that accepts data even if the disk is full, because HDF5 would crash the process on an error.
 
-    What was refused is gone: :meth:`check` tells, and so does the end of a ``with``, whatever HDF5 made of it.
+    Data that could not be written is lost. :meth:`check` raises the error, and so does the end of a ``with`` block.
     """
 
     def __init__(self, path: Path) -> None:
@@ -90,7 +90,7 @@ class _PatientFile(io.FileIO):
         self._refusal: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write all of ``data``, or note that it could not be."""
+        """Write all of ``data``, or store the error."""
         size = memoryview(data).nbytes
         try:
             if self._refusal is None and super().write(data) < size:
@@ -100,7 +100,7 @@ class _PatientFile(io.FileIO):
         return size
 
     def truncate(self, size: int | None = None) -> int:
-        """Set the size, or note that it could not be."""
+        """Set the size, or store the error."""
         try:
             return super().truncate(size)
         except OSError as error:
@@ -112,6 +112,6 @@ class _PatientFile(io.FileIO):
         self.check()
 
     def check(self) -> None:
-        """Raise the error of the first write that was refused."""
+        """Raise the error of a failed write, if there was one."""
         if self._refusal is not None:
             raise self._refusal

@@ -1,4 +1,4 @@
-"""Reading HDF5 files of robomimic."""
+"""Readers of HDF5 files of robomimic."""
 
 import math
 import re
@@ -25,15 +25,15 @@ OURS = "robo_rl"
 IMAGE = "_image"
 _DEPTH = "_depth"
 _OF_STEPS = ("rewards", "dones")
-"""What has a value a step, and is zero where nobody wrote it, as HDF5 says."""
+"""Arrays with one value per step. HDF5 returns zeros if they were never written."""
 
 
 _NUMBERS = "buif"
-"""Kinds of types (NumPy) that are numbers."""
+"""NumPy's kinds of types for numbers."""
 
 
 def name_of(key: str) -> str:
-    """Return what robomimic would call an observation: no slashes, and images by their ending."""
+    """Return robomimic's name of an observation: without slashes, and with a suffix for images."""
     return f"{key.removeprefix(IMAGES).replace('/', '_')}{IMAGE if key.startswith(IMAGES) else ''}"
 
 
@@ -41,14 +41,14 @@ def read_robomimic(path: Path, foreign: ForeignConfig) -> DataSet:
     """Return the data set in the file ``path``.
 
     Raises:
-        DataError: if it is damaged, or no file of robomimic.
+        DataError: if it is damaged, or not a file of robomimic.
     """
     with open_hdf5(path, "data") as file:
         group = file["data"]
         demos = sorted((name for name in group if re.fullmatch(r"demo_\d+", name)), key=lambda name: int(name[5:]))
         if not demos:
             raise DataError(f"{path}: there is no episode data/demo_0 in it")
-        holder = file if OURS in file else group  # in older files it lies in ``data``
+        holder = file if OURS in file else group  # older files have it in ``data``
         if OURS in holder:
             spec, metadata, instructions = read_facts(read_array(holder, OURS, path).item(), path)
             count = len(instructions)
@@ -60,7 +60,7 @@ def read_robomimic(path: Path, foreign: ForeignConfig) -> DataSet:
 
 
 def _observation(demo: Any, name: str, path: Path) -> Array:
-    """Return (L + 1, ...) rows of an observation; (L, ...) where the final one was not recorded."""
+    """Return the rows (L + 1, ...) of an observation, or (L, ...) if the final observation was not recorded."""
     rows = read_array(demo, f"obs/{name}", path)
     if f"next_obs/{name}" not in demo:
         return rows
@@ -91,18 +91,18 @@ class _ForeignReader:
     """Reads a file that robo-rl did not write.
 
     Args:
-        path: of the file.
-        group: its group ``data``.
+        path: path of the file.
+        group: group ``data`` of the file.
         demos: names of the episodes.
-        config: what the file leaves open.
+        config: properties that the file does not state.
 
     Attributes:
-        spec: of what is read.
-        environment: what the file says of it.
-        notes: what is left out or changed.
+        spec: spec of the imported data.
+        environment: description of the environment in the file.
+        notes: notes on omissions and changes.
 
     Raises:
-        DataError: if arrays are missing, or differ in length from what the file says or from each other.
+        DataError: if arrays are missing, or their lengths differ from each other or from the stated ones.
     """
 
     def __init__(self, path: Path, group: Any, demos: list[str], config: ForeignConfig) -> None:
@@ -118,15 +118,15 @@ class _ForeignReader:
                 f"{path}: {demos[0]} has no 'obs' or no 'actions'; extract observations with robomimic's scripts"
             )
         self._check_lengths(group)
-        if others := sorted(name for name in first if name not in ("actions", "obs", "next_obs", *_OF_STEPS)):
-            self.notes.add("Members of episodes left out", *others)
+        if unknown := sorted(name for name in first if name not in ("actions", "obs", "next_obs", *_OF_STEPS)):
+            self.notes.add("Members of episodes left out", *unknown)
         if rate and config.control_rate not in (None, rate):
             self.notes.add(f"Control rate of {config.control_rate:g} Hz as given, the file says {rate:g} Hz")
         config.check_keys({_key(name, find_array(first, f"obs/{name}", path)) for name in _arrays(first)})
         observation = {}
         for name in first["obs"]:
             if (array := self._observe(first, name)) is not None:
-                observation[next(key for key, each in self._keys.items() if each == name)] = array
+                observation[next(key for key, stored_name in self._keys.items() if stored_name == name)] = array
         if not observation:
             raise DataError(f"{path}: {demos[0]}/obs has no observation that is read; {'; '.join(self.notes.lines())}")
         shape = find_array(first, "actions", path).shape[1:] or (1,)
@@ -135,7 +135,7 @@ class _ForeignReader:
         self.spec = foreign_spec(config, observation, ArraySpec(shape), rate, "rewards" in first)
 
     def _observe(self, demo: Any, name: str) -> ArraySpec | None:
-        """Return the spec of an observation; None: it is left out, which is noted."""
+        """Return the spec of an observation, or None if it is left out, with a note."""
         if not _is_array(demo["obs"], name):
             self.notes.add("Observations left out", f"{name}: no array")
             return None
@@ -156,12 +156,12 @@ class _ForeignReader:
         else:
             self.notes.add("Observations left out", f"{name}: {rows.dtype}, which are no numbers")
             return None
-        if (other := self._keys.setdefault(key, name)) != name:
-            raise DataError(f"{self._path}: {other!r} and {name!r} would both be {key!r}; rename one of them")
+        if (first_name := self._keys.setdefault(key, name)) != name:
+            raise DataError(f"{self._path}: {first_name!r} and {name!r} would both be {key!r}; rename one of them")
         return array
 
     def _check_lengths(self, group: Any) -> None:
-        """Compare the numbers of rows with each other and with what the file says of them."""
+        """Compare the numbers of rows with each other and with those that the file states."""
         steps, expected = 0, _arrays_of_steps(group[self._demos[0]])
         for name in self._demos:
             demo = group[name]
@@ -174,13 +174,13 @@ class _ForeignReader:
                 rows = find_array(demo, array, self._path)
                 final = array.startswith("obs/") and f"next_{array}" not in demo  # the last row may be the final one
                 if rows.ndim == 0 or len(rows) not in (count, count + final):
-                    found = len(rows) if rows.ndim else "a single value in place of"
-                    raise DataError(f"{self._path}: {demo.name}/{array} has {found} rows, there are {count} actions")
+                    length = len(rows) if rows.ndim else "a single value in place of"
+                    raise DataError(f"{self._path}: {demo.name}/{array} has {length} rows, there are {count} actions")
             self._compare(demo, "num_samples", count)
             steps += count
         self._compare(group, "total", steps)
-        if others := sorted(name for name in group if name not in self._demos):
-            self.notes.add("Members of 'data' that are no episodes (demo_N), left out", *others)
+        if unknown := sorted(name for name in group if name not in self._demos):
+            self.notes.add("Members of 'data' that are no episodes (demo_N), left out", *unknown)
 
     def _compare(self, group: Any, attribute: str, count: int) -> None:
         stated = group.attrs.get(attribute)
@@ -206,18 +206,18 @@ class _ForeignReader:
                     actions if actions.ndim > 1 else actions[:, None],
                     rewards=self._of_steps(demo, "rewards") if self.spec.reward_terms else None,
                     done=self._of_steps(demo, "dones"),
-                    names={key: f"obs/{each}" for key, each in self._keys.items()},
+                    names={key: f"obs/{stored_name}" for key, stored_name in self._keys.items()},
                 )
                 yield from foreign_episodes(self._config, self.spec, episode, self.notes)
 
     def _rows(self, demo: Any, key: str) -> Array:
-        """Return the rows of an observation as the spec has them."""
+        """Return the rows of an observation in the form of the spec."""
         name, array, images = f"obs/{self._keys[key]}", self.spec.observation[key], self._layouts.get(key)
         rows = _observation(demo, self._keys[key], self._path)
         shape, kind = (array.shape, "number") if images is None else (images.stored, str(images.dtype))
         rows = rows[:, None] if rows.ndim == 1 and shape == (1,) else rows
-        found = str(rows.dtype) if images is not None or rows.dtype.kind not in _NUMBERS else kind
-        if (rows.shape[1:], found) != (shape, kind):
+        row_kind = str(rows.dtype) if images is not None or rows.dtype.kind not in _NUMBERS else kind
+        if (rows.shape[1:], row_kind) != (shape, kind):
             raise DataError(
                 f"{self._path}: {demo.name}/{name} has rows of shape {rows.shape[1:]} ({rows.dtype}), those of "
                 f"{self._demos[0]} are of shape {shape} ({kind})"
@@ -231,7 +231,7 @@ class _ForeignReader:
         return rows
 
     def _of_steps(self, demo: Any, name: str) -> Array | None:
-        """Return (L,) values; zeros where they were allocated and never written."""
+        """Return the values (L,) of a step array; the fill value if they were allocated but never written."""
         if name not in demo:
             return None
         rows = find_array(demo, name, self._path)
@@ -239,7 +239,7 @@ class _ForeignReader:
             raise DataError(
                 f"{self._path}: expected one number a step in {demo.name}/{name}, found {rows.dtype} {rows.shape}"
             )
-        if len(rows) and not rows.id.get_storage_size():  # as many as there are actions, so no file can make it large
+        if len(rows) and not rows.id.get_storage_size():  # the length was checked, so the array cannot be huge
             value = float(rows.fillvalue)
             self.notes.add(f"{name.capitalize()} that were never written, read as {value:g}", f"{demo.name}/{name}")
             return np.full(len(rows), value, np.float32)
@@ -253,27 +253,27 @@ def _arrays(demo: Any, part: str = "obs") -> list[str]:
 
 
 def _arrays_of_steps(demo: Any) -> list[str]:
-    """Return the names of the arrays that have as many rows as there are actions."""
+    """Return the names of the arrays that have a row for each action."""
     observed = [f"{part}/{name}" for part in ("obs", "next_obs") for name in _arrays(demo, part)]
     return [*observed, *(name for name in _OF_STEPS if name in demo)]
 
 
 def _is_array(group: Any, name: str) -> bool:
-    """Tell whether a member is an array; its shape is not asked for, for which HDF5 opens files that it may name."""
+    """Return whether a member is an array, without its shape, for which HDF5 might open external files."""
     try:
         return group.get(name, getclass=True) is library("h5py").Dataset
-    except (OSError, RuntimeError):  # a link to nowhere, or in a circle
+    except (OSError, RuntimeError):  # a dangling or circular link
         return False
 
 
 def _key(name: str, rows: Any) -> str:
-    """Return the key of an observation: those named as images are, and all others of three axes a row."""
-    called = name.endswith((IMAGE, _DEPTH)) and rows.ndim > 2
-    return f"{IMAGES}{name.removesuffix(IMAGE)}" if called or rows.ndim >= 4 else name
+    """Return the key of an observation. Rows of three axes are images; rows of two axes are if their name says so."""
+    has_image_name = name.endswith((IMAGE, _DEPTH)) and rows.ndim > 2
+    return f"{IMAGES}{name.removesuffix(IMAGE)}" if has_image_name or rows.ndim >= 4 else name
 
 
 def _environment(group: Any, path: Path) -> tuple[Mapping[str, Any], float | None]:
-    """Return what the file says of its environment, and the control rate [Hz] where it is told."""
+    """Return the description of the environment in the file, and the control rate [Hz] or None."""
     environment = _json(group, "env_args", path)
     environment = environment if isinstance(environment, dict) else {"env_args": environment}
     arguments = environment.get("env_kwargs")
@@ -284,17 +284,17 @@ def _environment(group: Any, path: Path) -> tuple[Mapping[str, Any], float | Non
 
 
 def _instruction(demo: Any, path: Path) -> str:
-    """Return what the robot was told: in ``ep_meta`` where robosuite recorded it; empty where nothing says."""
-    about = _json(demo, "ep_meta", path)
-    if not isinstance(about, dict | None):
-        raise DataError(f"{path}: {demo.name}/ep_meta: expected an object, found {str(about)[:40]!r}")
-    words = np.ravel(demo.attrs.get("lang", [])).tolist() or [(about or {}).get("lang") or ""]
-    told = "; ".join(word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
-    return check_text(told, f"{path}: {demo.name}/lang")
+    """Return the instruction from ``lang``, or from ``ep_meta`` if robosuite recorded it; empty if there is none."""
+    metadata = _json(demo, "ep_meta", path)
+    if not isinstance(metadata, dict | None):
+        raise DataError(f"{path}: {demo.name}/ep_meta: expected an object, found {str(metadata)[:40]!r}")
+    words = np.ravel(demo.attrs.get("lang", [])).tolist() or [(metadata or {}).get("lang") or ""]
+    text = "; ".join(word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
+    return check_text(text, f"{path}: {demo.name}/lang")
 
 
 def _json(group: Any, attribute: str, path: Path) -> Any:
-    """Return the value of an attribute that is a JSON text; an empty object where there is none."""
+    """Return the value of an attribute that is a JSON text, or an empty object if it does not exist."""
     text, where = group.attrs.get(attribute, "{}"), f"{path}: {group.name}/{attribute}"
     if not isinstance(text, str | bytes):
         raise DataError(f"{where}: expected a text of JSON, found {type(text).__name__}")

@@ -1,4 +1,4 @@
-"""rosbag2, MCAP and SQLite: a data set as topics that ROS 2 tools play and show, and bags of robots as episodes."""
+"""Format rosbag2 (MCAP and SQLite): export of a data set as topics for ROS 2 tools, and import of bags as episodes."""
 
 import json
 import sqlite3
@@ -56,12 +56,12 @@ class Rosbag(Options, section="format"):
     """A bag of rosbag2.
 
     Attributes:
-        storage: ``mcap`` or ``sqlite3``, of what is exported.
-        distribution: of ROS 2, whose message definitions are used: ``humble`` or ``jazzy``.
-        topics: what the topics of a bag give that robo-rl did not write, by any names. ``gives`` the same: the numbers
-            are joined in this order.
-        incomplete: whether a bag is imported that has other numbers of messages than its metadata states, with a line
-            that says so; it is refused otherwise.
+        storage: storage of an exported bag, ``mcap`` or ``sqlite3``.
+        distribution: ROS 2 distribution whose message definitions are used: ``humble`` or ``jazzy``.
+        topics: data in the topics of a bag that robo-rl did not write, by arbitrary names. The numbers of entries with
+            the same ``gives`` are concatenated in this order.
+        incomplete: import a bag whose numbers of messages differ from its metadata, with a note; otherwise this is an
+            error.
     """
 
     storage: str = option("mcap", choices=STORAGES)
@@ -71,14 +71,14 @@ class Rosbag(Options, section="format"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = self.distribution in DISTRIBUTIONS
-        require(known, "format.distribution", nearest(self.distribution, DISTRIBUTIONS), self.distribution)
+        is_known = self.distribution in DISTRIBUTIONS
+        require(is_known, "format.distribution", nearest(self.distribution, DISTRIBUTIONS), self.distribution)
 
     def export(self, data: DataSet, path: Path) -> None:
         """Write ``data`` to the folder ``path``; see :class:`DataFormat`."""
         for key, array in data.spec.observation.items():
-            exact = key.startswith(IMAGES) or np.dtype(array.dtype).kind == "f" or np.dtype(array.dtype).itemsize < 8
-            if not exact:
+            is_exact = key.startswith(IMAGES) or np.dtype(array.dtype).kind == "f" or np.dtype(array.dtype).itemsize < 8
+            if not is_exact:
                 raise DataError(f"a bag has numbers of type float64, {key!r} is {array.dtype}; export to robomimic")
         rosbag2 = library("rosbags.rosbag2")
         plugin = rosbag2.StoragePlugin[self.storage.upper()]
@@ -88,7 +88,7 @@ class Rosbag(Options, section="format"):
                 writer.write(FACTS, STRING, _BETWEEN_NS, {"data": facts_json(data)})
                 for episode, instruction in zip(data.episodes(), data.instructions, strict=True):
                     writer.add(episode, instruction)
-        except sqlite3.Error as error:  # what SQLite says of a full disk
+        except sqlite3.Error as error:  # for example on a full disk
             raise OSError(str(error)) from error
 
     def load(self, path: Path, foreign: ForeignConfig) -> DataSet:
@@ -115,7 +115,7 @@ class Rosbag(Options, section="format"):
 
 
 class _BagWriter:
-    """Writes episodes one after another, a second apart; within them time is that of the observations."""
+    """Writes episodes with a second in between; the times within an episode are those of its observations."""
 
     def __init__(self, bag: Any, store: Any, spec: EnvSpec) -> None:
         self._bag, self._store, self._spec = bag, store, spec
@@ -125,29 +125,29 @@ class _BagWriter:
     def add(self, episode: EpisodeArrays, instruction: str) -> None:
         """Append an episode."""
         times = self._times(episode)
-        about = {"record": json.loads(record_json(episode.record)), "instruction": instruction}
-        self.write(EPISODE, STRING, times[0] - 1, {"data": json.dumps(about)})
+        details = {"record": json.loads(record_json(episode.record)), "instruction": instruction}
+        self.write(EPISODE, STRING, times[0] - 1, {"data": json.dumps(details)})
         steps = step_columns(episode, self._spec)
         for row, at_ns in enumerate(times):
             self._observation(episode, row, at_ns)
             if row == episode.record.steps:
                 break
-            # What was commanded after an observation comes after it; what came of it, with the next one.
+            # An action comes directly after its observation; its rewards come with the next observation.
             names = self._spec.action.names or [f"action_{index}" for index in range(self._spec.action.shape[0])]
             for name in ("proposed_action", "executed_action"):
                 self._numbers(f"/{name}", names, steps[name][row], at_ns + 1)
             self._numbers("/rewards", self._spec.reward_terms, steps["rewards"][row], times[row + 1])
-            others = {name: rows[row].item() for name, rows in steps.items() if name not in _VECTORS}
-            self.write(STEP, STRING, times[row + 1], {"data": json.dumps(others)})
+            scalars = {name: rows[row].item() for name, rows in steps.items() if name not in _VECTORS}
+            self.write(STEP, STRING, times[row + 1], {"data": json.dumps(scalars)})
         self._now_ns = times[-1] + _BETWEEN_NS
 
     def _times(self, episode: EpisodeArrays) -> list[int]:
-        """Return when each of the L + 1 observations was made, in the time of the bag [ns]."""
+        """Return the times of the L + 1 observations in the bag [ns]."""
         period = round(1e9 / self._spec.control_rate)
-        since = episode.stamp_ns - episode.stamp_ns[0]
-        if (np.diff(since) < 2).any():  # what is in the bag must be in order; the stamps themselves are in the steps
-            since = np.arange(episode.record.steps) * period
-        return [self._now_ns + int(each) for each in (*since, since[-1] + period)]
+        offsets = episode.stamp_ns - episode.stamp_ns[0]
+        if (np.diff(offsets) < 2).any():  # messages of a bag must be in order; the steps hold the original stamps
+            offsets = np.arange(episode.record.steps) * period
+        return [self._now_ns + int(offset) for offset in (*offsets, offsets[-1] + period)]
 
     def _observation(self, episode: EpisodeArrays, row: int, at_ns: int) -> None:
         for key, array in self._spec.observation.items():
@@ -165,7 +165,7 @@ class _BagWriter:
                 self._conventional(dict(zip(names, numbers.tolist(), strict=True)), at_ns)
 
     def _conventional(self, values: dict[str, float], at_ns: int) -> None:
-        """Write joints and wrench as ROS 2 tools know them, too."""
+        """Also write joints and wrench to the usual topics of ROS 2 tools."""
         joints = [name[:-9] for name in values if name.endswith("_position") and f"{name[:-9]}_velocity" in values]
         if joints:
             parts = {
@@ -183,7 +183,7 @@ class _BagWriter:
         self.write(topic, NUMBERS, at_ns, {**fields, "velocity": np.empty(0), "effort": np.empty(0)})
 
     def write(self, topic: str, kind: str, at_ns: int, fields: dict[str, Any]) -> None:
-        """Write a message, with a header where its type has one."""
+        """Write a message, with a header if its type has one."""
         types = self._store.types
         if topic not in self._connections:
             self._connections[topic] = self._bag.add_connection(topic, kind, typestore=self._store)
@@ -197,25 +197,25 @@ def _own_episodes(
     opened: Callable[[Path], AbstractContextManager[Bag]], path: Path, spec: EnvSpec
 ) -> Iterator[EpisodeArrays]:
     topics = {key: _topic(key) for key in spec.observation}
-    wanted = [EPISODE, STEP, *topics.values(), *(f"/{name}" for name in _VECTORS)]
+    names = [EPISODE, STEP, *topics.values(), *(f"/{name}" for name in _VECTORS)]
     with opened(path) as bag:
-        about: dict[str, Any] | None = None
+        details: dict[str, Any] | None = None
         rows: dict[str, list[Any]] = {}
-        for topic, _, message in bag.messages(wanted):
+        for topic, _, message in bag.messages(names):
             if topic == EPISODE:
-                if about is not None:
-                    yield _own_episode(path, spec, topics, about, rows)
-                about, rows = _object(message.data, path), {name: [] for name in wanted}
-            elif about is not None:
+                if details is not None:
+                    yield _own_episode(path, spec, topics, details, rows)
+                details, rows = _object(message.data, path), {name: [] for name in names}
+            elif details is not None:
                 rows[topic].append(message)
-        if about is not None:
-            yield _own_episode(path, spec, topics, about, rows)
+        if details is not None:
+            yield _own_episode(path, spec, topics, details, rows)
 
 
 def _own_episode(
-    path: Path, spec: EnvSpec, topics: dict[str, str], about: dict[str, Any], rows: dict[str, list[Any]]
+    path: Path, spec: EnvSpec, topics: dict[str, str], details: dict[str, Any], rows: dict[str, list[Any]]
 ) -> EpisodeArrays:
-    record = read_record(json.dumps(about.get("record")), path)
+    record = read_record(json.dumps(details.get("record")), path)
     observation = {}
     for key, topic in topics.items():
         field, shape = "data" if key.startswith(IMAGES) else "position", spec.observation[key].shape
@@ -224,8 +224,8 @@ def _own_episode(
         except ValueError as error:
             raise DataError(f"{path}: {topic} is damaged ({error}); export the data again") from error
     columns = {name: np.stack([message.position for message in rows[f"/{name}"]]) for name in _VECTORS}
-    others = [_object(message.data, path) for message in rows[STEP]]
-    columns |= {name: np.array([step[name] for step in others]) for name in others[0]}
+    scalars = [_object(message.data, path) for message in rows[STEP]]
+    columns |= {name: np.array([step[name] for step in scalars]) for name in scalars[0]}
     return make_episode(record, spec, observation, columns, path)
 
 

@@ -1,4 +1,4 @@
-"""Numbers and images in the messages of a bag."""
+"""Readers of numbers and images in the messages of a bag."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,15 +31,15 @@ _NAMES = ("name", "joint_names", "names")
 
 @dataclass  # not frozen: an entry of a dictionary, see SourceConfig of robo_rl.drivers.robot
 class TopicConfig(Options, section="format.topics.*"):
-    """What a topic gives.
+    """Data that a topic provides.
 
     Attributes:
-        topic: its name.
+        topic: name of the topic.
         gives: key of an observation (``state``, ``images/front``, ...), ``action``, ``reward`` or ``success``.
         fields: numbers and arrays of numbers in the message, for example ``position``, ``twist.linear.x``, ``data``.
-        names: of joints, in the order that is wanted: picked out of each field by the names in the message. Empty: all
-            that the first message names, in its order.
-        max_age: how old the newest message may be where it is used [s].
+        names: names of joints, whose values are selected from each field in this order, by the names in the message.
+            Empty: all names in the first message, in its order.
+        max_age: maximum age of the newest message when it is used [s].
     """
 
     topic: str = ""
@@ -52,10 +52,10 @@ class TopicConfig(Options, section="format.topics.*"):
         super().__post_init__()
         require(bool(self.topic), "format.topics.*.topic", "the name of a topic", self.topic)
         require(bool(self.gives), "format.topics.*.gives", "an observation, action, reward or success", self.gives)
-        picture = self.gives.startswith(IMAGES)
-        require(picture != bool(self.fields), "format.topics.*.fields", "given, but for images", self.fields)
-        unique = len(set(self.names)) == len(self.names)
-        require(unique, "format.topics.*.names", "names that differ", list(self.names))
+        is_image = self.gives.startswith(IMAGES)
+        require(is_image != bool(self.fields), "format.topics.*.fields", "given, but for images", self.fields)
+        is_unique = len(set(self.names)) == len(self.names)
+        require(is_unique, "format.topics.*.names", "names that differ", list(self.names))
 
     @property
     def full_name(self) -> str:
@@ -63,15 +63,15 @@ class TopicConfig(Options, section="format.topics.*"):
 
 
 class NumberReader:
-    """Reads the numbers that a topic gives; elements that have names are found by them, whatever their order.
+    """Reads the numbers of a topic. Elements with names are selected by name, regardless of their order.
 
     Args:
-        topic: says which numbers.
-        notes: gets what whole numbers are rounded.
+        topic: configuration of the topic.
+        notes: receives notes on rounded integers.
 
     Attributes:
-        names: of the numbers; empty until the first message has been read.
-        passed_over: names in the newest message that has none of those wanted.
+        names: names of the numbers; empty until the first message has been read.
+        passed_over: names in the newest message that had none of the wanted names.
     """
 
     def __init__(self, topic: TopicConfig, notes: ImportNotes) -> None:
@@ -81,14 +81,14 @@ class NumberReader:
         self.passed_over: list[str] = []
 
     def __call__(self, message: Any, finite: bool) -> Array | None:
-        """Return the numbers (n,); None if the message names others, as a gripper's beside those of its arm.
+        """Return the numbers (n,), or None if the message has only other names (the gripper of an arm, for example).
 
         Args:
-            message: of the topic.
+            message: message of the topic.
             finite: whether numbers must be finite.
 
         Raises:
-            SpecError: if it has not what is wanted.
+            SpecError: if the message does not have the configured numbers.
         """
         names: list[str] = []
         values: list[float] = []
@@ -99,7 +99,7 @@ class NumberReader:
             numbers = stored.astype(np.float64)
             if elements is None and self._topic.names:
                 raise SpecError(f"nothing in its messages names the elements of {field!r}; leave names out")
-            if elements is None or not (self._topic.names or _named(value, elements)):
+            if elements is None or not (self._topic.names or _names_elements(value, elements)):
                 names += [field] if np.ndim(value) == 0 else [f"{field}_{index}" for index in range(len(numbers))]
                 values += numbers.tolist()
                 continue
@@ -119,7 +119,7 @@ class NumberReader:
         return np.array(values)
 
     def _order(self, elements: list[str]) -> list[int] | None:
-        """Return where the wanted names stand in ``elements``; None if none of them is there."""
+        """Return the indices of the wanted names in ``elements``, or None if it has none of them."""
         if len(set(elements)) < len(elements):
             raise SpecError(f"a name stands twice in {', '.join(elements)}")
         if not self._wanted:
@@ -136,32 +136,32 @@ class NumberReader:
 
 
 def _look_up(message: Any, field: str) -> tuple[Any, list[str] | None]:
-    """Return a number or an array of numbers, and the names that stand beside it or above."""
+    """Return a number or an array of numbers, and the names of its elements in the same or an enclosing message."""
     value, elements = message, None
     for attribute in field.split("."):
         for key in _NAMES:
-            found = getattr(value, key, None)
-            if isinstance(found, list) and all(isinstance(each, str) for each in found):
-                elements = found
+            names = getattr(value, key, None)
+            if isinstance(names, list) and all(isinstance(name, str) for name in names):
+                elements = names
         value = getattr(value, attribute, None)
     if not isinstance(value, bool | int | float | np.ndarray):
-        known = ", ".join(name for name in getattr(message, "__dataclass_fields__", ()) if not name.startswith("_"))
-        raise SpecError(f"no numbers {field!r} in its messages, which have {known}")
+        fields = ", ".join(name for name in getattr(message, "__dataclass_fields__", ()) if not name.startswith("_"))
+        raise SpecError(f"no numbers {field!r} in its messages, which have {fields}")
     return value, elements
 
 
-def _named(value: Any, elements: list[str]) -> bool:
-    """Tell whether ``elements`` name those of an array: one each, or an array that was left empty."""
+def _names_elements(value: Any, elements: list[str]) -> bool:
+    """Return whether ``elements`` are the names of an array's elements, or of an array that was left empty."""
     return np.ndim(value) == 1 and len(value) in (0, len(elements)) and bool(elements)
 
 
 class ImageReader:
-    """Reads the images that a topic gives.
+    """Reads the images of a topic.
 
     Args:
-        topic: of the images.
-        foreign: says how they are converted.
-        notes: gets what is converted.
+        topic: configuration of the topic.
+        foreign: options for the conversion of images.
+        notes: receives notes on conversions.
 
     Attributes:
         shape: (height, width, channels) of the images; empty until the first one has been read.
@@ -175,10 +175,10 @@ class ImageReader:
         self.shape: tuple[int, ...] = ()
 
     def __call__(self, message: Any, finite: bool) -> Any:
-        """Return the message, for :meth:`decode`; the first one is decoded to know the layout.
+        """Return the message, for :meth:`decode`; the first one is decoded to determine the layout.
 
         Raises:
-            SpecError: if the first one is no image, or none that can be kept without a conversion that nobody wants.
+            SpecError: if the first message is not an image, or needs a conversion that was not requested.
         """
         if self._layout is None:
             image = _image(message)
@@ -190,10 +190,10 @@ class ImageReader:
         return message
 
     def decode(self, message: Any) -> NDArray[np.uint8]:
-        """Return the image of a message (height, width, channels), red first.
+        """Return the image of a message (height, width, channels) in RGB order.
 
         Raises:
-            SpecError: if it is no image, or one of another size or type than the first one.
+            SpecError: if it is not an image, or differs in size or type from the first one.
         """
         assert self._layout is not None
         image: NDArray[np.uint8] = self._layout.convert(_image(message)[None])[0]
@@ -201,7 +201,7 @@ class ImageReader:
 
 
 def _image(message: Any) -> Array:
-    """Return what an Image or CompressedImage holds; see :func:`robo_rl.core.decode_ros_image`."""
+    """Return the image in an Image or CompressedImage; see :func:`robo_rl.core.decode_ros_image`."""
     if hasattr(message, "encoding"):
         return decode_ros_image(message)
     if not hasattr(message, "format") or not hasattr(message, "data"):
@@ -210,6 +210,6 @@ def _image(message: Any) -> Array:
 
 
 def stamp_ns(message: Any) -> int:
-    """Return the stamp of a message's header [ns]; 0 where there is none."""
+    """Return the stamp of a message's header [ns], or 0 if there is none."""
     stamp = getattr(getattr(message, "header", None), "stamp", None)
     return 0 if stamp is None else stamp.sec * 10**9 + stamp.nanosec

@@ -1,4 +1,4 @@
-"""Bags of rosbag2 that are read whole: SQLite files with their logs, messages in the order of the file and counted."""
+"""Reader of complete rosbag2 bags: SQLite files are read with their logs, messages in file order, with their counts."""
 
 import shutil
 import sqlite3
@@ -25,19 +25,19 @@ _REPAIR = "what a killed recorder left is repaired by mcap recover (MCAP), and r
 
 
 class Bag:
-    """A bag that is open.
+    """An open bag.
 
     Args:
-        path: of the bag, for messages.
+        path: path of the bag, for error messages.
         reader: an open Reader of rosbags.
         store: message types that the bag does not define.
-        logged: whether a log was merged into its files: they may have more messages than its metadata states.
-        incomplete: whether any other numbers of messages than the bag states are taken, with a note.
-        notes: of the import.
+        logged: whether a log was merged into its files, which may then have more messages than the metadata states.
+        incomplete: accept any number of messages that differs from the stated one, with a note.
+        notes: notes of the import.
 
     Attributes:
-        path: as given.
-        types: of messages, by topic.
+        path: the argument.
+        types: message types by topic.
     """
 
     def __init__(self, path: Path, reader: Any, store: Any, logged: bool, incomplete: bool, notes: ImportNotes) -> None:
@@ -51,30 +51,30 @@ class Bag:
     def messages(self, topics: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time in the bag [ns] and message of all messages of ``topics``, in the order of the file.
 
-        The order of the file tells where a clock was put back, which the times alone do not.
+        The order of the file shows jumps of the clock, which the times alone do not.
 
         Raises:
-            DataError: if a message cannot be decoded, is defined to be more than is read, or, at the end, their numbers
-                are not those that the bag states.
+            DataError: if a message cannot be decoded or exceeds the limits, or, at the end, if the numbers of messages
+                differ from those that the bag states.
         """
-        found = Counter[str]()
-        wanted = [connection for connection in self._reader.connections if connection.topic in topics]
-        types = MessageTypes(wanted, self._store, self.path)
+        counts = Counter[str]()
+        connections = [connection for connection in self._reader.connections if connection.topic in topics]
+        types = MessageTypes(connections, self._store, self.path)
         for topic, at_ns, data, kind in self._records(topics):
-            found[topic] += 1
+            counts[topic] += 1
             try:
                 message = types.decode(data, kind)
             except DataError:
                 raise
-            except Exception as error:  # whatever rosbags meets in a message that is damaged or of an unknown type
+            except Exception as error:  # rosbags raises any kind of error on a damaged message or an unknown type
                 raise DataError(
-                    f"{self.path}: message {found[topic]} of {topic} is no {kind} as the bag, or else "
+                    f"{self.path}: message {counts[topic]} of {topic} is no {kind} as the bag, or else "
                     f"format.distribution, defines it ({type(error).__name__}: {error})"
                 ) from error
             yield topic, at_ns, message
-        self._compare(found, topics, self._reader.connections, "by the metadata")
+        self._compare(counts, topics, self._reader.connections, "by the metadata")
         files = [connection for file in self._files for connection in file.connections]
-        self._compare(found, topics, files, "by the index of the file")
+        self._compare(counts, topics, files, "by the index of the file")
 
     def _records(self, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes, str]]:
         unpack = Expansion(self.path).unpack
@@ -89,19 +89,19 @@ class Bag:
                     yield connection.topic, at_ns, unpack(data) if packed else data, connection.msgtype
         except DataError:
             raise
-        except Exception as error:  # whatever rosbags meets in a damaged file
+        except Exception as error:  # rosbags raises any kind of error on a damaged file
             raise DataError(
                 f"{self.path} cannot be read to its end ({type(error).__name__}: {error}); {_REPAIR}"
             ) from error
 
-    def _compare(self, found: Counter[str], topics: Sequence[str], connections: Sequence[Any], source: str) -> None:
+    def _compare(self, counts: Counter[str], topics: Sequence[str], connections: Sequence[Any], source: str) -> None:
         stated = Counter[str]()
         for connection in connections:
             if connection.topic in topics:
                 stated[connection.topic] += connection.msgcount
-        for topic in sorted(topic for topic in stated if stated[topic] != found[topic]):
-            text = f"{topic} has {found[topic]} messages, {stated[topic]} {source}"
-            if not self._incomplete and not (self._logged and found[topic] > stated[topic]):
+        for topic in sorted(topic for topic in stated if stated[topic] != counts[topic]):
+            text = f"{topic} has {counts[topic]} messages, {stated[topic]} {source}"
+            if not self._incomplete and not (self._logged and counts[topic] > stated[topic]):
                 raise DataError(
                     f"{self.path}: {text}: a part is missing, or the metadata is of another bag. Copy it again; "
                     f"{_REPAIR}; or take what there is by format.incomplete=true"
@@ -119,10 +119,10 @@ def _rows(file: Any, connections: Sequence[Any]) -> Iterator[tuple[Any, int, byt
 
 
 def find_bags(path: Path) -> list[Path]:
-    """Return the bags at ``path``: itself, or those that lie in it, at any depth.
+    """Return the bags at ``path``: ``path`` itself, or the bags in it at any depth.
 
     Raises:
-        DataError: if there is none, or files of bags lie about that no metadata.yaml lists.
+        DataError: if there is no bag, or there are files of bags without a metadata.yaml.
     """
     if path.suffix == ".bag" and path.is_file():
         raise DataError(f"{path} is a bag of ROS 1: rosbags-convert --src {path} --dst {path.stem} makes one of ROS 2")
@@ -150,28 +150,28 @@ def find_bags(path: Path) -> list[Path]:
 
 @contextmanager
 def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> Iterator[Bag]:
-    """Open a bag for reading; nothing in its folder is changed.
+    """Open a bag for reading; its folder is not changed.
 
     Args:
-        path: of the bag, or of its only file.
+        path: path of the bag, or of its only file.
         store: message types that the bag does not define.
         incomplete: see :class:`Bag`.
-        notes: of the import.
+        notes: notes of the import.
 
     Raises:
-        DataError: if it is damaged, or has files that its metadata does not list.
+        DataError: if the bag is damaged, or has files that its metadata does not list.
     """
     make_reader = library("rosbags.rosbag2").Reader
     for file in path.iterdir() if path.is_dir() else ():
         if file.name.endswith((_METADATA, *_STORAGES)) and not file.is_file():
-            raise DataError(f"{file} is no regular file")  # to open a pipe may take for ever
+            raise DataError(f"{file} is no regular file")  # opening a pipe could block forever
     with TemporaryDirectory() as folder:
         merged = _merged(path, Path(folder), notes)
         check_bag_files(merged)
         try:
             reader = make_reader(merged)
             reader.open()
-        except Exception as error:  # whatever rosbags meets in a damaged file
+        except Exception as error:  # rosbags raises any kind of error on a damaged file
             raise DataError(
                 f"{path} is no bag, or damaged or unfinished ({error}); one whose recorder was killed is repaired by "
                 "mcap recover, or by ros2 bag reindex (SQLite)"
@@ -186,7 +186,7 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
 
 
 def _check_listed(path: Path, storage: Any) -> None:
-    """Check that the metadata lists every file: a killed recorder has written more than it could list."""
+    """Check that the metadata lists every file, since a killed recorder may have written files without listing them."""
     listed = [file.path.name.removesuffix(".zstd") for file in storage.storages]
     if twice := sorted(name for name, count in Counter(listed).items() if count > 1):
         raise DataError(f"{path}: {_METADATA} lists {twice[0]} twice; {_REPAIR}")
@@ -197,10 +197,10 @@ def _check_listed(path: Path, storage: Any) -> None:
 
 
 def _merged(path: Path, folder: Path, notes: ImportNotes) -> Path:
-    """Return the path of a bag that has no logs: ``path``, or a copy in ``folder`` into which they were merged.
+    """Return the path of a bag without logs: ``path``, or a copy in ``folder`` into which the logs were merged.
 
-    SQLite keeps what it has not yet moved into a file in ``FILE-wal``, and in ``FILE-journal`` what it needs to undo a
-    change that it did not finish. rosbags reads neither.
+    SQLite keeps changes that are not yet in a file in ``FILE-wal``, and the data for undoing an unfinished change in
+    ``FILE-journal``. rosbags reads neither.
     """
     files = [path] if path.is_file() else sorted(path.iterdir())
     logged = [file for file in files if file.suffix == ".db3" and any(_log_size(file, end) for end in _LOGS)]
@@ -232,10 +232,10 @@ def _merged(path: Path, folder: Path, notes: ImportNotes) -> Path:
 
 
 def _refuse_other_files(journal: Path) -> None:
-    """Refuse a rollback journal of several databases: SQLite would delete the file that it names at its end.
+    """Reject a rollback journal of several databases, since SQLite would delete the file that it names at its end.
 
     Raises:
-        DataError: if it is one.
+        DataError: if it is such a journal.
     """
     with journal.open("rb") as file:
         file.seek(max(0, journal.stat().st_size - len(_JOURNAL_MAGIC)))

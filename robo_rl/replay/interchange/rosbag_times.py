@@ -1,4 +1,4 @@
-"""Times of messages in a bag: where the clock was put back, where topics fall silent, and what lies between."""
+"""Analysis of the times of messages in a bag: jumps of the clock, gaps in topics, and the segments between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 Times = NDArray[np.int64]
 
 _UNORDERED = 0.2
-"""More messages than this share that lie before the one before them: the file is in no order of time at all."""
+"""Fraction of messages with an earlier time than their predecessor above which the file is not ordered by time."""
 _SWAPPED = 3
-"""Messages of a topic that may come too late together without the clock having been put back."""
+"""Number of consecutive messages of a topic that may be late without a jump of the clock."""
 _EXAMINED = 100
-"""Places at which it is examined why time goes back; where there are more, they are all taken for the same."""
+"""Number of places that are examined for a jump of the clock; further places are treated like these."""
 
 
 @dataclass(frozen=True)
 class Track:
-    """When the messages of one topic came, in the order of the file.
+    """Times of the messages of one topic, in the order of the file.
 
     Attributes:
-        places: numbers of the messages in the file, rising (n,).
-        times: in the bag [ns] (n,).
-        stamps: of their headers [ns], 0 where there is none (n,).
-        max_age_ns: longest silence that is no gap.
+        places: numbers of the messages in the file, ascending (n,).
+        times: times in the bag [ns] (n,).
+        stamps: stamps of their headers [ns], 0 if there is none (n,).
+        max_age_ns: longest interval between messages that is not a gap [ns].
     """
 
     places: Times
@@ -35,13 +35,13 @@ class Track:
 
 @dataclass(frozen=True)
 class Break:
-    """A place between two messages of a topic that no episode crosses.
+    """A break between two messages of a topic, at which an episode ends.
 
     Attributes:
         track: number of the topic's track.
-        at_ns: time of the last message before it, in the bag.
-        silence_ns: time until the next message.
-        stamps_back: whether the stamps in headers went back there, rather than time going on without messages.
+        at_ns: time in the bag of the last message before the break [ns].
+        silence_ns: time until the next message [ns].
+        stamps_back: whether the stamps in headers went back; otherwise the interval between messages was too long.
     """
 
     track: int
@@ -51,11 +51,11 @@ class Break:
 
 
 def clock_jumps(tracks: Sequence[Track]) -> list[int]:
-    """Return the places in the file before which the clock of the recorder was put back, rising.
+    """Return the places in the file, ascending, before which the recorder's clock jumped back.
 
-    Messages may also lie in a file in another order than that of their times: a recorder of several threads swaps
-    neighbours, and a converter writes whole parts in any order. Sorting puts these right. After a clock was put back it
-    does not: messages of different moments would then stand between each other, or a gap would open.
+    Messages of a file may also be in another order than their times for other reasons: a recorder with several threads
+    swaps neighbours, and a converter writes whole parts in any order. Sorting corrects these cases. It does not correct
+    a jump of the clock: it would interleave messages of different times, or leave a gap.
     """
     jumps = set()
     for track in tracks:
@@ -65,17 +65,17 @@ def clock_jumps(tracks: Sequence[Track]) -> list[int]:
         for index in steps:
             before, after = track.times[index], track.times[index + 1]
             middle = before - (before - after) // 2
-            # Other topics show the same jump at other places: the first message after it counts.
+            # Other topics show the same jump at other places: use the first message after it.
             place = track.places[index + 1]
-            for other in tracks:
-                low, high = np.searchsorted(other.places, [track.places[index], place], side="right")
-                place = other.places[low:high][other.times[low:high] < middle].min(initial=place)
+            for neighbour in tracks:
+                low, high = np.searchsorted(neighbour.places, [track.places[index], place], side="right")
+                place = neighbour.places[low:high][neighbour.times[low:high] < middle].min(initial=place)
             jumps.add(int(place))
     return sorted(jumps)
 
 
 def _steps_back(track: Track) -> NDArray[np.intp]:
-    """Return the indices after which time goes back by much or for several messages; none in a file without order."""
+    """Return the indices after which time goes back by much or for several messages; none if the file is unordered."""
     steps = np.diff(track.times)
     back = steps < 0
     if not back.any() or back.mean() > _UNORDERED:
@@ -86,11 +86,11 @@ def _steps_back(track: Track) -> NDArray[np.intp]:
 
 
 def _is_jump(track: Track, index: int) -> bool:
-    """Tell whether sorting would not put right that time goes back after ``index``."""
+    """Return whether sorting would not correct the step back in time after ``index``."""
     order = np.argsort(track.times, kind="stable")
     seams = np.flatnonzero(np.diff(order > index))
     opened = np.diff(track.times[order])[seams] > track.max_age_ns
-    mixed = (np.diff(seams) <= _SWAPPED).sum() >= _SWAPPED  # single messages of before and after stand in turn
+    mixed = (np.diff(seams) <= _SWAPPED).sum() >= _SWAPPED  # messages from before and after would alternate
     return bool(mixed or opened.any())
 
 
@@ -102,24 +102,24 @@ def runs(track: Track, jumps: Sequence[int]) -> list[NDArray[np.intp]]:
 
 
 def breaks(tracks: Sequence[Track], chosen: Sequence[NDArray[np.intp]]) -> list[Break]:
-    """Return where topics are silent for longer than they may be, or their stamps go back by more than that.
+    """Return the breaks at which a topic exceeds its maximum age, or its stamps go back by more than that.
 
     Args:
-        tracks: of the topics.
-        chosen: indices of the messages of each, by time.
+        tracks: tracks of the topics.
+        chosen: indices of the messages of each track, sorted by time.
     """
-    found = []
+    result = []
     for number, (track, indices) in enumerate(zip(tracks, chosen, strict=True)):
         times, stamps = track.times[indices], track.stamps[indices]
         silent = np.diff(times) > track.max_age_ns
         back = (np.diff(stamps) < -track.max_age_ns) & (stamps[1:] != 0) & (stamps[:-1] != 0)
         for index in np.flatnonzero(silent | back):
-            found.append(Break(number, int(times[index]), int(times[index + 1] - times[index]), bool(back[index])))
-    return found
+            result.append(Break(number, int(times[index]), int(times[index + 1] - times[index]), bool(back[index])))
+    return result
 
 
 def segments(bounds: Sequence[tuple[int, int]], found: Sequence[Break]) -> list[tuple[int, int]]:
-    """Return begin and end of the times in which every topic has said something and none has a break.
+    """Return begin and end [ns] of the intervals in which all topics have had a message and none has a break.
 
     Args:
         bounds: times of the first and the last message of each topic [ns].
@@ -127,10 +127,10 @@ def segments(bounds: Sequence[tuple[int, int]], found: Sequence[Break]) -> list[
     """
     begin, end = max(first for first, _ in bounds), min(last for _, last in bounds)
     parts = []
-    for each in sorted(found, key=lambda each: each.at_ns):
-        after = each.at_ns + each.silence_ns
-        if begin <= min(each.at_ns, end):
-            parts.append((begin, min(each.at_ns, end)))
+    for gap in sorted(found, key=lambda gap: gap.at_ns):
+        after = gap.at_ns + gap.silence_ns
+        if begin <= min(gap.at_ns, end):
+            parts.append((begin, min(gap.at_ns, end)))
         begin = max(begin, after)
     if begin <= end:
         parts.append((begin, end))

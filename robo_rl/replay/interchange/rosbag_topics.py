@@ -1,4 +1,4 @@
-"""Bags of robots as episodes, as a mapping of their topics says."""
+"""Conversion of bags into episodes by a configured mapping of their topics."""
 
 import math
 from collections import Counter
@@ -34,13 +34,13 @@ ACTION, REWARD, SUCCESS = "action", "reward", "success"
 
 @dataclass
 class _Messages:
-    """What one topic says in a bag, in the order of the file.
+    """Messages of one topic in a bag, in the order of the file.
 
     Attributes:
-        topic: says what is wanted.
-        track: when the messages came, that have what is wanted.
-        values: what they give: numbers (n,), or images that are decoded where they are used.
-        passed_over: names in messages that name only others, with their numbers.
+        topic: configuration of the topic.
+        track: times of the messages that have the configured data.
+        values: values of these messages: numbers (n,), or images that are decoded when they are used.
+        passed_over: names in messages that have only other names, with the numbers of these messages.
     """
 
     topic: TopicConfig
@@ -59,12 +59,12 @@ class _Messages:
 
 @dataclass(frozen=True)
 class _Part:
-    """A time in which every topic is heard.
+    """A part of a bag in which all topics have messages.
 
     Attributes:
-        ticks: begins of the control periods, and the end of the last one [ns].
-        chosen: indices of the messages of each topic that may be used, by time.
-        until_ns: when the next part begins, or the bag ends.
+        ticks: starts of the control periods, and the end of the last one [ns].
+        chosen: indices of the usable messages of each topic, sorted by time.
+        until_ns: start of the next part, or the end of the bag [ns].
     """
 
     ticks: Times
@@ -73,26 +73,26 @@ class _Part:
 
 
 class TopicsReader:
-    """Reads bags: the newest message of each topic at every control period.
+    """Reads bags by sampling the newest message of each topic in every control period.
 
-    An episode begins when every topic has said something. It ends where one falls silent for longer than its
-    ``max_age``, where the clock was put back, and where the stamps in headers go back, as after a reset of a
-    simulation; what follows is another episode. An action is the newest command at the end of its period. Success may
-    be told at any time; where it is not, it is unknown.
+    An episode begins when every topic has had a message. It ends when a topic has no message for longer than its
+    ``max_age``, when the recorder's clock jumps back, and when the stamps in headers go back, as after a reset of a
+    simulation. The messages after that form another episode. An action is the newest command at the end of its period.
+    Success may be reported at any time; otherwise it is unknown.
 
     Args:
-        bags: paths.
-        topics: what they give.
-        foreign: what bags leave open.
-        open_bag: opens one for reading.
-        notes: of the import.
+        bags: paths of the bags.
+        topics: configurations of the topics.
+        foreign: properties that bags do not state.
+        open_bag: opens a bag for reading.
+        notes: notes of the import.
 
     Attributes:
-        spec: of what is read.
+        spec: spec of the imported data.
 
     Raises:
-        ConfigError: if the mapping lacks an action or an observation, or gives too many.
-        DataError: if a topic is missing in the first bag, or its messages are not as the mapping says.
+        ConfigError: if the mapping lacks an action or an observation, or has too many values for one of them.
+        DataError: if the first bag lacks a topic, or its messages do not match the mapping.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class TopicsReader:
         self._topics = [topic for topic in topics.values() if topic.gives not in foreign.leave_out]
         for key in foreign.leave_out:
             notes.add("Observations left out", f"{key}: foreign.leave_out")
-        self._given: dict[str, list[int]] = {}
+        self._topics_by_key: dict[str, list[int]] = {}
         for index, topic in enumerate(self._topics):
-            self._given.setdefault(topic.gives, []).append(index)
-        self._keys = [key for key in self._given if key not in (ACTION, REWARD, SUCCESS)]
-        if not self._keys or ACTION not in self._given:
+            self._topics_by_key.setdefault(topic.gives, []).append(index)
+        self._keys = [key for key in self._topics_by_key if key not in (ACTION, REWARD, SUCCESS)]
+        if not self._keys or ACTION not in self._topics_by_key:
             raise ConfigError(
                 f"{bags[0]}: say what its topics give, an observation and the action at least: format.topics "
                 "(docs/reference/interchange.md has an example)"
@@ -123,13 +123,18 @@ class TopicsReader:
             ImageReader(topic, foreign, notes) if topic.gives.startswith(IMAGES) else NumberReader(topic, notes)
             for topic in self._topics
         ]
-        self._read(bags[0])  # names and shapes of the first bag are those of all
+        self._read(bags[0])  # names and shapes of the first bag must be those of all bags
         observation = {key: self._spec_of(key) for key in self._keys}
         for gives in (REWARD, SUCCESS):
-            if gives in self._given and len(names := self._spec_of(gives).names) > 1:
+            if gives in self._topics_by_key and len(names := self._spec_of(gives).names) > 1:
                 raise ConfigError(f"format.topics: {gives} is one number, these are {len(names)}: {', '.join(names)}")
         self.spec: EnvSpec = foreign_spec(
-            foreign, observation, self._spec_of(ACTION), None, REWARD in self._given, SUCCESS in self._given
+            foreign,
+            observation,
+            self._spec_of(ACTION),
+            None,
+            REWARD in self._topics_by_key,
+            SUCCESS in self._topics_by_key,
         )
 
     def episodes(self) -> Iterator[EpisodeArrays]:
@@ -149,7 +154,7 @@ class TopicsReader:
                 )
 
     def _spec_of(self, gives: str) -> ArraySpec:
-        readers = [self._readers[index] for index in self._given[gives]]
+        readers = [self._readers[index] for index in self._topics_by_key[gives]]
         if isinstance(readers[0], ImageReader):
             if len(readers) > 1:
                 raise ConfigError(f"format.topics: {gives} is given by {len(readers)} topics, an image comes from one")
@@ -158,8 +163,8 @@ class TopicsReader:
         return ArraySpec((len(names),), names=names)
 
     def _read(self, path: Path) -> list[_Messages]:
-        """Return what each topic says."""
-        found: list[list[tuple[int, int, int, Any]]] = [[] for _ in self._topics]
+        """Return the messages of each topic."""
+        rows_of_topics: list[list[tuple[int, int, int, Any]]] = [[] for _ in self._topics]
         passed_over = [Counter[str]() for _ in self._topics]
         with self._open(path) as bag:
             names = sorted({topic.full_name for topic in self._topics})
@@ -182,34 +187,34 @@ class TopicsReader:
                     if value is None and isinstance(reader, NumberReader):
                         passed_over[index][", ".join(reader.passed_over)] += 1
                     else:
-                        found[index].append((place, at_ns, stamp_ns(message), value))
+                        rows_of_topics[index].append((place, at_ns, stamp_ns(message), value))
         messages = []
-        for topic, rows, others in zip(self._topics, found, passed_over, strict=True):
+        for topic, rows, other_names in zip(self._topics, rows_of_topics, passed_over, strict=True):
             places, times, stamps = (np.array([row[column] for row in rows], np.int64) for column in range(3))
             track = Track(places, times, stamps, round(topic.max_age * 1e9))
-            messages.append(_Messages(topic, track, [row[3] for row in rows], others))
+            messages.append(_Messages(topic, track, [row[3] for row in rows], other_names))
         self._check(path, messages)
         return messages
 
     def _check(self, path: Path, messages: Sequence[_Messages]) -> None:
-        for each in messages:
-            name = each.topic.full_name
-            for others, count in each.passed_over.items():
-                place = f"{path}: {count} of {name} name {others or 'nothing'}"
+        for source in messages:
+            name = source.topic.full_name
+            for other_names, count in source.passed_over.items():
+                place = f"{path}: {count} of {name} name {other_names or 'nothing'}"
                 self._notes.add("Messages that name none of the wanted joints, passed over", place)
-            if not each.values and each.topic.gives != SUCCESS:
-                wanted = f" that names any of {', '.join(each.topic.names)}" if each.passed_over else ""
-                raise DataError(f"{path}: there is no message on {name}{wanted}")
-            if len(each.values) > 2 and each.topic.gives not in (SUCCESS, REWARD):
-                period = float(np.median(np.diff(np.sort(each.track.times)))) / 1e9
+            if not source.values and source.topic.gives != SUCCESS:
+                condition = f" that names any of {', '.join(source.topic.names)}" if source.passed_over else ""
+                raise DataError(f"{path}: there is no message on {name}{condition}")
+            if len(source.values) > 2 and source.topic.gives not in (SUCCESS, REWARD):
+                period = float(np.median(np.diff(np.sort(source.track.times)))) / 1e9
                 if period > 1.5 / (self._foreign.control_rate or 1):
                     place = f"{path}: {name}, one every {period:.3g} s"
                     self._notes.add("Topics slower than foreign.control_rate, whose values repeat", place)
 
     def _parts(self, path: Path, messages: Sequence[_Messages]) -> Iterator[_Part]:
-        """Yield the parts of a bag in which every topic is heard for a control period at least."""
-        tracks = [each.track for each in messages]
-        needed = [index for index, each in enumerate(messages) if each.topic.gives != SUCCESS]
+        """Yield the parts of a bag in which all topics have messages for at least one control period."""
+        tracks = [source.track for source in messages]
+        needed = [index for index, source in enumerate(messages) if source.topic.gives != SUCCESS]
         period = round(1e9 / self.spec.control_rate)
         jumps = clock_jumps([tracks[index] for index in needed])
         for jump in jumps:
@@ -219,14 +224,14 @@ class TopicsReader:
                 self._notes.add("Parts of bags in which a topic says nothing, left out", str(path))
                 continue
             bounds = [tuple(tracks[index].times[chosen[index][[0, -1]]].tolist()) for index in needed]
-            found = breaks([tracks[index] for index in needed], [chosen[index] for index in needed])
+            gaps = breaks([tracks[index] for index in needed], [chosen[index] for index in needed])
             begin = max(first for first, _ in bounds)
-            for each in found:
-                what = "stamps go back" if each.stamps_back else f"silent for {each.silence_ns / 1e9:.2f} s"
-                name = messages[needed[each.track]].topic.full_name
-                place = f"{path}: {name}, {what}, {(each.at_ns - begin) / 1e9:.2f} s after the begin"
+            for gap in gaps:
+                reason = "stamps go back" if gap.stamps_back else f"silent for {gap.silence_ns / 1e9:.2f} s"
+                name = messages[needed[gap.track]].topic.full_name
+                place = f"{path}: {name}, {reason}, {(gap.at_ns - begin) / 1e9:.2f} s after the begin"
                 self._notes.add("Gaps in bags, where an episode ends", place)
-            parts = segments(bounds, found)
+            parts = segments(bounds, gaps)
             ends = [*(first for first, _ in parts[1:]), np.iinfo(np.int64).max]
             for (first, last), until in zip(parts, ends, strict=False):
                 ticks = np.arange(first, last + 1, period)
@@ -238,11 +243,11 @@ class TopicsReader:
                     )
 
     def _sample(self, number: int, path: Path, messages: Sequence[_Messages], part: _Part) -> ForeignEpisode:
-        """Return the newest values at each tick."""
-        joined = {gives: self._newest(gives, path, messages, part) for gives in self._given if gives != SUCCESS}
+        """Return the newest values at each tick as an episode."""
+        joined = {gives: self._newest(gives, path, messages, part) for gives in self._topics_by_key if gives != SUCCESS}
         success = None
-        if SUCCESS in self._given:
-            success = self._success(messages[self._given[SUCCESS][0]], part, self._given[SUCCESS][0])
+        if SUCCESS in self._topics_by_key:
+            success = self._success(messages[self._topics_by_key[SUCCESS][0]], part, self._topics_by_key[SUCCESS][0])
             if (success == SUCCESS_UNKNOWN).all():
                 place = f"{path}: {part.ticks[0] / 1e9:.3f} s"
                 self._notes.add("Episodes of which no message says whether they succeeded", place)
@@ -254,7 +259,10 @@ class TopicsReader:
             rewards=joined[REWARD][1:, 0] if REWARD in joined else None,
             success=success,
             stamp_ns=part.ticks,
-            names={key: ", ".join(self._topics[each].full_name for each in self._given[key]) for key in self._keys},
+            names={
+                key: ", ".join(self._topics[index].full_name for index in self._topics_by_key[key])
+                for key in self._keys
+            },
         )
 
     def _as_stored(self, key: str, rows: Array) -> Array:
@@ -262,13 +270,13 @@ class TopicsReader:
 
     def _newest(self, gives: str, path: Path, messages: Sequence[_Messages], part: _Part) -> Array:
         columns = []
-        for index in self._given[gives]:
+        for index in self._topics_by_key[gives]:
             track, chosen, reader = messages[index].track, part.chosen[index], self._readers[index]
             newest = chosen[np.searchsorted(track.times[chosen], part.ticks, side="right") - 1]
             used, places = np.unique(newest, return_inverse=True)
             if isinstance(reader, ImageReader):
                 return self._images(path, messages[index], used, reader)[places]
-            columns.append(np.stack([messages[index].values[each] for each in used])[places])
+            columns.append(np.stack([messages[index].values[number] for number in used])[places])
         return np.concatenate(columns, axis=1)
 
     def _images(self, path: Path, messages: _Messages, used: NDArray[np.intp], reader: ImageReader) -> Array:
@@ -279,21 +287,21 @@ class TopicsReader:
             try:
                 images[row] = reader.decode(messages.values[index])
             except SpecError as error:
-                at = messages.track.times[index] / 1e9
-                raise DataError(f"{path}: {messages.topic.full_name} at {at:.3f} s: {error}") from error
+                seconds = messages.track.times[index] / 1e9
+                raise DataError(f"{path}: {messages.topic.full_name} at {seconds:.3f} s: {error}") from error
         return images
 
-    def _success(self, told: _Messages, part: _Part, index: int) -> Array:
-        """Return for each step 1, 0, or -1 where nobody knows; what is told after the last one is of the last one."""
+    def _success(self, messages: _Messages, part: _Part, index: int) -> Array:
+        """Return the success of each step: 1, 0, or -1 if unknown. Later messages count for the last step."""
         chosen = part.chosen[index]
-        chosen = chosen[told.track.times[chosen] < part.until_ns]
-        times = told.track.times[chosen]
-        values = np.array([told.values[each][0] == 1 for each in chosen] + [False])
+        chosen = chosen[messages.track.times[chosen] < part.until_ns]
+        times = messages.track.times[chosen]
+        values = np.array([messages.values[number][0] == 1 for number in chosen] + [False])
         ends = part.ticks[1:].copy()
         newest = np.searchsorted(times, ends, side="right") - 1
-        known = newest >= 0
-        known[known] = ends[known] - times[newest[known]] <= told.track.max_age_ns
-        success = np.where(known, values[newest], SUCCESS_UNKNOWN).astype(np.int8)
+        is_known = newest >= 0
+        is_known[is_known] = ends[is_known] - times[newest[is_known]] <= messages.track.max_age_ns
+        success = np.where(is_known, values[newest], SUCCESS_UNKNOWN).astype(np.int8)
         if len(times) and times[-1] > ends[-1]:
             success[-1] = values[len(times) - 1]
         return success

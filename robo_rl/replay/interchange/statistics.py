@@ -11,9 +11,9 @@ QUANTILES = (0.01, 0.10, 0.50, 0.90, 0.99)
 
 
 class FeatureStatistics:
-    """Exact statistics of features, over all rows that were added.
+    """Exact statistics of features over all added rows.
 
-    Vectors are kept as they are; of images a histogram of the 256 values by channel says as much.
+    All vectors are kept in memory; for images, a histogram of the 256 values of each channel is sufficient.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class FeatureStatistics:
         self._images: dict[str, int] = {}
 
     def add(self, features: Mapping[str, NDArray[np.generic]]) -> None:
-        """Take rows in: vectors (n, A) and scalars (n,) of numbers, and images (n, height, width, channels) uint8."""
+        """Add rows: vectors (n, A) and scalars (n,) of numbers, and images (n, height, width, channels) uint8."""
         for name, rows in features.items():
             if rows.ndim == 4:
                 counts = np.stack([np.bincount(channel.ravel(), minlength=256) for channel in np.moveaxis(rows, 3, 0)])
@@ -32,7 +32,7 @@ class FeatureStatistics:
                 self._vectors.setdefault(name, []).append(rows.reshape(len(rows), -1).astype(np.float64))
 
     def merge(self, other: "FeatureStatistics") -> None:
-        """Take in all that ``other`` has."""
+        """Add all rows of ``other``."""
         for name, parts in other._vectors.items():
             self._vectors.setdefault(name, []).extend(parts)
         for name, counts in other._histograms.items():
@@ -42,7 +42,7 @@ class FeatureStatistics:
     def result(self) -> Statistics:
         """Return ``min``, ``max``, ``mean``, ``std``, ``count`` (rows) and ``q01`` to ``q99`` of each feature.
 
-        Values of vectors are (A,); of images they are (channels, 1, 1), of pixels scaled to [0, 1].
+        Statistics of vectors have shape (A,); those of images have shape (channels, 1, 1), with pixels in [0, 1].
         """
         return {name: _of_rows(np.concatenate(parts)) for name, parts in self._vectors.items()} | {
             name: _of_histogram(counts, self._images[name]) for name, counts in self._histograms.items()
@@ -63,16 +63,16 @@ def _of_rows(rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64] | NDArr
 
 def _of_histogram(counts: NDArray[np.int64], images: int) -> dict[str, NDArray[np.float64] | NDArray[np.int64]]:
     values = np.arange(256) / 255
-    share = counts / counts.sum(1, keepdims=True)
-    mean = share @ values
+    frequencies = counts / counts.sum(1, keepdims=True)
+    mean = frequencies @ values
     cumulative = counts.cumsum(1)
-    places = [(cumulative >= np.ceil(q * cumulative[:, -1:])).argmax(1) for q in QUANTILES]
+    bins = [(cumulative >= np.ceil(q * cumulative[:, -1:])).argmax(1) for q in QUANTILES]
     result = {
         "min": values[(counts > 0).argmax(1)],
         "max": values[255 - (counts[:, ::-1] > 0).argmax(1)],
         "mean": mean,
-        "std": np.sqrt((share * (values - mean[:, None]) ** 2).sum(1)),
-        **{name: values[place] for name, place in zip(_names(), places, strict=True)},
+        "std": np.sqrt((frequencies * (values - mean[:, None]) ** 2).sum(1)),
+        **{name: values[bin_indices] for name, bin_indices in zip(_names(), bins, strict=True)},
     }
     return {**{name: value[:, None, None] for name, value in result.items()}, "count": np.array([images])}
 

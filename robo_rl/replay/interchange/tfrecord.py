@@ -1,7 +1,7 @@
 """TFRecord files of ``tf.train.Example`` messages, without TensorFlow.
 
-A record is its length (uint64), a checksum of that, the data, and a checksum of the data, all little-endian; a checksum
-is a masked CRC-32C. An Example is a map from names to lists of bytes, float32 or int64. Written from
+A record consists of its length (uint64), a checksum of the length, the data, and a checksum of the data, all
+little-endian. Checksums are masked CRC-32C. An Example maps names to lists of bytes, float32 or int64. Written from
 https://www.tensorflow.org/tutorials/load_data/tfrecord and tensorflow/core/example/example.proto.
 """
 
@@ -21,7 +21,7 @@ from robo_rl.core import DataError
 from .data import library
 
 Values = NDArray[Any] | list[bytes]
-"""What an Example holds under a name: float32 or int64 in one row, or byte strings."""
+"""Values of an Example under one name: a one-dimensional array of float32 or int64, or a list of byte strings."""
 
 _MASK = 0xA282EAD8
 _MAX_ENTRIES = 10_000
@@ -37,7 +37,7 @@ def append_record(stream: BinaryIO, data: bytes) -> None:
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """Return the records of a file, one after another.
+    """Yield the records of a file.
 
     Raises:
         DataError: if it cannot be read, or is damaged.
@@ -57,7 +57,7 @@ def read_records(path: Path) -> Iterator[bytes]:
 
 
 def encode_example(features: Mapping[str, Values]) -> bytes:
-    """Return an Example of ``features``: byte strings, or numbers in whatever shape, which is not kept."""
+    """Return an Example of ``features``: byte strings, or arrays of numbers, whose shape is not stored."""
     example = _example_class()()
     for name, values in features.items():
         entry = example.features.feature.add(key=name)
@@ -71,19 +71,19 @@ def encode_example(features: Mapping[str, Values]) -> bytes:
 
 
 def decode_example(data: bytes, where: object, names: Container[str] | None = None) -> dict[str, Values]:
-    """Inverse of :func:`encode_example`: numbers are (n,).
+    """Inverse of :func:`encode_example`; numbers are (n,).
 
-    The message is read here, not by protobuf, whose objects take a hundred times the bytes of an empty entry.
+    The message is not parsed by protobuf, whose objects take a hundred times the bytes of an empty entry.
 
     Args:
-        data: of a record.
-        where: for messages.
-        names: features that are wanted; None: all.
+        data: content of a record.
+        where: name of the file, for error messages.
+        names: features to return; None: all.
 
     Raises:
-        DataError: if ``data`` is no Example, or has more entries than any needs.
+        DataError: if ``data`` is not an Example, or has too many entries.
     """
-    found: dict[str, Values] = {}
+    values: dict[str, Values] = {}
     try:
         entries = 0
         for _, features in _fields(memoryview(data), 1):
@@ -94,16 +94,16 @@ def decode_example(data: bytes, where: object, names: Container[str] | None = No
                 parts = dict(_fields(entry, 1, 2))
                 name = bytes(parts.get(1, b"")).decode()
                 if 2 in parts and (names is None or name in names):
-                    found[name] = _values(parts[2])
+                    values[name] = _values(parts[2])
     except (ValueError, IndexError) as error:
         raise DataError(f"{where}: a record is no tf.train.Example ({error})") from error
-    return found
+    return values
 
 
 def _values(feature: memoryview) -> Values:
-    """Return the list in a Feature; the last one counts, as protobuf has it."""
+    """Return the list in a Feature; of several lists the last one counts, as in protobuf."""
     kind, content = 3, memoryview(b"")
-    for kind, content in _fields(feature, 1, 2, 3):  # noqa: B007 - the last is what is wanted
+    for kind, content in _fields(feature, 1, 2, 3):  # noqa: B007 - the last one is used
         pass
     if kind == 1:
         texts = [bytes(value) for _, value in islice(_fields(content, 1), _MAX_TEXTS + 1)]
@@ -117,7 +117,7 @@ def _values(feature: memoryview) -> Values:
 
 
 def _fields(message: memoryview, *wanted: int) -> Iterator[tuple[int, memoryview]]:
-    """Yield number and bytes of the fields of a message; single numbers as their bytes on the wire."""
+    """Yield number and bytes of the ``wanted`` fields of a message; single numbers are in their encoded form."""
     position, end = 0, len(message)
     while position < end:
         tag, position = _varint(message, position)
@@ -150,7 +150,7 @@ def _varint(message: memoryview, position: int) -> tuple[int, int]:
 
 
 def _varints(data: bytes) -> NDArray[np.int64]:
-    """Return the numbers of a packed field; a block at a time, as each octet takes fifty bytes on the way."""
+    """Return the numbers of a packed field. It is decoded in blocks, since decoding takes fifty bytes per octet."""
     octets, begin, blocks = np.frombuffer(data, np.uint8), 0, [np.zeros(0, np.uint64)]
     while begin < len(octets):
         block = octets[begin : begin + _BLOCK]
@@ -162,9 +162,9 @@ def _varints(data: bytes) -> NDArray[np.int64]:
         if lengths.max() > 10:
             raise ValueError("a number of more than ten bytes")
         numbers = np.zeros(len(ends), np.uint64)
-        for place in range(int(lengths.max())):
-            there = lengths > place
-            numbers[there] |= (block[begins[there] + place] & np.uint8(127)).astype(np.uint64) << np.uint64(7 * place)
+        for index in range(int(lengths.max())):
+            exists = lengths > index
+            numbers[exists] |= (block[begins[exists] + index] & np.uint8(127)).astype(np.uint64) << np.uint64(7 * index)
         blocks.append(numbers)
         begin += int(ends[-1]) + 1
     return np.concatenate(blocks).view(np.int64)
@@ -177,7 +177,7 @@ def _checksum(data: bytes) -> bytes:
 
 @cache
 def _example_class() -> Any:
-    """Return the message class. A map is on the wire what repeated entries of key and value are."""
+    """Return the message class. It has repeated entries of key and value, whose encoding is that of a map."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.Example"))
