@@ -253,8 +253,8 @@ def record_episodes(
         seed: seed of start states and noise.
         only_successful: discard episodes that end without success, except those that the chooser ends as failures.
         report: called after each episode with the number of episodes stored so far and the outcome.
-        attempts_per_episode: most attempts per requested episode; None (for a person): no limit, but the recording
-            stops after several attempts in a row without a step.
+        attempts_per_episode: most attempts per requested episode; None (for a person): no limit, but several attempts
+            in a row without a step are an error.
         section: section of the command's options, with a dot, for messages; None: the command has no such options.
 
     Raises:

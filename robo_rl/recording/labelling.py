@@ -22,7 +22,7 @@ HELP = "from this frame on:   success: the next stage   failure: stage 0   disca
 MOTION = "forward, back: in time   pause: one frame at a time   stop: quit without changing this episode"
 
 FAST = 4
-"""Number of frames per control period while the person moves forward or back."""
+"""Number of frames to advance per displayed frame while the person moves forward or back."""
 HELD = 0.5
 """Deflection of the device from which the person moves forward or back."""
 SMALLEST = 320

@@ -21,7 +21,10 @@ CLEAN = (
     "robo_rl/agents/drq",
     "robo_rl/agents/iql",
     "robo_rl/agents/parts",
+    "robo_rl/evaluation",
     "robo_rl/learner",
+    "robo_rl/recording",
+    "robo_rl/replay",
 )
 """Folders without the identifiers that the page says to avoid. Add a folder once it is free of them."""
 
