@@ -75,6 +75,7 @@ class SimulatedRobot(TickingRobot):
         wrist[addresses] = counts @ np.array([reading for _, reading in self._readings]) / counts.sum()
         if not np.isfinite(simulation.data.qpos).all():
             raise DriverError("the simulation became unstable; more task.controller.damping or a higher rate helps")
+        self._backend.task.follow(simulation.data)
 
     def hold(self) -> None:
         """Stay at the measured pose from now on."""

@@ -118,6 +118,7 @@ FRONT = {
     "peg_insert": View((0.82, 0.0, 0.32), (0.50, 0.0, 0.06)),
     "cable_route": View((0.98, -0.06, 0.40), (0.50, -0.06, 0.04)),
     "bin_relocate": View((1.02, 0.0, 0.52), (0.49, 0.0, 0.04)),
+    "wipe": View((1.0, 0.0, 0.46), (0.49, 0.0, 0.06)),
 }
 """The camera ``front`` of our simulated tasks."""
 

@@ -45,6 +45,7 @@ TASKS = TaskTable(
     cable_route="CableRoute",
     bin_relocate="BinRelocate",
     stack_cubes="StackCubes",
+    wipe="Wipe",
     drive="Drive",
 )
 """Every task by name. A new task is a line here: its class, in the module of its name."""
