@@ -176,7 +176,7 @@ class Wipe(Task):
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
         return {
             "to_next_spot": self._to_next(data),
-            "line_direction": self._direction(data),
+            "line_direction": self.board.direction(data),
             "wiped": self.board.wiped(data).astype(np.float64),
             "scratched": np.array([float(self.board.scratched(data))]),
         }
@@ -208,7 +208,7 @@ class Wipe(Task):
 
         def act() -> NDArray[np.float32]:
             data = backend.data
-            hand, away, direction = backend.arm.position(data), self._to_next(data), self._direction(data)
+            hand, away, direction = backend.arm.position(data), self._to_next(data), self.board.direction(data)
             distance, height = math.hypot(away[0], away[1]), -away[2]
             if self.board.wiped(data).all():
                 return backend.action_towards(raised(hand, HOVER - height))
@@ -251,9 +251,3 @@ class Wipe(Task):
         x, y, _ = self.board.spots(data)[self._next(data)]
         away: Array = np.array([x, y, wipe_model.BOARD_HEIGHT]) - data.site_xpos[self._pad]
         return away
-
-    def _direction(self, data: mujoco.MjData) -> Array:
-        """Return the horizontal direction (2,) of the line."""
-        spots = self.board.spots(data)
-        along: Array = spots[-1, :2] - spots[0, :2]
-        return along / np.linalg.norm(along)

@@ -132,6 +132,12 @@ class Board:
         places: Array = data.mocap_pos[self._spots]
         return places
 
+    def direction(self, data: mujoco.MjData) -> Array:
+        """Return the horizontal direction (2,) of the line, from the first spot to the last."""
+        places = data.mocap_pos[self._spots, :2]
+        along: Array = places[-1] - places[0]
+        return along / np.linalg.norm(along)
+
     def wiped(self, data: mujoco.MjData) -> NDArray[np.bool_]:
         """Return which spots (n,) were wiped."""
         wiped: NDArray[np.bool_] = self._height(data, self._spots) < -HIDDEN / 2
