@@ -1,4 +1,4 @@
-"""The actors that a learner starts on its own machine."""
+"""Actor processes that a learner process starts on its own machine."""
 
 import os
 import signal
@@ -14,50 +14,51 @@ from ..transport import TransportConfig
 
 EXIT_USAGE = 2
 EXIT_AWAY = 75
-"""Of an actor whose robot is not there; EX_TEMPFAIL of sysexits.h."""
+"""Exit code of an actor whose robot is unreachable; EX_TEMPFAIL of sysexits.h."""
 STOP_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
 
 
 class ActorGroup(Protocol):
-    """Actors that a learner starts itself.
+    """Actors that a learner process starts.
 
     Attributes:
-        restarts: how often one was started again.
+        restarts: number of restarts so far.
     """
 
     restarts: int
 
     def resize(self, wanted: int) -> None:
-        """Have ``wanted`` actors: start more, or tell the newest to hand over what they hold and leave."""
+        """Run ``wanted`` actors: start more, or tell the newest to hand over their steps and exit."""
 
     def running(self) -> list[str]:
-        """Return the names of those that have not ended."""
+        """Return the names of the actors that have not ended."""
 
     def watch(self, acted: Collection[str]) -> None:
-        """Start actors again that failed. To be called every second or so.
+        """Restart actors that failed. Call this about once a second.
 
         Args:
-            acted: names of those that have taken a step since the learner started.
+            acted: names of the actors that have taken a step since the learner process started.
 
         Raises:
-            DriverError: if one has failed too often, or says that the user has to mend something before it can act.
+            DriverError: if actors failed too often, or one reports that the user has to fix a problem before it can
+                act.
         """
 
     def stop(self) -> None:
-        """End those that are left. May be called twice."""
+        """End the remaining actors. May be called twice."""
 
 
 class ActorProcesses(ActorGroup):
-    """Starts actors, starts those again that fail, and ends them.
+    """Starts actor processes, restarts those that fail, and ends them.
 
     Args:
-        folder: run folder, with its config.yaml; an actor's spool and output are in ``actors/<name>``.
-        transport: the wire, as actors need it.
-        max_restarts: how often actors that failed are started again, all together.
+        folder: run folder, with its config.yaml; the spool and output of an actor are in ``actors/<name>``.
+        transport: transport settings that the actors use.
+        max_restarts: number of restarts allowed for all actors together.
         real_time_factor: of simulators; see :class:`robo_rl.app.ActorConfig`.
-        allow: packages whose code config.yaml may name, besides those that are registered.
-        say: tells people what became of actors.
+        allow: packages that config.yaml may name code from, besides registered ones.
+        say: reports messages about actors to operators.
     """
 
     def __init__(
@@ -94,16 +95,16 @@ class ActorProcesses(ActorGroup):
         return [name for name, process in processes.items() if process.poll() is None]
 
     def watch(self, acted: Collection[str]) -> None:
-        """Start those again that failed, a second after they did.
+        """Restart actors that failed, one second after their failure.
 
-        One that has acted may have lost its robot for a while: while that is away no restart is spent. One that has
-        not, and says by its exit code that something is to be mended, would fail again.
+        An actor that has acted may have lost its robot for a while: waiting for the robot costs no restart. An actor
+        that has not acted, and whose exit code reports a problem that the user has to fix, would fail again.
 
         Args:
             acted: see :class:`ActorGroup`.
 
         Raises:
-            DriverError: if that has been done ``max_restarts`` times already, or would not help.
+            DriverError: if ``max_restarts`` restarts have been used, or a restart would not help.
         """
         for name, process in self._processes.items():
             if process.poll() in (None, 0):
@@ -133,7 +134,7 @@ class ActorProcesses(ActorGroup):
                 self._start(name)
 
     def stop(self) -> None:
-        """End those that are left: by SIGTERM, and where that does not help by SIGKILL."""
+        """End the remaining actors with SIGTERM, or with SIGKILL if they do not exit in time."""
         processes = [*self._leaving.values(), *self._processes.values()]
         for process in processes:
             process.send_signal(signal.SIGTERM)
@@ -148,11 +149,11 @@ class ActorProcesses(ActorGroup):
         return self._folder / "actors" / name / "output.log"
 
     def _last_words(self, name: str) -> str:
-        """Return the last line that an actor printed, and where the others are."""
+        """Return the last line that an actor printed, and the path of its output."""
         output = self._output(name)
         lines = output.read_text(errors="replace").split("\n") if output.exists() else []
-        told = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-        return f"{told.removeprefix('robo-rl: ')} (all its output: {output})"
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+        return f"{last.removeprefix('robo-rl: ')} (full output: {output})"
 
     def _start(self, name: str) -> None:
         output = self._output(name)
@@ -174,7 +175,7 @@ class ActorProcesses(ActorGroup):
         words = [f"{key}={_quoted(value)}" for key, value in options.items()]
         words.append(f"allow=[{','.join(map(_quoted, self._allow))}]")
         with output.open("ab") as stream:
-            # In a session of its own: Ctrl-C is for the learner, which ends its actors in good order.
+            # In a session of its own: Ctrl-C goes to the learner process, which ends its actors in an orderly way.
             self._processes[name] = subprocess.Popen(
                 [*own_command(), "actor", *words],
                 stdin=subprocess.DEVNULL,
@@ -185,13 +186,13 @@ class ActorProcesses(ActorGroup):
 
 
 def free_names(taken: Collection[str], wanted: int) -> list[str]:
-    """Return the first ``wanted`` names of actors that are not ``taken``: one that left may come back to its spool."""
+    """Return the first ``wanted`` actor names that are not ``taken``, so that a new actor may reuse a spool."""
     free = (name for number in count() if (name := f"actor_{number}") not in taken)
     return list(islice(free, max(wanted, 0)))
 
 
 def _quoted(value: object) -> str:
-    """Return a value as Hydra's overrides want it."""
+    """Return a value in the syntax of Hydra overrides."""
     if value is None:
         return "null"
     if isinstance(value, int | float):

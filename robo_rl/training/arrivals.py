@@ -1,4 +1,4 @@
-"""The steps that actors send to a learner: those in its store, and those that arrive."""
+"""Steps that actors send to a learner process: those in its store, and those that arrive."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +16,10 @@ from .wire import Wire
 
 
 class StoredSteps:
-    """The steps that a resumed run finds in its store: a checkpoint holds none.
+    """Steps that a resumed run finds in its store, as a checkpoint holds none.
 
     Attributes:
-        evaluated: how far the run was at its last evaluation.
+        evaluated: progress of the run at its last evaluation.
     """
 
     def __init__(self, run: Run, intake: Intake, pace: Pace) -> None:
@@ -27,27 +27,27 @@ class StoredSteps:
         self.evaluated = Evaluated()
 
     def save(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
-        """Add to a checkpoint how far the run was evaluated: steps are stored as they come."""
+        """Add the progress at the last evaluation to a checkpoint; the steps themselves are stored when they arrive."""
         facts |= self.evaluated.facts()
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Go on from what is stored, which may be less, or more, than there was at the checkpoint."""
+        """Resume from the stored steps, which may be fewer or more than at the time of the checkpoint."""
         facts, scorer = checkpoint.facts, self._run.experience.scorer
         self._run.step = self._intake.totals().stored
         learned, step = facts.get("learned_evaluation", self._pace.learned), facts.get("evaluated_step", 0)
-        if step > self._run.step:  # the log ends before it: it is made anew, at once
+        if step > self._run.step:  # the log ends before this evaluation: it is repeated at once
             learned, step = 0.0, 0
         self.evaluated.learned, self.evaluated.step = learned, step
         if scorer is not None:
-            # Computed again, by modules that may have learned from these steps before: the store keeps no such terms.
-            # Where a person or a model has not answered yet the episode is held back, and actors do not wait.
+            # Reward terms are computed again by modules that may have learned from these steps: the store does not keep
+            # them. An episode that a person or a model has not yet judged is held back, and actors do not wait for it.
             self._run.experience.score()
-            scorer.load(checkpoint.parts["reward"])  # what these steps told it, it knew: not once more
+            scorer.load(checkpoint.parts["reward"])  # last, so that the module does not learn from these steps twice
 
 
 @dataclass
 class _OpenEpisode:
-    """An actor's episode so far: session and number, what it earned, length."""
+    """An actor's episode so far: session and number, return, length."""
 
     number: tuple[int, int]
     earnings: Earnings
@@ -55,15 +55,15 @@ class _OpenEpisode:
 
 
 class Arrivals:
-    """The episodes of actors whose steps arrive.
+    """Episodes of actors whose steps arrive.
 
     Args:
         run: the run.
-        wire: brings the steps.
-        operators: see what safety did.
+        wire: delivers the steps.
+        operators: are notified of verdicts and stops.
 
     Attributes:
-        actors: names of those that have taken a step.
+        actors: names of the actors that have taken a step.
     """
 
     def __init__(self, run: Run, wire: Wire, operators: AsyncOperators) -> None:
@@ -74,7 +74,7 @@ class Arrivals:
         self._episodes: dict[str, _OpenEpisode] = {}
 
     def take(self) -> None:
-        """Put what arrived into the replay."""
+        """Move the steps that arrived into the replay buffer."""
         for transition in self._wire.intake.take():
             episode = self._episode_of(transition)
             self._log.insert(transition, episode.earnings)
@@ -93,7 +93,7 @@ class Arrivals:
         return list(newest.values())
 
     def _episode_of(self, transition: Transition) -> _OpenEpisode:
-        """Return the episode that a step is part of; another one of its actor ends there: it was stopped."""
+        """Return the episode of a step. If the actor has another open episode, that one was stopped and ends here."""
         name, number = transition.actor, (transition.session, transition.episode)
         if name in self._episodes and self._episodes[name].number != number:
             self._log.cut(self._episodes[name].earnings, name)

@@ -1,4 +1,4 @@
-"""What people do to a training whose actors are processes of their own, and see of it."""
+"""Operators' view and commands of a run whose actors are separate processes."""
 
 import queue
 import threading
@@ -15,19 +15,19 @@ from .operators import Operators
 
 ATTEND_SECONDS = 0.1
 STANDING_SECONDS = 4.0
-"""An actor that has taken no step for longer is spoken of."""
+"""An actor that has taken no step for longer than this is reported."""
 REMINDER_SECONDS = 60.0
 RATE_SECONDS = 10.0
 
 
 class AsyncOperators(Operators):
-    """People at pages and at the wire of a run. The person who may take over is with an actor.
+    """Operators at web pages and on the transport of a run. The person who may intervene sits at an actor.
 
     Args:
-        live: what passes between the run and pages.
-        learner: of the run.
-        folder: of the run. The file ``paused`` is in it while a person wants no episode to begin: a learner that is
-            started anew must not let robots go on.
+        live: connection between the run and the web pages.
+        learner: the run's learner.
+        folder: the run folder. It contains the file ``paused`` while an operator has paused the run: a restarted
+            learner process must not let robots continue.
     """
 
     def __init__(self, live: LiveRun, learner: Learner, folder: Path) -> None:
@@ -46,15 +46,15 @@ class AsyncOperators(Operators):
 
     @property
     def was_paused(self) -> bool:
-        """Whether the run is paused, be it by an earlier process of it."""
+        """Whether the run is paused, possibly since an earlier process of it."""
         return self._pause_file.exists()
 
     def attend(self, server: LearnerServer, say: Callable[[str], None]) -> None:
-        """Begin to serve those who watch, in a thread: robots are to be seen and stopped during evaluations too.
+        """Start a thread that serves the web pages: robots can be watched and stopped during evaluations too.
 
         Args:
-            server: of the run.
-            say: tells people what they should know.
+            server: the run's server.
+            say: reports messages to operators.
         """
         self._thread = threading.Thread(target=self._attend, args=(server, say), name="attend", daemon=True)
         self._thread.start()
@@ -70,11 +70,11 @@ class AsyncOperators(Operators):
         self._state, self._refused = state, dict(refused)
 
     def note_step(self, actor: str, verdict: Verdict) -> None:
-        """Take note of what safety did to a step of an actor."""
+        """Record what the safety filters did to a step of an actor."""
         self._changed_steps[actor] += verdict.changed
 
     def note_stop(self, actor: str, reason: str, step: int) -> None:
-        """Take note of why an episode of an actor was stopped, at environment step ``step`` of the run."""
+        """Record why an episode of an actor was stopped, at environment step ``step`` of the run."""
         self._stops[actor] = f"{reason} at step {step:,}"
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class AsyncOperators(Operators):
             self._live.tell(LiveStatus(self._state, server.paused, self._refused, self._robots(server)))
 
     def _tell_people(self, server: LearnerServer, say: Callable[[str], None]) -> None:
-        """Pass on what actors say that people should know, and say of those that take no step."""
+        """Pass on messages of actors, and report actors that take no steps."""
         for name, text in server.take_words():
             self._words[name] = text
             say(f"{name}: {text}")
@@ -117,11 +117,11 @@ class AsyncOperators(Operators):
             except OSError as error:
                 say(f"{self._pause_file} cannot be changed ({error.strerror}): a learner started anew will not know it")
         elif command.name in EPISODE_COMMANDS and not server.order(command.robot, command.name):
-            return  # it is not connected, which those who watch see
+            return  # the actor is not connected, which the web pages show
         self._commands.put(command)
 
     def _keep_pause(self, paused: bool) -> None:
-        """Have the disk know whether the run is paused."""
+        """Record on disk whether the run is paused."""
         if paused:
             write_durably(self._pause_file, b"")
         else:
@@ -155,7 +155,7 @@ class AsyncOperators(Operators):
 
 
 class StandingActor:
-    """Says once that an actor stands still though nobody has it wait, and again every minute.
+    """Reports once that an actor stands still although no one holds it, and again every minute.
 
     Args:
         now: monotonic time [s].
@@ -166,8 +166,8 @@ class StandingActor:
         self._since = self._due = now
 
     def look(self, actor: ActorView, now: float) -> str:
-        """Return what there is to say of it at ``now`` [s]; empty: nothing."""
-        known = actor.produced, actor.held_seconds  # while the learner or a person has it wait, the latter grows
+        """Return the report on the actor at ``now`` [s]; empty if there is nothing to report."""
+        known = actor.produced, actor.held_seconds  # while the learner or a person holds the actor, the latter grows
         if known != self._known or actor.left or actor.policy_version < 0:
             self._known = known
             self._since, self._due = now, now + STANDING_SECONDS
@@ -181,13 +181,13 @@ class StandingActor:
 
 
 class _Rate:
-    """How fast something counts up, over the last seconds."""
+    """The rate at which a count grows, over the last seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def of(self, count: int, now: float) -> float:
-        """Return counts per second, where it is ``count`` ``now`` [s]."""
+        """Return counts per second, given the value ``count`` at time ``now`` [s]."""
         if self._seen and count < self._seen[-1][1]:  # another session began
             self._seen.clear()
         while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_SECONDS:

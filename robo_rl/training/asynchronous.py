@@ -1,4 +1,4 @@
-"""The learner of a run whose actors are processes of their own."""
+"""The learner process of a run whose actors are separate processes."""
 
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,13 @@ from .wire import IDLE_SECONDS, StartActors, Wire, actor_processes, check_actors
 
 
 class AsyncTraining:
-    """Learns from what actors send, and keeps the ratio of learner steps to environment steps in bounds.
+    """Learns from the steps that actors send, and keeps the ratio of learner steps to environment steps in bounds.
 
-    What differs from a run in one process: steps come through an :class:`Intake`, which stores them durably before
-    actors forget them. So a checkpoint holds no replay; a resumed run finds in its store every step that was ever
-    acknowledged, and makes up for updates that the checkpoint lacks. Steps of episodes that were open are with their
-    actors until they come again, so it may go on from a step before the checkpoint's. Such a run is not deterministic.
-    ``start_actors`` makes what starts actors; the other arguments are those of :class:`Run`.
+    It differs from a run in one process as follows. Steps come through an :class:`Intake`, which stores them durably
+    before actors forget them. So a checkpoint holds no replay buffer: a resumed run finds every acknowledged step in
+    its store, and makes up for updates that the checkpoint lacks. Steps of open episodes stay with their actors until
+    they are sent again, so the run may resume from an earlier step than the checkpoint's. Such a run is not
+    deterministic. ``start_actors`` makes the object that starts actors; the other arguments are those of :class:`Run`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class AsyncTraining:
         operators = AsyncOperators(run.live, run.learner, run.folder)
         wire.open_store(run.spec)
         wire.intake.recover(run.experience.online)
-        run.experience.online.end_episodes()  # only whole ones are stored: another segment brings what goes on
+        run.experience.online.end_episodes()  # only complete episodes are stored: new steps belong to another segment
         self._pace = pace = Pace(run, Ratios(runtime.min_ratio, runtime.max_ratio))
         stored = StoredSteps(run, wire.intake, pace)
         run.open(stored, operators)
@@ -68,7 +68,7 @@ class AsyncTraining:
         self._actors_ended = False
 
     def run(self) -> int:
-        """As in one process; actors have ended when it returns. Where it fails those elsewhere wait for it."""
+        """Run as in one process. Actors have ended when it returns; if it fails, actors elsewhere keep waiting."""
         self._report.publish()
         self._guide()
         code = Ending(self.state, self._report.summary).after(self._loop)
@@ -76,7 +76,7 @@ class AsyncTraining:
         return code
 
     def close(self) -> None:
-        """End an evaluation, the wire, and the actors that the learner started; close the log and the backends."""
+        """End a running evaluation, the transport and the actors that were started; close the log and the backends."""
         self._background.close()
         self._wire.close()
         self.state.close()
@@ -95,7 +95,7 @@ class AsyncTraining:
                 return status
             doing = "training and evaluating" if self._schedule.is_evaluating else "training"
             run.tell("paused" if wire.server.paused else doing)
-            self._guide()  # before an update, which may take its time: the first more than others
+            self._guide()  # before an update, which may be slow, the first one in particular
             if self._pace.may_update:
                 self._update()
             elif run.step >= run.settings.env_steps:
@@ -103,7 +103,7 @@ class AsyncTraining:
             else:
                 with self._pace.waiting():
                     wire.intake.wait(IDLE_SECONDS)
-                run.experience.score()  # somebody may have answered; the episode was logged before
+                run.experience.score()  # an answer may have arrived after the episode was logged
             if self._report.is_due:
                 self._report.write()
                 wire.actors.watch(self._arrivals.actors)
@@ -120,7 +120,7 @@ class AsyncTraining:
         run.show_progress()
 
     def _guide(self) -> None:
-        """Take in what arrived, and tell actors how many steps they may take."""
+        """Take in the steps that arrived, and tell actors how many steps they may take."""
         self._arrivals.take()
         room = self._pace.room(len(self._wire.present()))
         self._wire.server.guide(room=room, stop=False, env_steps=self.state.step)
@@ -130,12 +130,12 @@ class AsyncTraining:
         if command.name == "checkpoint":
             self._schedule.save()
         elif wanted is not None and wanted > 1 and has_robot(self.state.config):
-            self.state.logger.message("There is one robot: it has one actor at most")
+            self.state.logger.message("There is one robot: it can have at most one actor")
         elif wanted is not None:
             self._wire.actors.resize(wanted)
 
     def _end_actors(self) -> None:
-        """Tell actors that the run is over, and take in what they still hold."""
+        """Tell actors that the run is over, and take in the steps that they still hold."""
         if not self._actors_ended:
             self._actors_ended = True
             self._wire.end(self.state.step, self._arrivals.take)

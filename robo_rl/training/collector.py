@@ -1,4 +1,4 @@
-"""The acting loop that all trainings share: how an action is chosen and a step taken."""
+"""The acting loop that all training runs share: how an action is chosen and a step is taken."""
 
 from typing import Protocol
 
@@ -9,29 +9,29 @@ from ..core import Agent, EnvBackend, Observation, Source, Transition, generator
 
 
 class People(Protocol):
-    """People beside a robot, or at a page, as an acting loop needs them."""
+    """The operators beside a robot or at a web page, as an acting loop needs them."""
 
     def begin_episode(self) -> bool:
-        """Return whether the episode that was begun may go on to its first step."""
+        """Return whether the new episode may take its first step."""
 
     def choose(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
-        """Return what is to be done, where the policy would do ``choice``."""
+        """Return the action to execute, given the policy's ``choice``."""
 
     def mark(self, transition: Transition) -> Transition:
-        """Return the step just taken as people have it: perhaps as the last of its episode."""
+        """Return the step that was just taken with the operators' marks; they may make it the last of its episode."""
 
 
 class Collector:
-    """Takes steps with an agent: at random first, then by its policy, unless an expert or a person acts instead.
+    """Takes steps with an agent: first at random, then by its policy, unless an expert or a person acts instead.
 
     Args:
         actor: steps through episodes on ``backend``.
         backend: robot or simulator.
-        agent: whose policy acts.
-        people: may act instead, and end episodes.
-        intervention: a simulated expert who takes over now and then; None: there is none.
-        seed: what is random in a step follows from it, ``names`` and the number of the step.
-        names: set this collector apart from others of the same seed.
+        agent: its policy acts.
+        people: may act instead of the policy, and end episodes.
+        intervention: a simulated expert that intervenes now and then, or None.
+        seed: the random numbers of a step follow from the seed, ``names`` and the number of the step.
+        names: distinguish this collector from others with the same seed.
 
     Attributes:
         policy_version: number of the policy that acts.
@@ -57,14 +57,14 @@ class Collector:
         self._number = self._env_steps = 0
 
     def begin_episode(self) -> None:
-        """Bring the robot to where an episode begins, which may take long; its first step comes after.
+        """Bring the robot to the start of an episode, which may take long, without taking a first step.
 
         Raises:
             SafetyStop: if the robot was stopped.
         """
         self._agent.forget_plan(explore=True)
         if self._intervention is not None:
-            self._intervention.end_episode()  # however the one before ended
+            self._intervention.end_episode()  # however the previous episode ended
         self._actor.begin_episode()
         if not self._people.begin_episode():
             self._actor.abandon_episode()
@@ -73,12 +73,12 @@ class Collector:
         """Take one step of the open episode.
 
         Args:
-            number: steps taken here before.
+            number: number of steps that this collector has taken before.
             env_steps: steps of the whole run.
 
         Raises:
-            SafetyStop: if the robot was stopped and no step came of it.
-            EpisodeRefusedError: if the robot is to be brought back before it.
+            SafetyStop: if the robot was stopped before it could take a step.
+            EpisodeRefusedError: if the robot has to be brought back before it can take a step.
         """
         self._number, self._env_steps = number, env_steps
         return self._people.mark(self._actor.take_step(self._choose))

@@ -1,4 +1,4 @@
-"""The demonstrations that a run learns from: those of a data set, or recorded by the scripted expert first."""
+"""Demonstrations that a run learns from: a data set, or episodes that a script records first."""
 
 import shutil
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from ..replay import EpisodeRecord, EpisodeStore, ReplayRing
 
 
 class Demonstrations(NamedTuple):
-    """What a run needs of its demonstrations.
+    """The demonstrations of a run.
 
     Attributes:
-        ring: what the agent samples from, None where it learns from none.
-        episodes: what rewards and resets are made from, empty where none are.
-        cycle_time: of those that succeeded; None where there are none.
+        ring: replay buffer that the agent samples from; None if it does not learn from demonstrations.
+        episodes: episodes that reward modules and resets learn from; empty if none do.
+        cycle_time: cycle time of the successful demonstrations; None if there are none.
     """
 
     ring: ReplayRing | None
@@ -32,17 +32,17 @@ class Demonstrations(NamedTuple):
 def load_demonstrations(
     config: DictConfig, parts: Components, folder: Path, interruption: Interruption
 ) -> Demonstrations:
-    """Read the demonstrations of a run into memory, after recording them where no data set is given.
+    """Read the demonstrations of a run into memory; record them first if no data set is given.
 
     Args:
-        config: as configs/train.yaml.
-        parts: of the run.
-        folder: of the run; what is recorded stays there, for when the run is resumed.
-        interruption: asked after each episode that is recorded.
+        config: the configuration, as in configs/train.yaml.
+        parts: components of the run.
+        folder: run folder; recorded demonstrations stay there, for when the run is resumed.
+        interruption: checked after each recorded episode.
 
     Raises:
-        SystemExit: if somebody ends the run; what was recorded is removed.
-        ConfigError: if the data set does not fit the task.
+        SystemExit: if the run is interrupted; the recorded episodes are removed.
+        ConfigError: if the data set does not match the task.
     """
     wanted: DemonstrationsConfig = section(config, "demonstrations")
     scorer = parts.reward.scorer
@@ -78,7 +78,7 @@ def load_demonstrations(
 
 
 def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:
-    """Tell people where demonstrations are fewer than they asked for, or all of them failed."""
+    """Warn if there are fewer demonstrations than requested, or if all of them failed."""
     if len(records) < wanted:
         print(f"demonstrations.episodes={wanted}: {path} holds only {len(records)}", flush=True)
     if records and all(record.success is False for record in records):
@@ -87,7 +87,7 @@ def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:
 
 def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConfig, interruption: Interruption) -> None:
     backend = parts.evaluation_backend()
-    backend.expert(seed)  # Where there is none, nothing is left behind.
+    backend.expert(seed)  # raises before anything is written if the task has no expert
     metadata = {"source": wanted.source, "seed": seed} | noise_of(wanted.source, wanted.noise)
     script = {"expert": "the task's expert", "human_like": "a human-like script"}[wanted.source]
     print(f"Recording {counted(wanted.episodes, 'demonstration')} by {script}", flush=True)
@@ -105,6 +105,6 @@ def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConf
                 section=None,
             )
     except SystemExit:
-        # A run that is resumed would take the part for the whole.
+        # A resumed run would take the incomplete data set for a complete one.
         shutil.rmtree(path, ignore_errors=True)
         raise

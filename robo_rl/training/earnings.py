@@ -1,4 +1,4 @@
-"""What an episode earns while it goes on."""
+"""The return of an episode while it is running."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from ..core import Metrics, Reward
 
 
 class Earnings:
-    """The reward of an episode so far, and what each term came to.
+    """The reward of an episode so far, in total and by term.
 
     Args:
-        reward: makes one number of the terms.
-        terms: their names, in the order of the values.
+        reward: combines the terms into one number.
+        terms: names of the terms, in the order of the values.
 
     Attributes:
-        total: of the steps whose reward is known.
+        total: sum over the steps whose reward is known.
     """
 
     def __init__(self, reward: Reward, terms: Sequence[str]) -> None:
@@ -27,19 +27,19 @@ class Earnings:
         self.terms = dict.fromkeys(self._names, 0.0)
 
     def add(self, values: NDArray[np.float32], gamma: float) -> None:
-        """Count the terms (n, terms) of n steps, which are discounted by ``gamma``."""
+        """Add the terms, of shape (n, terms), of n steps that are discounted by ``gamma``."""
         self.total += float(self._reward.combine(self._names, values, gamma).sum())
         for name, total in zip(self._names, values.sum(0).tolist(), strict=True):
             self.terms[name] += total
 
     def metrics(self) -> Metrics:
-        """Return what is logged when the episode ends."""
+        """Return the metrics to log when the episode ends."""
         return {"episode_return": self.total, **{f"reward/{name}": total for name, total in self.terms.items()}}
 
     def facts(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps of an open episode."""
+        """Return the state of an open episode for a checkpoint."""
         return {"episode_return": self.total, "episode_terms": self.terms}
 
     def load(self, facts: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`facts` returned."""
+        """Restore the state that :meth:`facts` returned."""
         self.total, self.terms = facts["episode_return"], dict(facts["episode_terms"])

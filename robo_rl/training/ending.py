@@ -15,38 +15,38 @@ EXIT_DIVERGED = 1
 
 
 class Ending:
-    """Runs the loop of a training and ends the run, whatever the loop comes to.
+    """Runs the loop of a training run and ends the run, whatever the outcome of the loop.
 
     Args:
         run: the run.
-        summary: returns what summary.json says beside the results.
+        summary: returns the entries of summary.json besides the results.
     """
 
     def __init__(self, run: Run, summary: Callable[[], dict[str, Any]]) -> None:
         self._run, self._summary = run, summary
 
     def after(self, loop: Callable[[], str]) -> int:
-        """Take the remaining steps, evaluate, and write what the run came to; return the exit code.
+        """Take the remaining steps, evaluate, and write the results; return the exit code.
 
         Args:
             loop: takes the steps; returns ``completed``, ``reached``, ``stopped`` or ``interrupted``.
 
         Raises:
-            DriverError: if a device or the environment failed; the run may be resumed.
-            SpecError: if an observation or reward is not what the task says; the same.
-            SafetyStop: if the robot cannot begin an episode any more; the run may be resumed.
-            RankError: if one of several processes of the learner is gone; the run may be resumed.
+            DriverError: if a device or the environment failed; the run can be resumed.
+            SpecError: if an observation or reward does not match the task's spec; the run can be resumed.
+            SafetyStop: if the robot can no longer begin an episode; the run can be resumed.
+            RankError: if one of several learner processes is gone; the run can be resumed.
             RenderingError: if a video cannot be made.
         """
-        (self._run.folder / SUMMARY).unlink(missing_ok=True)  # how an earlier process ended is not how this one does
+        (self._run.folder / SUMMARY).unlink(missing_ok=True)  # the summary of an earlier process is out of date
         try:
             return self._end(loop)
         except BaseException as error:
-            # In the final evaluation, whatever fails there, all steps are complete.
+            # If anything fails in the final evaluation, all steps are complete.
             if self._run.ends or isinstance(error, DriverError | SpecError | SafetyStop | RankError):
                 self._run.attempt(self._run.save)
                 self._run.attempt(partial(self._summarise, "interrupted"))
-                self._say_how_to_go_on("Ended")
+                self._report_how_to_resume("Ended")
             raise
 
     def _end(self, loop: Callable[[], str]) -> int:
@@ -69,16 +69,16 @@ class Ending:
         assert number is not None
         self._run.save()
         self._summarise("interrupted")
-        self._say_how_to_go_on("Stopped")
+        self._report_how_to_resume("Stopped")
         return 128 + number
 
     def _complete(self, status: str) -> int:
-        """Evaluate the policy a last time and write everything."""
+        """Evaluate the policy a last time and write all results."""
         run = self._run
         run.ends = True
         run.tell("final evaluation")
         run.logger.message(f"Evaluating: {counted(run.settings.final_evaluation_episodes, 'episode')}")
-        # Start states of its own: those of the other evaluations may have decided when the run ended.
+        # The final evaluation has its own start states: those of the other evaluations may have decided when to stop.
         seed, episodes = derive_seed(run.config.seed, "final"), run.settings.final_evaluation_episodes
         result = run.evaluations(run.step, run.learner.updates, seed, episodes, run.video)
         minutes, seconds = run.step / run.spec.control_rate / 60, run.logger.wall_seconds
@@ -94,12 +94,12 @@ class Ending:
         return 0
 
     def _early_end(self, status: str) -> str:
-        """Return why the run ends before it took all its steps, to follow how many it took."""
+        """Return the reason why the run ends early, to be appended to the number of steps."""
         if status == "reached":
-            return f"; it ended early, as an evaluation reached {self._run.evaluations.goal()}"
-        return "; it ended early, as somebody asked for it" if status == "stopped" else ""
+            return f"; it ended early because an evaluation reached {self._run.evaluations.goal()}"
+        return "; it ended early because an operator stopped it" if status == "stopped" else ""
 
-    def _say_how_to_go_on(self, ended: str) -> None:
+    def _report_how_to_resume(self, ended: str) -> None:
         command = f"robo-rl train {override('resume', self._run.folder)}"
         self._run.logger.message(f"{ended} at step {self._run.step}. Go on: {command}")
 

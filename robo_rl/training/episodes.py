@@ -1,4 +1,4 @@
-"""The steps of a run as they arrive, and what its episodes come to."""
+"""The steps of a run as they arrive, and the results of its episodes."""
 
 from typing import Any
 
@@ -8,20 +8,20 @@ from .run import Run
 
 
 class Episodes:
-    """Stores the steps of a run, counts what they earn, and logs episodes."""
+    """Stores the steps of a run, sums their rewards, and logs episodes."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
     def insert(self, transition: Transition, earnings: Earnings) -> None:
-        """Store a step, let rewards learn, and count what it earned for its episode."""
+        """Store a step, update reward modules, and add its reward to the return of its episode."""
         values = self._run.experience.insert(transition)
         if metrics := self._run.experience.update_rewards():
             self._run.logger.log("reward", self._run.step, **metrics)
         earnings.add(values, self._run.experience.sampler.gamma)
 
     def cut(self, earnings: Earnings, actor: str | None = None) -> None:
-        """Count what an episode earned that ends after the step that was stored last, which does not say so."""
+        """Add the remaining reward of an episode that ends after the step stored last, though not marked as such."""
         earnings.add(self._run.experience.cut_episode(actor), self._run.experience.sampler.gamma)
 
     def end(
@@ -37,13 +37,13 @@ class Episodes:
         """Log an episode that ended.
 
         Args:
-            number: of the episode.
-            length: its steps.
-            earnings: what they earned.
-            success: whether the task was done; None: nobody knows.
-            stopped: why it was stopped; None: it was not.
-            practice: what practice without resets came to.
-            actor: whose it was, where there are several.
+            number: number of the episode.
+            length: number of steps.
+            earnings: return of the episode.
+            success: whether the task was solved; None if unknown.
+            stopped: reason for which it was stopped; None if it was not.
+            practice: metrics of practice without resets.
+            actor: name of its actor, if there are several.
         """
         outcome: dict[str, Any] = {"length": length, "success": success, **actor, "stopped": stopped}
         safety, scorer, watch = self._run.safety.metrics(), self._run.experience.scorer, self._run.evaluations.watch

@@ -1,4 +1,4 @@
-"""The evaluations of a run: how good its policies are, and whether rewards rise without them."""
+"""Evaluations of a run: the performance of its policies, and a check for reward hacking."""
 
 import threading
 import time
@@ -15,16 +15,16 @@ from ..evaluation.hacking import RewardWatch
 from ..telemetry import RunLogger
 
 PERSON_POLL_SECONDS = 0.2
-"""Between two looks whether a person has taken an emergency stop back."""
+"""Interval between two checks whether a person has released an emergency stop [s]."""
 
 SOLVED = 0.95
 
 
 def check_evaluations(parts: Components) -> None:
-    """See before the first step that the evaluations of a run are possible.
+    """Check before the first step that the evaluations of a run are possible.
 
     Raises:
-        ConfigError: if the task cannot be made a second time, or has no time limit.
+        ConfigError: if the task cannot be built a second time, or has no time limit.
     """
     spec = parts.evaluation_backend().spec
     if spec.max_episode_steps is None:
@@ -32,18 +32,18 @@ def check_evaluations(parts: Components) -> None:
 
 
 class Evaluations:
-    """Evaluates the present policy in episodes of their own, and remembers the results.
+    """Evaluates the current policy in separate episodes, and remembers the results.
 
     Args:
-        settings: of the run.
-        parts: of the run.
-        logger: takes results and warnings.
+        settings: settings of the run.
+        parts: components of the run.
+        logger: receives results and warnings.
         interruption: ends the wait for a person.
-        demonstrated: cycle time of the demonstrations, to be logged beside that of the policy; None: not known.
+        demonstrated: cycle time of the demonstrations, logged beside that of the policy; None if unknown.
 
     Attributes:
-        steps_to_95: environment steps at the first evaluation of at least 95 % success.
-        watch: looks for reward hacking where rewards are computed or learned; None where the task's own are used.
+        steps_to_95: environment steps at the first evaluation with at least 95 % success.
+        watch: detects reward hacking if rewards are computed or learned; None if the task's own rewards are used.
     """
 
     def __init__(
@@ -64,29 +64,29 @@ class Evaluations:
         self.watch = None if parts.reward.scorer is None else RewardWatch()
         spec = parts.evaluation_backend().spec
         if not spec.reports_success:
-            elsewhere = (
-                " Of a key of info that tells it: task.success_key=KEY" if spec.action_space == "gymnasium" else ""
+            hint = (
+                " To read it from a key of info, use task.success_key=KEY" if spec.action_space == "gymnasium" else ""
             )
             logger.message(
-                f"Success is not known: {spec.task} does not tell it. Evaluations compare returns, and "
-                f"run.stop_at_success_rate has no effect.{elsewhere}"
+                f"Success is unknown: {spec.task} does not report it. Evaluations compare returns, and "
+                f"run.stop_at_success_rate has no effect.{hint}"
             )
 
     def check_video(self, video: Path) -> None:
-        """Say before the first step if the run is to make a video that it cannot make."""
+        """Report before the first step if the run is to make a video but cannot."""
         if self._settings.video_episodes and (problem := film_problem(self._parts.evaluation_backend(), video)):
             self._logger.message(f"There will be no video: {problem}")
 
     def score(self, updates: int) -> float | None:
-        """Return the success rate, or else the mean return, of the policy of ``updates`` learner steps, if known.
+        """Return the success rate, or else the mean return, of the policy after ``updates`` learner steps, if known.
 
-        It is not where modules make the reward and nobody knows of success: the task's own return, which for a humanoid
-        is that of running, does not tell how well it kneels.
+        The score is unknown if reward modules make the reward and success is not reported. The task's own return, which
+        for a humanoid rewards running, does not measure how well it kneels.
         """
         return self._scored[1] if self._scored is not None and self._scored[0] == updates else None
 
     def state(self, updates: int) -> dict[str, Any]:
-        """Return JSON values for :meth:`load`; ``score`` is that of the policy of ``updates`` learner steps."""
+        """Return JSON values for :meth:`load`; ``score`` is that of the policy after ``updates`` learner steps."""
         return {
             "score": self.score(updates),
             "steps_to_95": self.steps_to_95,
@@ -94,9 +94,9 @@ class Evaluations:
         }
 
     def load(self, state: Mapping[str, Any], updates: int, step: int) -> None:
-        """Go on from what :meth:`state` returned, after ``updates`` learner steps and ``step`` environment steps.
+        """Restore what :meth:`state` returned, after ``updates`` learner steps and ``step`` environment steps.
 
-        A run with actors apart may go on from before its checkpoint: its log ends before later evaluations.
+        A run with separate actors may resume from before its checkpoint: its log ends before later evaluations.
         """
         self._scored = None if state["score"] is None else (updates, state["score"])
         solved = state["steps_to_95"]
@@ -109,11 +109,11 @@ class Evaluations:
         return self.suffices(self(step, updates, seed, self._settings.evaluation_episodes))
 
     def goal(self) -> str:
-        """Return the options that say when an evaluation is good enough to end the run."""
+        """Return the options that define when an evaluation is good enough to end the run."""
         settings = self._settings
         goals = {"success_rate": settings.stop_at_success_rate, "return": settings.stop_at_return}
-        given = [f"run.stop_at_{name}={value:g}" for name, value in goals.items() if value is not None]
-        return " or ".join(given) or "a goal that was taken back since"
+        goals_set = [f"run.stop_at_{name}={value:g}" for name, value in goals.items() if value is not None]
+        return " or ".join(goals_set) or "a goal that has since been removed"
 
     def suffices(self, result: EvaluationResult) -> bool:
         """Return whether a result is good enough to end the run."""
@@ -125,17 +125,17 @@ class Evaluations:
     def __call__(
         self, step: int, updates: int, seed: int, episodes: int, video: Path | None = None
     ) -> EvaluationResult:
-        """Evaluate the policy, now.
+        """Evaluate the current policy.
 
         Args:
-            step: environment steps so far.
-            updates: learner steps so far.
-            seed: of the start states.
-            episodes: how many.
-            video: file for the first of them, where the run makes videos and there is a graphics library.
+            step: number of environment steps so far.
+            updates: number of learner steps so far.
+            seed: seed of the start states.
+            episodes: number of episodes.
+            video: file for the first of them, if the run makes videos and a graphics library is available.
 
         Raises:
-            SafetyStop: if an episode cannot begin. For a stop that a person makes it waits, and begins anew.
+            SafetyStop: if an episode cannot begin. If a person stopped the robot, this waits and starts again.
         """
         wall_seconds = self._logger.wall_seconds
         try:
@@ -151,12 +151,12 @@ class Evaluations:
         return result
 
     def note(self, step: int, updates: int, wall_seconds: float, result: EvaluationResult) -> None:
-        """Remember and log the result of the policy that there was at ``wall_seconds``."""
+        """Remember and log the result of the policy as it was at ``wall_seconds``."""
         rate, cycle_time = result.success_rate, result.cycle_time
         if rate is not None or self.watch is None:
-            # A task that tells success now and then is judged by its returns: they are there in every evaluation.
-            tells = rate is not None and self._parts.evaluation_backend().spec.reports_success
-            self._scored = updates, rate.value if rate and tells else result.return_mean
+            # A task that reports success only in some episodes is judged by its returns, which every evaluation has.
+            always_reported = rate is not None and self._parts.evaluation_backend().spec.reports_success
+            self._scored = updates, rate.value if rate and always_reported else result.return_mean
         if rate and rate.value >= SOLVED and self.steps_to_95 is None:
             self.steps_to_95 = step
         self._logger.log(
@@ -185,15 +185,15 @@ class Evaluations:
         video: Path | None = None,
         check_wanted: Callable[[], None] = lambda: None,
     ) -> EvaluationResult:
-        """Return what a policy comes to, and remember nothing.
+        """Return the result of a policy without remembering it.
 
         Args:
-            policy: to be evaluated.
-            step: environment steps so far.
-            seed: of the start states.
-            episodes: how many.
+            policy: the policy to evaluate.
+            step: number of environment steps so far.
+            seed: seed of the start states.
+            episodes: number of episodes.
             video: file for the first of them.
-            check_wanted: raises an error, between two episodes, if nobody waits for the result any more.
+            check_wanted: called between two episodes; raises an error if the result is no longer needed.
 
         Raises:
             SafetyStop: see :meth:`__call__`.
@@ -226,7 +226,7 @@ class Evaluations:
 
 @dataclass(frozen=True)
 class _Open:
-    """An evaluation that goes on: of the policy of ``step``, ``updates`` and ``wall_seconds``."""
+    """A running evaluation of the policy at ``step``, ``updates`` and ``wall_seconds``."""
 
     step: int
     updates: int
@@ -235,16 +235,16 @@ class _Open:
 
 
 class BackgroundEvaluations:
-    """Evaluates a copy of the policy in a thread, while its agent goes on to learn; one evaluation at a time.
+    """Evaluates a copy of the policy in a thread while its agent continues to learn; one evaluation at a time.
 
-    A thread will do, with nothing to start, to send to or to end by force: what takes the time of an update or of a
-    physics step leaves the interpreter to others.
+    A thread is enough, and avoids starting, feeding and killing a process: the costly parts, updates and physics steps,
+    release the interpreter lock.
 
     Args:
-        evaluations: of the run; takes the results.
-        settings: of the run.
-        logger: of the run, which knows the time.
-        make_copy: makes an agent like that of the run, to take over its policies.
+        evaluations: evaluations of the run; receives the results.
+        settings: settings of the run.
+        logger: logger of the run, which measures the time.
+        make_copy: makes an agent like that of the run, to load its policies into.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class BackgroundEvaluations:
         self._cancelled = threading.Event()
 
     def begin(self, step: int, updates: int, seed: int, policy: State) -> None:
-        """Begin an evaluation during training of ``policy``, which is that of ``step`` and ``updates``."""
+        """Begin an evaluation during training of ``policy``, the policy at ``step`` and ``updates``."""
         if self._open is not None:
             raise RuntimeError("an evaluation is going on: finish or cancel it first")
         if self._copy is None:
@@ -269,14 +269,14 @@ class BackgroundEvaluations:
         self._open = _Open(step, updates, self._logger.wall_seconds, result)
 
     def is_done(self) -> bool:
-        """Whether an evaluation was begun that :meth:`finish` need not wait for."""
+        """Whether an evaluation was begun whose result :meth:`finish` returns without waiting."""
         return self._open is not None and self._open.result.done()
 
     def finish(self) -> bool:
-        """Take note of the evaluation that was begun; return whether it is good enough to end the run.
+        """Record the result of the evaluation that was begun; return whether it is good enough to end the run.
 
         Raises:
-            SafetyStop: as of an evaluation that is made at once.
+            SafetyStop: as in an evaluation in the foreground.
         """
         assert self._open is not None
         done, self._open = self._open, None
@@ -285,7 +285,7 @@ class BackgroundEvaluations:
         return self._evaluations.suffices(result)
 
     def cancel(self) -> None:
-        """End an evaluation that goes on, after its episode: what it came to is not told."""
+        """End a running evaluation after its current episode, without recording a result."""
         if self._open is not None:
             self._cancelled.set()
             self._open.result.exception()

@@ -1,4 +1,4 @@
-"""The steps that a run learns from, and the rewards that are computed for them."""
+"""The steps that a run learns from, and the computation of their rewards."""
 
 from collections.abc import Mapping
 
@@ -12,17 +12,17 @@ from .earnings import Earnings
 
 
 class Experience:
-    """What was demonstrated and what came since, with the rewards of both.
+    """The demonstrations and the steps of the run, with the rewards of both.
 
     Args:
-        components: of the run.
-        online: takes the steps of the run.
-        demonstrations: None where the agent learns from none.
-        sampler: draws from both.
-        relabel_rows: stored rewards that one step may bring up to date.
+        components: components of the run.
+        online: replay buffer for the steps of the run.
+        demonstrations: replay buffer of the demonstrations; None if the agent does not learn from any.
+        sampler: draws batches from both.
+        relabel_rows: number of stored rewards that may be updated for each step.
 
     Attributes:
-        scorer: computes rewards; None where the task's own are used.
+        scorer: computes rewards; None if the task's own rewards are used.
     """
 
     def __init__(
@@ -40,57 +40,57 @@ class Experience:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is something to sample: the first episode may be held back until its reward is known."""
+        """Whether there are steps to sample: the first episode may be held back until its reward is known."""
         return bool(len(self.online)) or self.demonstrations is not None
 
     def new_earnings(self) -> Earnings:
-        """Return what an episode has earned that begins."""
+        """Return an empty sum of rewards for a new episode."""
         return Earnings(self._reward, self.online.terms)
 
     def insert(self, transition: Transition) -> NDArray[np.float32]:
-        """Store a step; return the reward terms (n, terms) of steps that are known now."""
+        """Store a step; return the reward terms, of shape (n, terms), of the n steps whose rewards became known."""
         self.online.append([transition])
         if self.scorer is None:
             return np.array([[transition.rewards[name] for name in self.online.terms]], dtype=np.float32)
         return self.score()
 
     def score(self) -> NDArray[np.float32]:
-        """Compute the rewards that are due; return the terms (n, terms)."""
+        """Compute the rewards that are due; return their terms, of shape (n, terms)."""
         if self.scorer is None:
             return self.online.rows.values(np.zeros(0, np.intp))
         return self.online.rows.values(self.online.score_held(self.scorer, online=True))
 
     def cut_episode(self, actor: str | None = None) -> NDArray[np.float32]:
-        """End an episode after the step that was stored last; return the terms (n, terms) that are known by that."""
+        """End an episode after the step stored last; return the terms, (n, terms), that became known."""
         self.online.end_episodes(actor)
         return self.score()
 
     def update_rewards(self) -> Metrics:
-        """Let rewards learn, and bring some of the stored ones up to date: as many as one step may cost."""
+        """Update the reward modules, and recompute up to ``relabel_rows`` of the stored rewards."""
         if self.scorer is None:
             return {}
         metrics = self.scorer.update(self.online.rows)
-        left = self._relabel_rows
+        remaining = self._relabel_rows
         for ring in (self.online, self.demonstrations):
-            if left and ring is not None:
-                left -= ring.computed.relabel(self.scorer, left)
+            if remaining and ring is not None:
+                remaining -= ring.computed.relabel(self.scorer, remaining)
         self.follow_discount()
         return metrics
 
     def follow_discount(self) -> None:
-        """Discount as the reward asks for, where it does."""
-        wanted = self.scorer.discount if self.scorer else None
-        self.sampler.gamma = self._gamma if wanted is None else wanted
+        """Use the discount that the reward module requests, if it requests one."""
+        discount = self.scorer.discount if self.scorer else None
+        self.sampler.gamma = self._gamma if discount is None else discount
 
     def save(self, parts: dict[str, State]) -> None:
-        """Add to a checkpoint what computes rewards, and those of the demonstrations."""
+        """Add the state of the reward modules, and the rewards of the demonstrations, to a checkpoint."""
         if self.scorer is not None:
             parts["reward"] = self.scorer.state()
             if self.demonstrations is not None:
                 parts["demonstrations"] = self.demonstrations.computed.state()
 
     def load(self, parts: Mapping[str, State]) -> None:
-        """Go on from the parts of a checkpoint; the steps of the run come from elsewhere."""
+        """Restore the parts of a checkpoint; the steps of the run are loaded elsewhere."""
         if self.scorer is not None:
             self.scorer.load(parts["reward"])
             if self.demonstrations is not None:

@@ -1,4 +1,4 @@
-"""A training run in one process: actor and learner in turn."""
+"""A training run in one process: actor and learner take turns."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ from .updates import Updates
 
 
 class LocalTraining:
-    """One run in one process: deterministic, and resumed bit for bit. Arguments are those of :class:`Run`."""
+    """A run in one process: deterministic, and resumed bit for bit. The arguments are those of :class:`Run`."""
 
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
         check_device(config, "this one shows the run")
@@ -32,11 +32,11 @@ class LocalTraining:
         source.watch_resets()
 
     def run(self) -> int:
-        """Take the remaining steps, evaluate, and write what the run came to; return the exit code."""
+        """Take the remaining steps, evaluate, and write the results; return the exit code."""
         return Ending(self.state, self._source.summary).after(self._loop)
 
     def close(self) -> None:
-        """Let go of people, and close the log and the backends."""
+        """Disconnect the operators, and close the log and the backends."""
         self.state.close()
 
     def _loop(self) -> str:
@@ -63,7 +63,7 @@ class LocalTraining:
             self.state.attempt(self.state.save)
 
     def _take_step(self) -> Transition | None:
-        """Take one step; return None where an episode was begun, or ended before its next step."""
+        """Take one step; return None if an episode was begun, or ended before its next step."""
         source, actor, step = self._source, self._source.actor, self.state.step
         try:
             if actor.is_between_episodes:
@@ -75,7 +75,7 @@ class LocalTraining:
             self._source.cut_episode("irreversible", actor.episode_length)
         except SafetyStop as stop:
             self._stopped(stop)
-        except DivergenceError as error:  # the step just taken cannot be stored
+        except DivergenceError as error:  # the step that was just taken cannot be stored
             self._updates.roll_back(error)
             self.state.policy_version += 1
             self._source.give_up_episode(ACTION_NOT_FINITE, actor.episode_length - 1)
@@ -85,7 +85,7 @@ class LocalTraining:
         return None
 
     def _stopped(self, stop: SafetyStop) -> None:
-        """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
+        """Record an episode that was stopped without a step; wait if a person has to release the robot."""
         if self.state.safety.awaits_release and stop.waits:
             time.sleep(PERSON_POLL_SECONDS)
         else:
@@ -95,7 +95,7 @@ class LocalTraining:
         self._source.people.tell_stop(stop)
 
     def _learn(self) -> Metrics:
-        """Do the updates that the step pays for; return nothing where it is too early for any."""
+        """Do the updates that the step pays for; return no metrics if learning has not started."""
         starts = self.state.agent.config.learning_starts
         if self.state.step < starts or not self.state.experience.is_ready:
             return {}
@@ -116,7 +116,7 @@ class LocalTraining:
         self.state.show_progress()
 
     def _evaluate_or_save(self) -> bool:
-        """Evaluate and write checkpoints when they are due; return whether that is good enough to end the run."""
+        """Evaluate and write checkpoints when they are due; return whether the result is good enough to end the run."""
         settings, step = self.state.settings, self.state.step
         evaluated, reached = bool(settings.evaluation_interval) and step % settings.evaluation_interval == 0, False
         if evaluated:

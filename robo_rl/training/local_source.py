@@ -14,16 +14,16 @@ from .operators import LocalOperators
 from .run import Run
 
 ENVIRONMENT_FAILED = "environment_failed"
-"""Why an episode ended in whose next step the simulator failed."""
+"""The reason recorded for an episode whose next step failed in the simulator."""
 
 
 class LocalSource:
-    """What takes the steps of a run in one process: an actor, with the agent, people and a simulated expert.
+    """The source of steps of a run in one process: an actor with the agent, operators and a simulated expert.
 
     Attributes:
         actor: steps through episodes.
-        collector: chooses what it does.
-        people: beside the robot, and at pages.
+        collector: chooses the actions of the actor.
+        people: the operators beside the robot and at web pages.
     """
 
     def __init__(self, run: Run) -> None:
@@ -37,7 +37,7 @@ class LocalSource:
         self._earnings = run.experience.new_earnings()
 
     def watch_resets(self) -> None:
-        """Tell people from now on how the robot is brought back, and have it heed them."""
+        """From now on, report to operators how the robot returns to the start, and let it follow their commands."""
         if self._resets is not None:
             self._resets.watch(self._run.logger.status, self._run.logger.message, self.people.heed)
 
@@ -45,14 +45,14 @@ class LocalSource:
         """Take one step of the open episode, and count it.
 
         Raises:
-            DivergenceError: if the policy's action was no number.
-            SafetyStop: if the robot was stopped and no step came of it.
-            EpisodeRefusedError: if the robot is to be brought back before it.
+            DivergenceError: if the action of the policy was not finite.
+            SafetyStop: if the robot was stopped before it could take a step.
+            EpisodeRefusedError: if the robot has to be brought back before it can take a step.
         """
         run = self._run
         self.collector.policy_version = run.policy_version
         transition = self.collector.take_step(run.step, run.step)
-        if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
+        if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step is neither stored nor counted
             raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
         run.step += 1
         self.people.show(transition.next_observation)
@@ -61,10 +61,10 @@ class LocalSource:
         return transition
 
     def insert(self, transition: Transition) -> None:
-        """Store the step just taken.
+        """Store the step that was just taken.
 
         Raises:
-            SpecError: if it is not what the task says. It does not count.
+            SpecError: if it does not match the task's spec. The step is not counted.
         """
         try:
             self._episodes.insert(transition, self._earnings)
@@ -75,35 +75,35 @@ class LocalSource:
             raise SpecError(f"task {self._run.spec.task}, step {length} of the episode: {error}") from error
 
     def end_episode(self, success: bool | None, stopped: str | None, length: int) -> None:
-        """Log the open episode, of ``length`` steps, and begin to count the next."""
+        """Log the open episode of ``length`` steps, and start the counts of the next one."""
         self._episodes.end(self.actor.episode, length, self._earnings, success, stopped, self._practice())
         self._earnings = self._run.experience.new_earnings()
 
     def cut_episode(self, reason: str, length: int) -> None:
-        """Take note that the open episode ends after the step that was stored last, which does not say so.
+        """End the open episode after the step that was stored last, although that step was not marked as the last.
 
-        One without a step never was: there is nothing to log.
+        An episode without steps is not logged.
         """
         if length:
             self._episodes.cut(self._earnings)
             self.end_episode(None, reason, length)
 
     def give_up_episode(self, reason: str, length: int) -> None:
-        """End the open episode after the step that was stored last: a resumed run does not repeat what failed."""
+        """End the open episode after the step that was stored last: a resumed run does not repeat the failed step."""
         self.actor.abandon_episode()
         self.cut_episode(reason, length)
 
     def _practice(self) -> Metrics:
-        """Return what practice without resets came to; nothing where a seed begins every episode."""
+        """Return the metrics of practice without resets; empty if every episode starts from a seed."""
         return {} if self._resets is None else self._resets.metrics()
 
     def summary(self) -> dict[str, Any]:
-        """Return what summary.json says beside the results."""
+        """Return the entries of summary.json besides the results."""
         practice = {name.removeprefix("practice/"): value for name, value in self._practice().items()}
         return {"practice": practice} if practice else {}
 
     def save(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
-        """Add the steps to a checkpoint, and what they come from."""
+        """Add the steps and the state of their source to a checkpoint."""
         parts["replay"] = self._run.experience.online.state()
         if self._intervention is not None:
             parts["intervention"] = self._intervention.state()
@@ -113,7 +113,7 @@ class LocalSource:
         facts |= {**self._earnings.facts(), "episodes": self._run.logger.episodes}
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         parts, prefix = checkpoint.parts, "actor/"
         self._run.experience.online.load(parts["replay"])
         if self._intervention is not None:
@@ -124,6 +124,6 @@ class LocalSource:
         self.actor.load({key.removeprefix(prefix): value for key, value in saved if key.startswith(prefix)})
         self._earnings.load(checkpoint.facts)
         if self.actor.is_between_episodes:
-            # Where it was not when this was saved, its world could not be told: that episode ends without its rest.
+            # If an episode was open when this was saved, the state of its backend could not be saved: it ends early.
             self._run.experience.online.end_episodes()
             self._earnings = self._run.experience.new_earnings()

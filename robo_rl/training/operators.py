@@ -1,4 +1,4 @@
-"""What people do to a training, and see of it."""
+"""The view and the commands of people who supervise a training run."""
 
 import signal
 import time
@@ -13,13 +13,13 @@ from .evaluations import PERSON_POLL_SECONDS
 
 
 class Operators(ABC):
-    """People who watch a run, and may command it.
+    """People who watch a run and may command it.
 
     Args:
-        live: what passes between the run and those who watch it.
+        live: connection between the run and those who watch it.
 
     Attributes:
-        stop_asked: whether somebody wants the run to be evaluated and to end.
+        stop_asked: whether an operator requested that the run end after a final evaluation.
     """
 
     def __init__(self, live: LiveRun) -> None:
@@ -28,26 +28,26 @@ class Operators(ABC):
 
     @abstractmethod
     def take_commands(self) -> list[Command]:
-        """Return what people asked for since the last call; what concerns episodes and pauses is taken care of."""
+        """Return the commands since the last call; commands about episodes and pauses have been executed already."""
 
     @abstractmethod
     def tell(self, state: str, refused: Mapping[str, str]) -> None:
-        """Tell what the run does, in a word or two, and which commands it does not take now, and why."""
+        """Report what the run is doing, in a word or two, and which commands it does not accept at present, and why."""
 
     @abstractmethod
     def close(self) -> None:
-        """Tell nothing more, and let go of devices."""
+        """Stop reporting, and release devices."""
 
 
 class LocalOperators(Operators):
-    """Those of a run in one process: people at pages, and one who may take over from the policy.
+    """Operators of a run in one process: people at web pages, and one person who may intervene.
 
     Args:
-        live: what passes between the run and pages.
-        interruption: where the person who may take over ends the run.
-        backend: robot or simulator, which they see.
-        actor: whose episodes on it they end.
-        takeover: the person who may take over; None: there is nobody.
+        live: connection between the run and the web pages.
+        interruption: is set when the person at the device ends the run.
+        backend: robot or simulator that is displayed.
+        actor: its episodes can be ended by operators.
+        takeover: lets a person act instead of the policy; None if nobody does.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LocalOperators(Operators):
 
     @property
     def paused(self) -> bool:
-        """Whether no step is to be taken now."""
+        """Whether no step may be taken at present."""
         return (self._pause_asked and self._actor.is_between_episodes) or (
             self._takeover is not None and self._takeover.paused
         )
@@ -74,38 +74,38 @@ class LocalOperators(Operators):
         for command in commands:
             if command.name in EPISODE_COMMANDS:
                 begun = not self._actor.is_between_episodes and self._actor.episode_length > 0
-                self._order = command.name if begun else None  # what was asked before was not about this episode
+                self._order = command.name if begun else None  # an earlier order was about another episode
             elif command.name in ("pause", "resume"):
                 self._pause_asked = command.name == "pause"
             self.stop_asked |= command.name == "stop"
         return commands
 
     def wait(self) -> None:
-        """Spend a moment of a pause."""
+        """Wait for a moment during a pause."""
         if self._takeover is not None:
             self._takeover.wait("paused")
         else:
             time.sleep(PERSON_POLL_SECONDS)
 
     def begin_episode(self) -> bool:
-        """Return whether the episode that was begun may go on: the person neither paused nor stopped."""
+        """Return whether the new episode may continue: the person has neither paused nor stopped it."""
         return self._takeover is None or self._takeover.begin_episode()
 
     def heed(self) -> None:
-        """Hear the person at the robot while it is brought back by itself.
+        """Check the device of the person at the robot while the robot returns to the start on its own.
 
         Raises:
-            SafetyStop: if they press the emergency stop.
+            SafetyStop: if the person pressed the emergency stop.
         """
         if self._takeover is not None:
             self._takeover.heed()
 
     def choose(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
-        """Return what is to be done, where the policy would do ``choice``."""
+        """Return the action to execute, given the policy's ``choice``."""
         return choice if self._takeover is None else self._takeover(observation, choice)
 
     def mark(self, transition: Transition) -> Transition:
-        """Return the step just taken as people have it: perhaps as the last of its episode."""
+        """Return the step that was just taken with the operators' marks; they may make it the last of its episode."""
         if self._takeover is not None:
             transition = self._takeover.mark(transition)
             if transition.terminated or transition.truncated:
@@ -116,12 +116,12 @@ class LocalOperators(Operators):
         return transition
 
     def show(self, observation: Observation) -> None:
-        """Show the robot to those who watch."""
+        """Send pictures of the robot to those who watch."""
         if self._live.watched:
             self._live.show("local", self._view.take(observation))
 
     def tell_stop(self, stop: SafetyStop) -> None:
-        """Tell the person at the robot why it was stopped. What was asked about the episode went with it."""
+        """Report to the person at the robot why it was stopped. Orders about the stopped episode are dropped."""
         self._order = None
         if self._takeover is not None:
             self._takeover.wait(f"stopped: {stop}", alarm=True)

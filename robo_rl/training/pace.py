@@ -1,4 +1,4 @@
-"""How far learner and actors may be ahead of each other."""
+"""Limits on how far learner and actors may be ahead of each other."""
 
 import contextlib
 import math
@@ -10,32 +10,32 @@ from typing import NamedTuple
 from .run import Run
 
 AHEAD = 4
-"""Steps that each actor may take beyond the least ratio: one is to be there when the learner is done with the last."""
+"""Steps that each actor may be ahead of the least ratio, so that a step is available when the learner needs one."""
 
 
 class Ratios(NamedTuple):
-    """Bounds of learner steps to environment steps, ``0 <= least <= most``; ``least`` 0: actors are never held."""
+    """Bounds on learner steps per environment step, ``0 <= least <= most``. With ``least`` 0, actors are never held."""
 
     least: float
     most: float
 
 
 def may_update(updates: int, steps: int, ratios: Ratios) -> bool:
-    """Return whether the learner may do another step after ``updates``, for ``steps`` that it may learn from."""
+    """Return whether the learner may do another step, after ``updates`` learner steps for ``steps`` learnable steps."""
     return updates + 1 <= ratios.most * steps
 
 
 def allowed_steps(updates: int, steps: int, ratios: Ratios, actors: int) -> int:
-    """Return how many steps actors may take yet, all together; 0 or less: they are held.
+    """Return how many more steps all actors together may take; they are held if it is 0 or less.
 
-    Where the learner may do no step, actors may take one, whatever the ratios: neither waits for the other for ever.
-    For that they may be ahead by the steps that one learner step takes, ``1 / most``, at least.
+    Whenever the learner may not do a step, actors may take at least one, whatever the ratios, so that neither waits for
+    the other forever. Actors may therefore be ahead by at least the steps that one learner step needs, ``1 / most``.
 
     Args:
-        updates: learner steps so far.
-        steps: environment steps that learner steps may be done for, so far; below 0 where learning has not begun.
-        ratios: to be kept.
-        actors: how many act.
+        updates: number of learner steps so far.
+        steps: environment steps that count towards learner steps so far; negative before learning begins.
+        ratios: the bounds to keep.
+        actors: number of actors.
     """
     if ratios.least == 0:
         return sys.maxsize
@@ -44,10 +44,10 @@ def allowed_steps(updates: int, steps: int, ratios: Ratios, actors: int) -> int:
 
 
 class Pace:
-    """How far the learner of a run is, and its actors.
+    """The progress of the learner and the actors of a run.
 
     Attributes:
-        waited_seconds: time that the learner had nothing to do.
+        waited_seconds: time that the learner spent waiting [s].
     """
 
     def __init__(self, run: Run, ratios: Ratios) -> None:
@@ -57,17 +57,17 @@ class Pace:
 
     @property
     def learnable(self) -> int:
-        """Environment steps that learner steps may be done for."""
+        """Environment steps that count towards learner steps."""
         return max(min(self._run.step, self._run.settings.env_steps) - self._starts + 1, 0)
 
     @property
     def learned(self) -> float:
-        """Environment steps that have been learned from as far as the largest ratio wants."""
+        """Environment steps that have been learned from as often as the largest ratio allows."""
         return min(self._run.step, self._starts - 1 + self._run.learner.updates / self._ratios.most)
 
     @property
     def ratio(self) -> float | None:
-        """Learner steps to environment steps so far."""
+        """Learner steps per environment step so far."""
         return self._run.learner.updates / self.learnable if self.learnable else None
 
     @property
@@ -76,15 +76,15 @@ class Pace:
         return self._run.experience.is_ready and may_update(self._run.learner.updates, self.learnable, self._ratios)
 
     def room(self, actors: int) -> int:
-        """Return how many steps ``actors`` may take yet, all together."""
-        left, steps = self._run.settings.env_steps - self._run.step, self._run.step - self._starts + 1
-        if not self._run.experience.is_ready:  # they are to go on until an episode is judged
-            return left
-        return min(left, allowed_steps(self._run.learner.updates, steps, self._ratios, actors))
+        """Return how many more steps ``actors`` may take, all together."""
+        remaining, steps = self._run.settings.env_steps - self._run.step, self._run.step - self._starts + 1
+        if not self._run.experience.is_ready:  # actors must continue until an episode has been judged
+            return remaining
+        return min(remaining, allowed_steps(self._run.learner.updates, steps, self._ratios, actors))
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count the time of a block in which the learner has nothing to do."""
+        """Add the time of a block, in which the learner has nothing to do, to ``waited_seconds``."""
         began = time.monotonic()
         yield
         self.waited_seconds += time.monotonic() - began

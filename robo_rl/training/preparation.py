@@ -1,4 +1,4 @@
-"""What comes before the first step: rewards, normalisation, and learning from the demonstrations."""
+"""Preparation before the first step: rewards, normalisation, and learning from the demonstrations."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,16 +12,16 @@ LOG_INTERVAL = 100
 
 
 class Preparation:
-    """Makes rewards, resets and agent ready for the first step."""
+    """Prepares rewards, resets and agent for the first step."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._agent, self._experience = run, run.agent, run.experience
 
     def run(self) -> None:
-        """Learn all that the demonstrations tell, and save the first checkpoint.
+        """Learn from the demonstrations, and save the first checkpoint.
 
         Raises:
-            SystemExit: if somebody ends the run.
+            SystemExit: if an operator ends the run.
         """
         self._run.tell("learning from demonstrations")
         self._fit_rewards()
@@ -44,9 +44,9 @@ class Preparation:
         if metrics:
             self._run.logger.log("reward", 0, **metrics)
         if experience.demonstrations is None and episodes:
-            # The agent learns nothing else from them: what is normal to see is no action and no reward.
-            normal = {key: np.concatenate([each[key] for each in episodes]) for key in episodes[0]}
-            self._agent.fit_normaliser(normal)
+            # The agent uses them for normalisation alone: such observations have neither actions nor rewards.
+            observations = {key: np.concatenate([each[key] for each in episodes]) for key in episodes[0]}
+            self._agent.fit_normaliser(observations)
         experience.follow_discount()
 
     def _clone(self) -> None:
@@ -63,7 +63,7 @@ class Preparation:
                 self._run.logger.log("train", 0, pretrain_update=update, **metrics)
 
     def _pretrain_critics(self) -> None:
-        """Let an agent whose values are to know the demonstrations learn them, after its cloning."""
+        """Pretrain the critics on the demonstrations after cloning, if the agent does that."""
         agent = self._agent
         if not isinstance(agent, OfflineLearner):
             return
@@ -73,29 +73,29 @@ class Preparation:
                 self._run.logger.log("train", 0, offline_update=update, **metrics)
 
     def _counted(self, updates: int, doing: str) -> Iterator[int]:
-        """Count updates, for people, who may end the run."""
+        """Yield the numbers of updates, and report progress to operators, who may end the run."""
 
-        def tell(text: str) -> None:
+        def report(text: str) -> None:
             self._run.tell(text)
             self._run.logger.message(text.capitalize())
 
-        return counted_updates(updates, doing, self._run.interruption, tell)
+        return counted_updates(updates, doing, self._run.interruption, report)
 
 
 def counted_updates(
     total: int, doing: str, interruption: Interruption, tell: Callable[[str], None], clock: Clock | None = None
 ) -> Iterator[int]:
-    """Count updates from 1 to ``total``; say at the first, and then now and then, how many are done.
+    """Yield the numbers from 1 to ``total``; report at the first, and then every few seconds, how many are done.
 
     Args:
-        total: how many there are.
-        doing: what they are, for people: ``cloning``.
-        interruption: asked before each.
-        tell: takes what is said.
+        total: number of updates.
+        doing: name of the activity, such as ``cloning``.
+        interruption: checked before each update.
+        tell: receives the reports.
         clock: monotonic time.
 
     Raises:
-        SystemExit: if somebody ends the run.
+        SystemExit: if an operator ends the run.
     """
     clock = clock or MonotonicClock()
     counted_ns: int | None = None

@@ -1,4 +1,4 @@
-"""robo-rl train under torchrun: rank 0 trains, the other processes compute their share of its updates."""
+"""Training under torchrun: rank 0 trains, the other processes compute their share of its updates."""
 
 import contextlib
 import os
@@ -17,10 +17,10 @@ from ..core import Agent, ConfigError, RankedLearner, RankError
 
 @contextlib.contextmanager
 def joined_ranks() -> Iterator[int]:
-    """Join the processes that torchrun started, within the block; give this one's rank, 0 where it is alone.
+    """Join the processes that torchrun started, within the block; yield the rank of this process, 0 if it is alone.
 
     Raises:
-        RankError: if they do not find each other.
+        RankError: if the processes cannot connect to each other.
     """
     if not (dist.is_available() and dist.is_torchelastic_launched()):
         yield 0
@@ -31,12 +31,12 @@ def joined_ranks() -> Iterator[int]:
     try:
         dist.init_process_group(backend, timeout=TIMEOUT)
     except RuntimeError as error:
-        raise RankError(f"the processes that torchrun started do not find each other: {error}") from error
+        raise RankError(f"the processes that torchrun started cannot connect to each other: {error}") from error
     leads = dist.get_rank() == 0 and several_ranks()
     try:
         yield dist.get_rank()
     except RankError:
-        leads = False  # there is nobody to tell, or nobody that would understand
+        leads = False  # the other ranks are gone, or are in another state
         raise
     finally:
         if leads:
@@ -45,7 +45,7 @@ def joined_ranks() -> Iterator[int]:
 
 
 def check_ranks(config: DictConfig, agent: Agent) -> None:
-    """Check that several processes can compute the updates of ``agent``; one always can.
+    """Check that several processes can compute the updates of ``agent``, if there are several.
 
     Raises:
         ConfigError: if they cannot.
@@ -59,8 +59,8 @@ def check_ranks(config: DictConfig, agent: Agent) -> None:
 
 
 def follow(config: DictConfig) -> int:
-    """Compute this rank's share of the updates of rank 0, until it ends; touch no robot and no run folder."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # rank 0 ends the run, and saves it
+    """Compute this rank's share of the updates of rank 0 until rank 0 ends, without a robot or a run folder."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # rank 0 saves and ends the run
         signal.signal(number, signal.SIG_IGN)
     set_threads(config)
     backend = build_backend(config, simulated=True)

@@ -1,4 +1,4 @@
-"""The actors of a run that Ray places, and what its processes have in common."""
+"""Actors of a run that Ray places, and helpers that all Ray processes of a run share."""
 
 import signal
 import threading
@@ -30,13 +30,13 @@ from .remote_actor import RemoteActor
 
 
 class Simulators:
-    """Simulators that act in one process of Ray, each in a thread of its own, with its own name and spool.
+    """Simulators that act in one Ray process, each in its own thread, with its own name and spool.
 
     Args:
         config: text of the run's config.yaml.
-        names: of the simulators.
-        spools: folder for theirs, an absolute path.
-        transport: the wire, as actors need it.
+        names: names of the simulators.
+        spools: absolute path of the folder for their spools.
+        transport: transport settings that the actors use.
     """
 
     def __init__(self, config: str, names: list[str], spools: str, transport: TransportConfig) -> None:
@@ -54,11 +54,11 @@ class Simulators:
         self._interruption = Interruption()
 
     def identity(self) -> str:
-        """Return what tells this process from an earlier one of the same name that died."""
+        """Return an identity that distinguishes this process from an earlier one of the same name that died."""
         return self._identity
 
     def run(self) -> None:
-        """Act until the run ends, or :meth:`leave`; where one simulator fails the others end, too."""
+        """Act until the run ends or :meth:`leave` is called; if one simulator fails, the others end too."""
         torch.set_num_threads(1)
         interruption = self._interruption = Interruption()
         if self._leaving:
@@ -70,12 +70,12 @@ class Simulators:
                     acting.result()
 
     def leave(self) -> None:
-        """End: hand over what is held, then return from :meth:`run`."""
+        """Hand over the steps that are held, then return from :meth:`run`."""
         self._leaving = True
         self._interruption.signal = signal.SIGTERM
 
     def _act(self, config: DictConfig, interruption: Interruption) -> None:
-        with self._building:  # one after the other: the first may have to compile
+        with self._building:  # one at a time: the first may have to compile
             backend = build_backend(config)
         try:
             RemoteActor(config, backend, interruption).run()
@@ -85,7 +85,7 @@ class Simulators:
 
 @dataclass
 class _Process:
-    """One :class:`Simulators`: its handle, the result of ``run``, and what it is asked and last said it is."""
+    """One :class:`Simulators`: its handle, the result of ``run``, the pending identity request, the last identity."""
 
     handle: Any
     result: Any
@@ -94,12 +94,12 @@ class _Process:
 
 
 class RayActors(ActorGroup):
-    """Has Ray place processes of simulators, which it starts again where they die, and ends them.
+    """Has Ray place processes of simulators and restart those that die, and ends them.
 
     Args:
-        config: of the run.
-        folder: run folder; on each machine the spools are below this path.
-        transport: the wire, as actors need it.
+        config: configuration of the run.
+        folder: run folder; on each machine, the spools are below this path.
+        transport: transport settings that the actors use.
     """
 
     def __init__(self, config: DictConfig, folder: Path, transport: TransportConfig) -> None:
@@ -124,13 +124,13 @@ class RayActors(ActorGroup):
         return [name for name, process in processes.items() if not is_done(process.result)]
 
     def watch(self, acted: Collection[str]) -> None:
-        """Count restarts, and let go of those that have left.
+        """Count restarts, and forget the processes that have left.
 
         Args:
-            acted: not looked at; Ray itself starts processes again.
+            acted: not used, as Ray itself restarts processes.
 
         Raises:
-            DriverError: if Ray has given one up.
+            DriverError: if Ray has given up a process.
         """
         self._leaving = {name: process for name, process in self._leaving.items() if not is_done(process.result)}
         for name, process in self._acting.items():
@@ -169,28 +169,28 @@ class RayActors(ActorGroup):
 
 
 def ray_actors(config: DictConfig, folder: Path, transport: TransportConfig, tell: Callable[[str], None]) -> ActorGroup:
-    """Return what has Ray start actors; none is started yet."""
+    """Return the object that has Ray start actors; no actor is started yet."""
     return RayActors(config, folder, transport)
 
 
 def process_options(settings: RayRuntimeConfig, resources: Mapping[str, float]) -> dict[str, Any]:
-    """Return what Ray is to know of a process: what it needs, and that it is started again and its work resumed."""
+    """Return Ray's options for a process: its resources, and that it is restarted and its calls are repeated."""
     return demands(resources) | {
         "max_restarts": settings.restarts,
         "max_task_retries": settings.restarts,
-        "max_concurrency": 3,  # ``run``, ``wait_begun``, and what is said to it meanwhile
+        "max_concurrency": 3,  # ``run``, ``wait_begun``, and calls that come meanwhile
     }
 
 
 def demands(resources: Mapping[str, float]) -> dict[str, Any]:
-    """Return what Ray is to reserve for a process, as it takes it."""
-    own = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU", "memory")}
-    needed = {"num_cpus": resources.get("CPU", 0), "num_gpus": resources.get("GPU", 0), "resources": own}
+    """Return the resources that Ray is to reserve for a process, as options of Ray."""
+    custom = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU", "memory")}
+    needed = {"num_cpus": resources.get("CPU", 0), "num_gpus": resources.get("GPU", 0), "resources": custom}
     return needed | ({"memory": int(resources["memory"])} if "memory" in resources else {})
 
 
 def config_text(config: DictConfig) -> str:
-    """Return a text for other processes, which may make objects of all that ``config`` names."""
+    """Return ``config`` as text for other processes, which are allowed to build every object that it names."""
     copy = config.copy()
     with open_dict(copy):
         copy.allow = needed_packages(config)
@@ -198,7 +198,7 @@ def config_text(config: DictConfig) -> str:
 
 
 def parsed_config(text: str) -> DictConfig:
-    """Return the configuration that :func:`config_text` made a text of, in a process that knows none yet."""
+    """Return the configuration from a text of :func:`config_text`, in a process without registered configurations."""
     register_all_configs()
     config = cast(DictConfig, OmegaConf.create(text))
     allow_packages(config.pop("allow", ()))
@@ -206,16 +206,16 @@ def parsed_config(text: str) -> DictConfig:
 
 
 def is_done(result: Any, timeout: float = 0.0) -> bool:
-    """Return whether a call has ended, well or not, within ``timeout`` [s]."""
+    """Return whether a call has ended, successfully or not, within ``timeout`` [s]."""
     return are_done([result], timeout)
 
 
 def are_done(results: list[Any], timeout: float) -> bool:
-    """Return whether all calls have ended, well or not, within ``timeout`` [s]."""
+    """Return whether all calls have ended, successfully or not, within ``timeout`` [s]."""
     return not ray.wait(results, num_returns=len(results), timeout=timeout)[1]
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error, or of what caused it in another process."""
+    """Return the first line of an error, or of its cause in another process."""
     cause = error.cause if isinstance(error, RayTaskError) else error
     return str(cause).strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The policies that a learner sent to an actor."""
+"""Policies that an actor received from the learner process."""
 
 from collections.abc import Callable
 
@@ -7,19 +7,19 @@ import numpy as np
 from ..core import Agent, CheckpointError, EnvSpec, SpecError, State
 
 KEPT_POLICIES = 3
-"""Policies kept to go back to: one that gives impossible actions may have been preceded by others that do."""
+"""Policies kept for going back: several policies in a row may give impossible actions."""
 
 
 class ReceivedPolicies:
-    """The newest policies that are of use, the last of which acts.
+    """The newest usable policies, the last of which acts.
 
     Args:
-        agent: acts with them.
-        spec: of the environment.
-        tell: tells people.
+        agent: the agent that loads the policies.
+        spec: spec of the environment.
+        tell: reports messages to operators.
 
     Attributes:
-        refused: number of policies that were of no use.
+        refused: number of policies that were not usable.
     """
 
     def __init__(self, agent: Agent, spec: EnvSpec, tell: Callable[[str], None]) -> None:
@@ -30,16 +30,16 @@ class ReceivedPolicies:
         self.refused = 0
 
     def __bool__(self) -> bool:
-        """Whether there is one to act with."""
+        """Whether there is a policy to act with."""
         return bool(self._policies)
 
     @property
     def version(self) -> int:
-        """Version of the policy that acts, -1 if none does."""
+        """Version of the policy that acts, -1 if there is none."""
         return self._policies[-1][0] if self._policies else -1
 
     def take(self, version: int, policy: State) -> None:
-        """Act with a policy from now on, unless it is of no use: then go on with the one before."""
+        """Act with a policy from now on; if it is not usable, continue with the previous one."""
         try:
             self._agent.load_policy(policy)
             self._probe()
@@ -52,7 +52,7 @@ class ReceivedPolicies:
         self._policies = [*self._policies, (version, policy)][-KEPT_POLICIES:]
 
     def reject(self, reason: str) -> None:
-        """Go back to the policy before the one that acts; where there is none, wait for the next."""
+        """Go back to the previous policy; if there is none, wait for the next one."""
         self.refused += 1
         self._tell(f"policy {self.version} is not used any more: {reason}")
         self._policies.pop()
@@ -61,7 +61,7 @@ class ReceivedPolicies:
             self._agent.load_policy(self._policies[-1][1])
 
     def _probe(self) -> None:
-        """Check what the policy decides on an observation of zeros: an action, or a chunk of them.
+        """Check the policy's decision for an observation of zeros, which is an action or a chunk of actions.
 
         Raises:
             SpecError: if an action is impossible.

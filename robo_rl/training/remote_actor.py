@@ -1,4 +1,4 @@
-"""The actor's side of a run whose learner is elsewhere."""
+"""The actor process of a run whose learner is in another process."""
 
 import os
 import time
@@ -31,17 +31,17 @@ from .safety_record import SafetyRecord
 
 FULL_SECONDS = 0.2
 BLOCKED_NS = 10_000_000_000
-"""What the learner takes in is told no more often than this: a limit of rates comes and goes."""
+"""Shortest interval between reports that the learner takes in no steps [ns], as rate limits come and go."""
 
 
 class RemoteActor:
-    """Acts with the newest policy that came, and leaves every step in the spool for the link to send.
+    """Acts with the newest policy it received, and leaves every step in the spool for the link to send.
 
     Args:
-        config: as configs/actor.yaml.
+        config: the configuration, as in configs/actor.yaml.
         backend: robot or simulator.
-        interruption: read between two steps.
-        takeover: lets a person act instead; None: nobody does.
+        interruption: checked between two steps.
+        takeover: lets a person act instead of the policy; None if nobody does.
     """
 
     def __init__(
@@ -77,57 +77,57 @@ class RemoteActor:
         return 0 if self._interruption.signal is None else 128 + self._interruption.signal
 
     def _tell(self, text: str) -> None:
-        """Tell people here, and at the learner, what they should know."""
+        """Report a message to operators at this machine and at the learner."""
         print(text, flush=True)
         if self._link is not None:
             self._link.say(text)
 
     def _begin_session(self, link: LearnerLink, spool: Spool) -> None:
-        """Have the spool take the session's steps, once the disk has room for it.
+        """Bind the spool to the run and start the session in it, once the disk has room.
 
         Raises:
-            SpoolFullError: if the actor is to end meanwhile.
+            SpoolFullError: if the actor has to end before there is room.
         """
-        told = False
+        reported = False
         while True:
             try:
                 spool.bind(link.run)
                 spool.begin_session(link.session)
                 return
             except SpoolFullError as error:
-                if not told:
+                if not reported:
                     print(f"no step is taken: {error}", flush=True)
-                told = True
+                reported = True
                 if must_end(self._settings, self._interruption):
                     raise
                 time.sleep(FULL_SECONDS)
 
 
 def must_end(settings: ActorConfig, interruption: Interruption) -> bool:
-    """Whether an actor was interrupted, or the process that began it is gone."""
+    """Return whether an actor was interrupted, or its parent process is gone."""
     return interruption.signal is not None or is_orphan(settings)
 
 
 def is_orphan(settings: ActorConfig) -> bool:
-    """Whether the process that began an actor is gone."""
+    """Return whether the parent process of an actor is gone."""
     return settings.parent is not None and os.getppid() != settings.parent
 
 
 class ActingSession:
-    """An actor's steps from the time that it joins a run until it leaves.
+    """The steps of an actor from joining a run until leaving it.
 
-    A robot waits within an episode for neither learner nor network; a simulator, whose world stands still meanwhile,
-    does where the learner is behind. While the learner cannot be reached the actor goes on with the policy that it has,
-    in simulation no faster than a robot would, or than ``actor.real_time_factor`` says, which always holds. Where it
-    was held it stays so: a person may have paused the run.
+    A robot never waits within an episode, neither for the learner nor for the network. A simulator, whose state does
+    not change meanwhile, waits if the learner is behind. While the learner cannot be reached, the actor continues with
+    its current policy; a simulator then runs no faster than a real robot. A limit by ``actor.real_time_factor`` always
+    holds. An actor that was held remains held: a person may have paused the run.
 
     Args:
-        config: as configs/actor.yaml.
+        config: the configuration, as in configs/actor.yaml.
         backend: robot or simulator.
-        interruption: read between two steps.
-        link: to the learner, joined.
-        spool: of the session.
-        takeover: lets a person act instead; None: nobody does.
+        interruption: checked between two steps.
+        link: connection to the learner process, already joined.
+        spool: spool of the session.
+        takeover: lets a person act instead of the policy; None if nobody does.
         clock: keeps the pace of a simulator.
     """
 
@@ -149,7 +149,7 @@ class ActingSession:
         self._view = View(backend)
         self._encoder = RecordEncoder(backend.spec, section(config, "transport").image_compression)
         self._safety = SafetyRecord()
-        # What is random by the number of a step is no other session's.
+        # Random numbers follow from the number of a step and the session, so no two sessions share them.
         name, seed = self._settings.name, derive_seed(config.seed, "session", link.session)
         self._practice_state = ""
         self._resets = self._make_resets(config, derive_seed(seed, "actor", name), takeover)
@@ -161,11 +161,11 @@ class ActingSession:
         self._collector = Collector(self._actor, backend, self._agent, self._people, expert, seed, (name,))
         self._produced = 0
         self._held_seconds = 0.0
-        self._blocked, self._blocked_ns = "", -BLOCKED_NS  # what was told of the learner, and when
-        self._waited_for = ""  # reason of the stop that people were told of last
+        self._blocked, self._blocked_ns = "", -BLOCKED_NS  # the last report about the learner, and its time
+        self._waited_for = ""  # reason of the last stop that was reported
 
     def _make_resets(self, config: DictConfig, seed: int, takeover: Takeover | None) -> ResetController | None:
-        """Return what begins episodes but the first; None: seeds do."""
+        """Return the controller that begins all episodes but the first; None if seeds do."""
         resets = build_resets(config.reset, self._backend, seed)
         if resets is not None:
             if resets.learns:
@@ -175,7 +175,7 @@ class ActingSession:
         return resets
 
     def _tell(self, text: str) -> None:
-        """Tell people here, and at the learner, what they should know."""
+        """Report a message to operators at this machine and at the learner."""
         print(text, flush=True)
         self._link.say(text)
 
@@ -187,7 +187,7 @@ class ActingSession:
             self._take_policy()
             self._tell_blocked()
             if self._actor.is_between_episodes or not self._actor.episode_length:
-                self._link.take_orders()  # they were about another episode: of this one there is no step yet
+                self._link.take_orders()  # discarded: they were about another episode, as this one has no step yet
             if reason := self._why_held():
                 self._report()
                 self._people.wait(reason)
@@ -211,7 +211,7 @@ class ActingSession:
                 self._clock.sleep_until_ns(began_ns + period_ns)
 
     def finish(self) -> None:
-        """Wait until the learner has stored everything."""
+        """Wait until the learner has stored all steps."""
         self._report()
         if not self._link.finish(0 if is_orphan(self._settings) else self._settings.finish_seconds):
             print(
@@ -230,8 +230,8 @@ class ActingSession:
         """Take one step of the open episode and leave it in the spool.
 
         Raises:
-            SafetyStop: if the robot was stopped and no step came of it.
-            EpisodeRefusedError: if the robot is to be brought back before it.
+            SafetyStop: if the robot was stopped before it could take a step.
+            EpisodeRefusedError: if the robot has to be brought back before it can take a step.
         """
         link = self._link
         transition = self._collector.take_step(self._produced, max(link.status.env_steps, self._produced))
@@ -252,27 +252,27 @@ class ActingSession:
         link.wake()
 
     def _why_held(self) -> str:
-        """Return why no step is to be taken now; empty: one is."""
+        """Return why no step may be taken at present; empty if one may."""
         paused = self._people.paused
         may_wait = self._actor.is_between_episodes or self._world_waits
         status = self._link.status
-        # A learner that is away says nothing: the spool takes what comes.
+        # While the learner is unreachable there is no limit: the spool takes the steps.
         used_up = self._world_waits and status.connected and self._actor.sequence >= status.until
         if self._policies and not used_up and not (may_wait and (status.hold or paused)):
             return ""
         return "paused" if paused else "waiting for the learner"
 
     def _tell_blocked(self) -> None:
-        """Tell people where the learner takes no steps in any more, and where it does again."""
+        """Report when the learner stops taking steps in, and when it does so again."""
         blocked, now = self._link.status.blocked, self._clock.now_ns()
         if blocked == self._blocked or now - self._blocked_ns < BLOCKED_NS:
             return
         self._blocked, self._blocked_ns = blocked, now
-        told = f"no steps in: {blocked}. They stay in the spool" if blocked else "steps in again"
-        print(f"The learner takes {told}", flush=True)
+        change = f"no steps in: {blocked}. They stay in the spool" if blocked else "steps in again"
+        print(f"The learner takes {change}", flush=True)
 
     def _stopped(self, stop: SafetyStop) -> None:
-        """Take note of an episode that was stopped without a step; wait where it has to be let go on."""
+        """Record an episode that was stopped without a step; wait if the robot has to be released."""
         if not (self._safety.awaits_release and stop.waits and stop.reason == self._waited_for):
             self._tell(f"Stopped: {stop}")
             self._waited_for = stop.reason
@@ -281,7 +281,7 @@ class ActingSession:
             time.sleep(WAIT_SECONDS)
 
     def _keep(self, transition: Transition) -> bool:
-        """Append the step to the spool; return False if that had to wait for room, so that the robot was stopped."""
+        """Append the step to the spool; return False if that had to wait for space, with the robot stopped."""
         try:
             record = self._encoder.encode(transition)
         except SpecError as error:

@@ -1,4 +1,4 @@
-"""People of an actor whose learner is elsewhere: one beside its robot, and those whose orders come by the wire."""
+"""Operators of an actor process: a person beside its robot, and people whose orders come from the learner process."""
 
 import time
 
@@ -11,12 +11,12 @@ WAIT_SECONDS = 0.005
 
 
 class RemoteOperators:
-    """People of one actor.
+    """The operators of one actor.
 
     Args:
-        actor: whose episodes they end.
-        link: brings their orders, and takes to the learner that the run is to end.
-        takeover: the person who may take over; None: nobody does.
+        actor: its episodes can be ended by operators.
+        link: delivers their orders, and passes a request to end the run to the learner.
+        takeover: lets a person act instead of the policy; None if nobody does.
     """
 
     def __init__(self, actor: Actor, link: LearnerLink, takeover: Takeover | None) -> None:
@@ -24,22 +24,22 @@ class RemoteOperators:
 
     @property
     def paused(self) -> bool:
-        """Whether the person wants no step to be taken now."""
+        """Whether the person has paused the actor."""
         return self._takeover is not None and self._takeover.paused
 
     def begin_episode(self) -> bool:
-        """Return whether the episode that was begun may go on to its first step."""
+        """Return whether the new episode may take its first step."""
         if self._takeover is None or self._takeover.begin_episode():
             return True
         self._end_run()
         return False
 
     def choose(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
-        """Return what is to be done, where the policy would do ``choice``."""
+        """Return the action to execute, given the policy's ``choice``."""
         return choice if self._takeover is None else self._takeover(observation, choice)
 
     def mark(self, transition: Transition) -> Transition:
-        """Return the step just taken as people have it: perhaps as the last of its episode."""
+        """Return the step that was just taken with the operators' marks; they may make it the last of its episode."""
         if self._takeover is not None:
             transition = self._takeover.mark(transition)
             if transition.terminated or transition.truncated:
@@ -51,7 +51,7 @@ class RemoteOperators:
         return transition
 
     def wait(self, state: str) -> None:
-        """Spend a moment between episodes; the person may say something meanwhile."""
+        """Wait for a moment between episodes, during which the person's keys are read."""
         if self._takeover is None:
             time.sleep(WAIT_SECONDS)
             return
@@ -59,16 +59,16 @@ class RemoteOperators:
         self._end_run()
 
     def tell_stop(self, stop: SafetyStop) -> None:
-        """Tell the person why the robot was stopped, and spend a moment."""
+        """Report to the person why the robot was stopped, and wait for a moment."""
         if self._takeover is not None:
             self._takeover.wait(f"stopped: {stop}", alarm=True)
             self._end_run()
 
     def _end_run(self) -> None:
-        """Ask the learner to end the run where the person wants that."""
+        """Request that the learner end the run, if the person wants that."""
         assert self._takeover is not None
         if not self._takeover.stops:
             return
         self._takeover.stops = False
         self._link.end_run()
-        print(f"The learner is asked to end run {self._link.run}", flush=True)
+        print(f"Asked the learner to end run {self._link.run}", flush=True)

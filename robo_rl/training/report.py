@@ -1,4 +1,4 @@
-"""What is logged of a run with actors apart, beside its episodes: the wire, and how old the acting policies are."""
+"""The log of a run with separate actors, besides its episodes: transport counters and the age of acting policies."""
 
 import time
 from collections import OrderedDict
@@ -14,28 +14,28 @@ REMEMBERED_POLICIES = 1000
 
 
 class RuntimeReport:
-    """Counters of the wire every second, and the policies that it published.
+    """Transport counters every second, and the policies that were published.
 
     Args:
         run: the run.
-        wire: of the run.
-        arrivals: know the newest steps.
-        pace: of the run.
+        wire: the run's wire.
+        arrivals: returns the newest steps.
+        pace: the run's pace.
     """
 
     def __init__(self, run: Run, wire: Wire, arrivals: Arrivals, pace: Pace) -> None:
         self._run, self._wire, self._arrivals, self._pace = run, wire, arrivals, pace
         self._published: OrderedDict[int, float] = OrderedDict()
         self._written = 0.0
-        self._blocked = ""  # why no step is taken in, as people know
+        self._blocked = ""  # why no step is taken in, as last reported
 
     @property
     def is_due(self) -> bool:
-        """Whether the last one is a second old."""
+        """Whether the last report is a second old."""
         return time.monotonic() - self._written >= REPORT_SECONDS
 
     def publish(self) -> None:
-        """Send actors the policy as it is now, and remember when."""
+        """Send actors the current policy, and remember the time."""
         version = self._run.learner.updates
         self._published[version] = time.monotonic()
         if len(self._published) > REMEMBERED_POLICIES:
@@ -43,7 +43,7 @@ class RuntimeReport:
         self._wire.server.publish(version, self._run.agent.policy_state())
 
     def write(self) -> None:
-        """Log the counters of the wire and how old the acting policies are; tell people what happened."""
+        """Log the transport counters and the age of the acting policies; report changes to operators."""
         now = self._written = time.monotonic()
         server, intake, logger = self._wire.server, self._wire.intake, self._run.logger
         for note in server.take_notes():
@@ -78,7 +78,7 @@ class RuntimeReport:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return what summary.json says beside the results."""
+        """Return the entries of summary.json besides the results."""
         totals = self._wire.intake.totals()
         practice = {
             name: {key.removeprefix("practice/"): value for key, value in actor.practice.items()}

@@ -1,4 +1,4 @@
-"""What a run came to, for people and for summary.json: rates, times, curves and where the files are."""
+"""The results of a run for people and for summary.json: rates, times, curves and paths of files."""
 
 import dataclasses
 import shlex
@@ -14,7 +14,7 @@ from ..evaluation.runs import load_run
 
 
 def evaluation_facts(result: EvaluationResult | None) -> dict[str, Any]:
-    """Return what summary.json says of the final evaluation; None: there was none."""
+    """Return the entries of summary.json about the final evaluation; they are None if there was none."""
     if result is None:
         return dict.fromkeys(("success_rate", "return_mean", "cycle_time", "lap_seconds"))
     rate, laps = result.success_rate, result.lap_seconds
@@ -28,7 +28,7 @@ def evaluation_facts(result: EvaluationResult | None) -> dict[str, Any]:
 
 
 def cycle_time_facts(cycle_time: CycleTime | None) -> dict[str, float] | None:
-    """Return a cycle time for summary.json."""
+    """Return a cycle time as an entry of summary.json."""
     return None if cycle_time is None else dataclasses.asdict(cycle_time)
 
 
@@ -36,8 +36,8 @@ def evaluation_lines(result: EvaluationResult, demonstrated: CycleTime | None) -
     """Describe the final evaluation, line by line.
 
     Args:
-        result: of the evaluation.
-        demonstrated: cycle time of the demonstrations, None where it is not known.
+        result: result of the evaluation.
+        demonstrated: cycle time of the demonstrations; None if unknown.
     """
     rate, episodes = result.success_rate, counted(len(result.episodes), "evaluation episode")
     if rate is not None:
@@ -52,15 +52,15 @@ def evaluation_lines(result: EvaluationResult, demonstrated: CycleTime | None) -
 
 
 def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Sequence[str] = ()) -> Iterator[str]:
-    """Draw the learning curve of the run in ``folder``, write its report, and tell people where everything is.
+    """Draw the learning curve of the run in ``folder``, write its report, and list the paths of all results.
 
     Args:
-        folder: of the run.
-        policy: checkpoint that is best.
-        video: of the evaluation.
-        allow: packages that have to be allowed before the run is evaluated by another command.
+        folder: the run folder.
+        policy: the best checkpoint.
+        video: video of the evaluation.
+        allow: packages that another command has to allow before it can evaluate the run.
     """
-    # matplotlib is a tenth of what starting takes.
+    # Importing matplotlib takes a tenth of the start-up time.
     from ..evaluation.plots import plot_runs
     from ..evaluation.report import write_report
 

@@ -1,4 +1,4 @@
-"""What a run does where its agent diverges: it goes back to the newest checkpoint whose agent is good, a few times."""
+"""Rollbacks of a diverged agent: it returns to the newest good checkpoint, a limited number of times."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +11,14 @@ from ..learner import Checkpoint, CheckpointFolder, Learner, load_checkpoint
 
 
 class Rollbacks:
-    """Takes the agent of a run back where it diverges, and counts how often that happened in a row.
+    """Rolls back the agent of a run when it diverges, and counts rollbacks in a row.
 
-    Those before count no more after ``run.checkpoint_interval`` environment steps without one.
+    The count starts again after ``run.checkpoint_interval`` environment steps without a rollback.
 
     Args:
-        learner: of the run.
-        checkpoints: of the run.
-        settings: of the run.
+        learner: the run's learner.
+        checkpoints: the run's checkpoints.
+        settings: settings of the run.
     """
 
     def __init__(self, learner: Learner, checkpoints: CheckpointFolder, settings: RunConfig) -> None:
@@ -26,7 +26,7 @@ class Rollbacks:
         self._step = self.in_a_row = 0
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned; empty: from none."""
+        """Restore the count that :meth:`state` returned; an empty state means no rollbacks."""
         self._step, self.in_a_row = int(state.get("step", 0)), int(state.get("in_a_row", 0))
 
     def state(self) -> dict[str, Any]:
@@ -34,14 +34,14 @@ class Rollbacks:
         return {"in_a_row": self.in_a_row, "step": self._step}
 
     def roll_back(self, error: DivergenceError, step: int) -> int:
-        """Have the agent go on from the newest good checkpoint; return of which environment step that is.
+        """Restore the agent from the newest good checkpoint; return the environment step of that checkpoint.
 
         Args:
-            error: how it diverged.
-            step: environment steps so far.
+            error: the divergence.
+            step: number of environment steps so far.
 
         Raises:
-            DivergenceError: ``error``, if that was done too often already, or no checkpoint is good.
+            DivergenceError: ``error``, if there were too many rollbacks in a row, or no checkpoint is good.
         """
         if step - self._step >= self._settings.checkpoint_interval:
             self.in_a_row = 0
@@ -58,7 +58,7 @@ class Rollbacks:
             try:
                 checkpoint = load_checkpoint(folder, only=("agent",))
             except CheckpointError:
-                continue  # it is damaged
+                continue  # the checkpoint is damaged
             if _is_finite(checkpoint.parts["agent"]):
                 return checkpoint
         return None

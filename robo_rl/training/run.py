@@ -1,4 +1,4 @@
-"""A run: how far it has come, what it learns from, its log and its checkpoints."""
+"""A training run: its progress, the data it learns from, its log and its checkpoints."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,32 +33,32 @@ from .safety_record import SafetyRecord
 
 
 class StepSource(Protocol):
-    """Where the steps of a run come from, as its checkpoints need it."""
+    """The source of a run's steps, as its checkpoints need it."""
 
     def save(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
-        """Add the steps to a checkpoint, and what they come from."""
+        """Add the steps and the state of their source to a checkpoint."""
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint, after all else."""
+        """Resume from a checkpoint, after everything else has been loaded."""
 
 
 class Run:
-    """What every training has, wherever its steps come from.
+    """The state that every training run has, whatever the source of its steps.
 
     Args:
-        config: as configs/train.yaml.
-        folder: run folder; where it holds a checkpoint and ``config.resume`` is set, the run goes on from there. One
-            that was killed before its first begins anew.
-        interruption: read between two steps.
+        config: the configuration, as in configs/train.yaml.
+        folder: run folder. If it holds a checkpoint and ``config.resume`` is set, the run resumes from that checkpoint.
+            A run that was killed before its first checkpoint starts again from the beginning.
+        interruption: checked between two steps.
 
     Attributes:
-        demonstrations_cycle_time: of those that succeeded; None where there are none.
-        goes_on: whether it goes on from a checkpoint.
-        step: environment steps so far.
+        demonstrations_cycle_time: cycle time of the successful demonstrations; None if there are none.
+        goes_on: whether the run resumes from a checkpoint.
+        step: number of environment steps so far.
         policy_version: number of the policy that acts.
-        update_seconds: time that updates took [s].
-        reached: whether an evaluation was good enough, so that only the final one is missing.
-        ends: whether the loop is over.
+        update_seconds: time spent on updates [s].
+        reached: whether an evaluation reached the goal, so that only the final evaluation is missing.
+        ends: whether the training loop has ended.
     """
 
     logger: RunLogger
@@ -77,7 +77,7 @@ class Run:
         check_evaluations(components)
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
         self.video = folder / "videos" / "final.mp4"
-        self.live = LiveRun(folder)  # from here on no other process is busy with the folder
+        self.live = LiveRun(folder)  # from this line on, no other process uses the folder
         self.goes_on = config.resume is not None and bool(self.checkpoints.folders())
         scorer = components.reward.scorer
         terms = scorer.terms if scorer else ()
@@ -85,12 +85,12 @@ class Run:
         try:
             if not self.goes_on:
                 clear_beginning(folder)
-            shown = load_demonstrations(config, components, folder, interruption)
+            loaded = load_demonstrations(config, components, folder, interruption)
         except BaseException:
-            self.live.close()  # no run has begun that others could be in the way of
+            self.live.close()  # no run has begun, so another command may use the folder
             raise
-        demonstrations, self.demonstration_episodes = shown.ring, shown.episodes
-        self.demonstrations_cycle_time = shown.cycle_time
+        demonstrations, self.demonstration_episodes = loaded.ring, loaded.episodes
+        self.demonstrations_cycle_time = loaded.cycle_time
         if isinstance(self.agent, OfflineLearner) and self.agent.offline_steps and demonstrations is None:
             raise ConfigError(
                 "agent.pretrain_critics learns from demonstrations, and this run has none. Give some by "
@@ -106,7 +106,7 @@ class Run:
         self.reached = self.ends = False
 
     def open(self, source: StepSource, operators: Operators) -> None:
-        """Go on from the newest checkpoint, where there is one, and open the log."""
+        """Load the newest checkpoint, if the run resumes, and open the log."""
         self._source, self._operators = source, operators
         checkpoint = self.checkpoints.load_newest() if self.goes_on else None
         damaged = f"{self.folder}: the checkpoint of step {checkpoint.step if checkpoint else 0}"
@@ -131,16 +131,18 @@ class Run:
                 self.evaluations.load(checkpoint.facts, self.learner.updates, self.step)
 
     def close(self) -> None:
-        """Let go of people, and close the log and the backends."""
+        """Disconnect the operators, and close the log and the backends."""
         self._operators.close()
         self.logger.close()
         self.components.close()
 
     def attend(self, obey: Callable[[Command], None]) -> str | None:
-        """Do what people ask for between two steps; return what the run ends as by that, None where it goes on.
+        """Execute the commands of operators between two steps.
+
+        Returns the status with which the run ends because of a command or signal; None if it continues.
 
         Args:
-            obey: does what the run itself has to do for a command.
+            obey: executes the part of a command that concerns the run itself.
         """
         for command in self._operators.take_commands():
             self.logger.message(f"At step {self.step}: {command}")
@@ -150,7 +152,7 @@ class Run:
         return "stopped" if self._operators.stop_asked else None
 
     def tell(self, state: str) -> None:
-        """Tell those who watch what the run does, and which commands it does not take now."""
+        """Report to operators what the run is doing, and which commands it does not accept at present."""
         refused = {}
         if not self.agent.config.learns_online:
             refused = dict.fromkeys(COMMANDS, "this agent learns from demonstrations alone, in one go")
@@ -161,7 +163,7 @@ class Run:
         self._operators.tell(state, refused)
 
     def show_progress(self) -> None:
-        """Move the progress line."""
+        """Update the progress line."""
         total, updates = self.settings.env_steps, self.learner.updates * self.agent.config.update_to_data
         self.logger.progress(min(self.step, total), total, updates)
 
@@ -187,7 +189,7 @@ class Run:
         self.checkpoints.save(Checkpoint(self.step, parts, facts))
 
     def attempt(self, write: Callable[[], None]) -> None:
-        """Write something; a disk that does not take it does not end the run."""
+        """Write something; a failure to write to disk does not end the run."""
         try:
             write()
         except (CheckpointError, DataError) as error:

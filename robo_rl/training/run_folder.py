@@ -1,4 +1,4 @@
-"""The folder of a run: made or replaced when the run begins, and given up where it does not come to that."""
+"""The folder of a run: created or replaced when the run begins, and cleaned up if the run fails to begin."""
 
 import contextlib
 import os
@@ -35,30 +35,30 @@ ENTRIES = (
     "wandb",
     "wandb_id",
 )
-"""All that runs write into their folders. What else lies there is somebody's own."""
+"""All files and folders that runs write into their folders. Anything else there belongs to the user."""
 
 BEGINNING = ("demonstrations", "metrics.jsonl", "tensorboard")
-"""Those that a run writes before its first checkpoint, and makes anew where it has none."""
+"""Entries that a run writes before its first checkpoint, and writes again if it has no checkpoint."""
 
 PATHS = ("path", "file", "reference", "checkpoint", "certificates")
-"""How the names of options end that name files or folders which a run reads."""
+"""Endings of the names of options whose values are files or folders that a run reads."""
 
 
 @contextlib.contextmanager
 def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
-    """Make the folder of a new run, with its configuration, for a block in which the run begins.
+    """Create the folder of a new run, with its configuration, for a block in which the run begins.
 
-    Where the block fails nothing was begun: the folder is as it was, and the command may be given again. A run that the
-    new one replaces goes when the block succeeds. The folder of a run that is resumed stays as it is, but for what was
-    given to go on with, which its configuration keeps when the block succeeds.
+    If the block fails, the folder is restored, so that the command can be repeated. A run that the new one replaces is
+    deleted when the block succeeds. The folder of a resumed run stays as it is, except that its configuration records
+    the options of this resumption when the block succeeds.
 
     Args:
-        config: of the run.
-        folder: of the run.
+        config: configuration of the run.
+        folder: folder of the run.
 
     Raises:
-        ConfigError: if the folder cannot be made, holds files that are no run's, or a run that is not to be replaced,
-            or goes on, or holds what the new run is to read; as :func:`require_own_files`, if a run is resumed.
+        ConfigError: if the folder cannot be created, if it holds files other than a run, a run that may not be replaced
+            or that is still running, or files that the new run reads; for a resumed run, as :func:`require_own_files`.
     """
     if config.resume is not None:
         require_own_files(folder)
@@ -93,12 +93,12 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
 
 
 def require_own_files(folder: Path) -> None:
-    """Refuse the folder of a run that holds more than files and folders where the run writes.
+    """Reject the folder of a run if the run's entries are not all regular files and folders.
 
-    A link may lead to any file of the user's, and what opens a named pipe waits without end.
+    A link may lead to any file of the user, and opening a named pipe blocks forever.
 
     Raises:
-        ConfigError: naming the first of these.
+        ConfigError: names the first offending entry.
     """
     waiting = [path for name in reversed(ENTRIES) if os.path.lexists(path := folder / name)]
     while waiting:
@@ -106,20 +106,20 @@ def require_own_files(folder: Path) -> None:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
             raise ConfigError(
-                f"{path} is a link to {path.readlink()}, and a run writes to its own files alone: put what it "
-                "points to in its place, or remove it"
+                f"{path} is a link to {path.readlink()}, and a run writes only to its own files: replace the link by "
+                "what it points to, or remove it"
             )
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise ConfigError(f"{path} is neither a file nor a folder, and a run writes to nothing else: remove it")
-        if stat.S_ISDIR(mode) and path != folder / "wandb":  # it has links of its own, and writes to new files alone
+        if stat.S_ISDIR(mode) and path != folder / "wandb":  # wandb makes its own links, and writes only to new files
             try:
                 waiting += path.iterdir()
             except OSError as error:
-                raise ConfigError(f"{path} cannot be looked into: {error.strerror}") from error
+                raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _keep_resumed(config: DictConfig, file: Path) -> None:
-    """Have later resumptions know what was given at this one, beside what the run began with."""
+    """Save the options of this resumption for later ones, besides the options that the run began with."""
     saved = saved_config(file)
     if config.resumed != (saved.get("resumed") or {}):
         saved.resumed = config.resumed
@@ -128,7 +128,7 @@ def _keep_resumed(config: DictConfig, file: Path) -> None:
 
 @contextlib.contextmanager
 def given_up(folder: Path) -> Iterator[None]:
-    """Remove what the run in ``folder`` wrote where the block fails before its first checkpoint."""
+    """Remove the files of the run in ``folder`` if the block fails before the first checkpoint."""
     try:
         yield
     except BaseException:
@@ -139,17 +139,17 @@ def given_up(folder: Path) -> Iterator[None]:
 
 
 def clear_beginning(folder: Path) -> None:
-    """Remove what a process of the run in ``folder`` left that was killed before its first checkpoint.
+    """Remove the files of a process of the run in ``folder`` that was killed before its first checkpoint.
 
-    Such a run begins anew: what it had recorded and told may be a part of the whole.
+    Such a run starts again: its recordings and logs may be incomplete.
 
     Raises:
-        ConfigError: if the run has taken steps: then somebody removed its checkpoints.
+        ConfigError: if the run has taken steps, so that its checkpoints must have been removed.
     """
     if is_run(folder) and (steps := load_run(folder).env_steps):
         raise ConfigError(
-            f"{folder} has no checkpoint to go on from, and took {steps:,} steps: restore its checkpoints from a copy, "
-            "or begin a run in another folder"
+            f"{folder} has no checkpoint to resume from, but took {steps:,} steps: restore its checkpoints from a "
+            "copy, or begin a run in another folder"
         )
     for name in BEGINNING:
         _discard(folder / name)
@@ -168,28 +168,28 @@ def _has_begun(folder: Path) -> bool:
 
 
 def _holds_run(config: DictConfig, folder: Path) -> bool:
-    """Return whether ``folder`` holds a run, which may be replaced; nothing but a run or an empty folder is good."""
+    """Return whether ``folder`` holds a run, which may be replaced; raise ConfigError if it holds other files."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return False
     if not _is_own(folder / "config.yaml"):
-        raise ConfigError(f"{folder} holds files, and no run of robo-rl: choose another run.dir, or empty the folder")
+        raise ConfigError(f"{folder} holds files but no run of robo-rl: choose another run.dir, or empty the folder")
     if not section(config, "run").overwrite:
         raise ConfigError(
-            f"{folder} holds a run already: go on with it by {override('resume', folder)}, choose another run.dir, or "
-            "replace it by run.overwrite=true"
+            f"{folder} already holds a run: resume it with {override('resume', folder)}, choose another run.dir, or "
+            "replace it with run.overwrite=true"
         )
     if LiveWatch(folder).is_going_on():
-        raise ConfigError(f"another process is busy with the run in {folder}: end it before it is replaced")
-    goes = [folder.resolve(), *((folder / name).resolve() for name in ENTRIES)]
+        raise ConfigError(f"another process is using the run in {folder}: end it before you replace the run")
+    replaced = [folder.resolve(), *((folder / name).resolve() for name in ENTRIES)]
     for key, value in _paths("", OmegaConf.to_container(config, resolve=True)):
         path = Path(value).resolve()
-        if path == goes[0] or any(path.is_relative_to(entry) for entry in goes[1:]):
+        if path == replaced[0] or any(path.is_relative_to(entry) for entry in replaced[1:]):
             raise ConfigError(f"{key}={value} lies in the run that run.overwrite=true replaces: choose another run.dir")
     return True
 
 
 def _is_own(file: Path) -> bool:
-    """Whether robo-rl train wrote this ``config.yaml``: it says which choices were made."""
+    """Return whether robo-rl train wrote this ``config.yaml``: such a file lists the choices of options."""
     try:
         saved = load_config(file)
     except (OSError, DataError):
@@ -198,7 +198,7 @@ def _is_own(file: Path) -> bool:
 
 
 def _paths(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Return each option of a configuration that names a file or folder, and the name."""
+    """Yield the key and value of each option in a configuration that names a file or folder."""
     if isinstance(value, str) and key.endswith(PATHS):
         yield key, value
     for name, each in value.items() if isinstance(value, dict) else ():
@@ -214,7 +214,7 @@ def _set_aside(folder: Path, earlier: Path) -> None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Move what runs write from one folder to another, which is made; the first goes where nothing is left in it."""
+    """Move the entries of a run to another folder, which is created; remove the source if it is empty then."""
     target.mkdir(exist_ok=True)
     for name in ENTRIES:
         if os.path.lexists(source / name):
@@ -230,7 +230,7 @@ def _discard(path: Path) -> None:
 
 
 def _remove(folders: list[Path]) -> None:
-    """Remove those folders that are empty."""
+    """Remove the folders that are empty."""
     for folder in folders:
         with contextlib.suppress(OSError):
             folder.rmdir()

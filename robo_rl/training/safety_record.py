@@ -1,4 +1,4 @@
-"""What safety did in a run, counted."""
+"""Counts of what the safety filters did in a run."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from typing import Any
 from ..core import SafetyStop, Verdict
 
 MAX_STOPS = 3
-"""So many episodes in a row that are stopped before their first step call for a person."""
+"""Number of episodes in a row, stopped before their first step, after which a person has to look."""
 
 
 WINDOW_STEPS = 200
 NOTICE_SHARE = 0.1
-"""Of the actions of a window: what one filter changes beyond that is said."""
+"""Share of the actions of a window; if one filter changes more, it is reported."""
 HINTS = {
     "contact": ". Is the wrist's sensor tared (robot.tare.seconds=0.5), and is safety.contact.force what the robot may "
     "bear?",
@@ -24,14 +24,14 @@ HINTS = {
     "barrier": ". Is the task near task.keep_out, or the arm near itself?",
     "observation_stale": ". Do sources give measurements at the control rate?",
 }
-"""What to look at, by reason."""
+"""Advice by reason."""
 
 
 class ChangeNotices:
-    """Finds reasons for which more than a tenth of the actions are changed, over and over.
+    """Finds reasons for which more than a tenth of the actions are changed again and again.
 
-    Such a robot moves otherwise than its policy asks, and learns from that. Each reason is said for its first such
-    window, then for its second, fourth, eighth and so on.
+    Such a robot moves differently from what its policy requests, and learns from that. Each reason is reported for its
+    first such window, then for its second, fourth, eighth and so on.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class ChangeNotices:
         self._windows: Counter[str] = Counter()
 
     def count(self, verdict: Verdict) -> str | None:
-        """Take note of the verdict on a step; return what people should know now."""
+        """Record the verdict on a step; return a notice for operators, if there is one."""
         self._steps += 1
         if verdict.changed:
             self._changes.update(set(verdict.reasons))
@@ -58,13 +58,13 @@ class ChangeNotices:
 
 
 class SafetyRecord:
-    """Counts steps that safety changed, episodes that it stopped, and why.
+    """Counts the steps that safety filters changed and the episodes that they stopped, by reason.
 
     Args:
-        state: counts to go on from, as :meth:`state` gave them.
+        state: counts to continue from, as returned by :meth:`state`.
 
     Attributes:
-        awaits_release: whether the robot waits to be let go on, and no step came after that.
+        awaits_release: whether the robot waits to be released, and has taken no step since.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -77,7 +77,7 @@ class SafetyRecord:
         self.awaits_release = False
 
     def count(self, verdict: Verdict) -> str | None:
-        """Take note of the verdict on a step; return what people should know now (:class:`ChangeNotices`)."""
+        """Record the verdict on a step; return a notice for operators, if any (:class:`ChangeNotices`)."""
         self._stops_in_a_row = 0
         self.awaits_release = False
         self.changed_steps += verdict.changed
@@ -86,11 +86,11 @@ class SafetyRecord:
         return self._notices.count(verdict)
 
     def stopped(self, stop: SafetyStop) -> None:
-        """Take note of an episode that ended without a step.
+        """Record an episode that ended without a step.
 
         Raises:
-            SafetyStop: the third time in a row: no step was possible in between, so a person must look. What is waited
-                for (:attr:`SafetyStop.waits`) does not count.
+            SafetyStop: the third time in a row, as no step was possible in between and a person has to look. Stops that
+                wait for a person (:attr:`SafetyStop.waits`) do not count.
         """
         self.awaits_release = stop.waits
         self.stopped_episodes += 1

@@ -1,4 +1,4 @@
-"""When a run with actors apart is evaluated and saved."""
+"""The schedule of evaluations and checkpoints in a run with separate actors."""
 
 import time
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from .wire import IDLE_SECONDS, Wire
 
 @dataclass
 class Evaluated:
-    """How far a run was at its last evaluation: steps learned from, and environment steps."""
+    """Progress of a run at its last evaluation: steps learned from, and environment steps."""
 
     learned: float = 0.0
     step: int = 0
 
     def facts(self) -> dict[str, Any]:
-        """Return what checkpoints keep of it."""
+        """Return the entries for a checkpoint."""
         return {"learned_evaluation": self.learned, "evaluated_step": self.step}
 
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """What is being evaluated: the policy of the checkpoint of ``step``, learned from ``learned`` steps."""
+    """The policy under evaluation: that of the checkpoint of ``step``, which learned from ``learned`` steps."""
 
     step: int
     updates: int
@@ -35,16 +35,16 @@ class _Snapshot:
 class BackgroundSchedule:
     """Evaluations and checkpoints of a run that learns while a copy of its policy is evaluated.
 
-    The checkpoint of that policy is written when the evaluation begins and is given its score when it ends. A run that
-    is interrupted in between makes the evaluation anew when it goes on; one whose evaluation is good enough goes back
-    to what was evaluated, and ends.
+    The checkpoint of that policy is written when the evaluation begins, and receives its score when the evaluation
+    ends. A run that is interrupted in between repeats the evaluation when it is resumed. A run whose evaluation is good
+    enough goes back to the evaluated policy, and ends.
 
     Args:
         run: the run.
         background: makes the evaluations.
-        pace: how far the run is.
-        evaluated: how far it was at its last evaluation.
-        wire: holds actors while an evaluation is waited for.
+        pace: progress of the run.
+        evaluated: progress of the run at its last evaluation.
+        wire: holds actors while the run waits for an evaluation.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class BackgroundSchedule:
 
     @property
     def is_evaluating(self) -> bool:
-        """Whether an evaluation goes on."""
+        """Whether an evaluation is running."""
         return self._snapshot is not None
 
     def evaluate_or_save(self) -> bool:
         """Begin and end evaluations, and write checkpoints, when they are due; return whether the run is to end.
 
-        While an evaluation goes on no checkpoint is due: it would lack what the evaluation comes to.
+        While an evaluation is running, no checkpoint is due: it would lack the result of the evaluation.
         """
         interval, step, learned = self._run.settings.evaluation_interval, self._run.step, self._pace.learned
         latest = self._evaluated.learned if self._snapshot is None else self._snapshot.learned
@@ -85,12 +85,12 @@ class BackgroundSchedule:
         return False
 
     def save(self) -> None:
-        """Write a checkpoint now, unless there is one of this step, which is to have its score."""
+        """Write a checkpoint now, unless a running evaluation already has one of this step, which awaits its score."""
         if self._snapshot is None or self._snapshot.step != self._run.step:
             self._run.attempt(self._run.save)
 
     def finish(self, status: str) -> str:
-        """Wait for an evaluation that goes on; return what the run ends as by that, or else ``status``."""
+        """Wait for a running evaluation; return the status that it gives the run, or else ``status``."""
         if status == "interrupted" or self._snapshot is None:
             return status
         self._await()
@@ -105,14 +105,14 @@ class BackgroundSchedule:
         self._snapshot = _Snapshot(step, updates, self._pace.learned)
 
     def _await(self) -> None:
-        """Wait until the evaluation is done that goes on, or the run is interrupted."""
+        """Wait until the running evaluation is done, or the run is interrupted."""
         self._run.tell("evaluating")
         self._wire.hold(self._run.step)
         while not self._background.is_done() and self._run.interruption.signal is None:
             time.sleep(IDLE_SECONDS)
 
     def _end(self) -> bool:
-        """Take note of the evaluation that is done; return whether it was good enough to end the run."""
+        """Record the finished evaluation; return whether it was good enough to end the run."""
         assert self._snapshot is not None
         snapshot, self._snapshot = self._snapshot, None
         reached = self._run.reached = self._background.finish()
@@ -124,7 +124,7 @@ class BackgroundSchedule:
         return reached
 
     def _go_back(self, snapshot: _Snapshot) -> None:
-        """Forget what was learned since ``snapshot``: the run ends with what was found good enough."""
+        """Restore the agent of ``snapshot``, so that the run ends with the policy that was good enough."""
         checkpoint = self._run.checkpoints.load(snapshot.step, only=("agent",))
         self._run.agent.load(checkpoint.parts["agent"])
         self._run.learner.updates = self._run.policy_version = snapshot.updates

@@ -1,4 +1,4 @@
-"""The updates of a run: one learner step at a time, taken back where it diverges."""
+"""The updates of a run: one learner step at a time, rolled back if it diverges."""
 
 import time
 
@@ -13,10 +13,10 @@ class Updates:
         self._run = run
 
     def step(self) -> Metrics | None:
-        """Do one learner step, and note the time that it takes; return None where it was taken back.
+        """Do one learner step and measure its time; return None if the agent was rolled back.
 
         Raises:
-            DivergenceError: if it diverged, and :meth:`roll_back` does not help.
+            DivergenceError: if the step diverged, and :meth:`roll_back` does not help.
         """
         began = time.monotonic()
         try:
@@ -28,13 +28,13 @@ class Updates:
         return metrics
 
     def roll_back(self, error: DivergenceError) -> None:
-        """Have the agent, which diverged, go on from the newest checkpoint whose agent is good.
+        """Restore the diverged agent from the newest good checkpoint.
 
         Raises:
-            DivergenceError: ``error``, if there is none, or the agent went back too often in a row.
+            DivergenceError: ``error``, if there is no such checkpoint, or too many rollbacks in a row.
         """
         run, step, most = self._run, self._run.step, self._run.settings.rollbacks
         restored, count = run.rollbacks.roll_back(error, step), run.rollbacks.in_a_row
-        way = f"the agent goes on as it was at step {restored} (rollback {count} of {most} in a row)"
+        way = f"the agent continues from step {restored} (rollback {count} of {most} in a row)"
         run.logger.message(f"Diverged at step {step}, {way}: {error}")
         run.logger.log("train", step, rolled_back_to=restored, rollbacks_in_a_row=count)

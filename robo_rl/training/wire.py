@@ -1,4 +1,4 @@
-"""The wire of a run: where actors join it, and the actors that it starts itself."""
+"""The transport of a run: its store, its server, and the actors that the learner process starts."""
 
 import dataclasses
 import json
@@ -24,22 +24,22 @@ from .async_operators import AsyncOperators
 IDLE_SECONDS = 0.05
 
 StartActors = Callable[[DictConfig, Path, TransportConfig, Callable[[str], None]], ActorGroup]
-"""Makes what starts actors: of a configuration, for a run folder, at a wire, with what tells people of them."""
+"""Makes an :class:`ActorGroup` from a configuration, a run folder, transport settings and a function for messages."""
 
 
 def actor_processes(
     config: DictConfig, folder: Path, transport: TransportConfig, tell: Callable[[str], None]
 ) -> ActorGroup:
-    """Return what starts actors as processes of this machine; none is started yet."""
+    """Return an object that starts actors as processes on this machine; none is started yet."""
     runtime, allow = config.runtime, needed_packages(config)
     return ActorProcesses(folder, transport, runtime.restarts, runtime.real_time_factor, allow, tell)
 
 
 def check_actors(config: DictConfig, actors: int) -> None:
-    """Check that there is no more than one actor where there is one robot or person.
+    """Check that there is at most one actor if there is one robot or person.
 
     Raises:
-        ConfigError: if there is.
+        ConfigError: if there are more.
     """
     if actors:
         check_device(config, "actors that the learner starts have none")
@@ -48,18 +48,18 @@ def check_actors(config: DictConfig, actors: int) -> None:
 
 
 class Wire:
-    """Where steps come in: the store, the server that actors join, and the actors that are started here.
+    """The inlet for steps: the store, the server that actors join, and the actors that are started locally.
 
     Args:
-        config: of the run.
-        folder: of the run.
+        config: configuration of the run.
+        folder: folder of the run.
         runtime: section of ``config``.
-        start_actors: makes what starts actors.
+        start_actors: makes the object that starts actors.
 
     Attributes:
-        actors: those that are started here.
+        actors: actors that are started locally.
         intake: holds the store.
-        server: there from :meth:`open` on.
+        server: available after :meth:`open`.
     """
 
     actors: ActorGroup
@@ -76,9 +76,10 @@ class Wire:
         self._transport = runtime.transport
 
     def start(self) -> None:
-        """Start actors, where only those of this machine may join, before the wire is open.
+        """Start actors before the server is open, if only actors of this machine may join.
 
-        They take seconds to start, in which demonstrations are recorded, and knock until then.
+        Actors take seconds to start; demonstrations are recorded meanwhile. They try to connect until the server is
+        open.
         """
         if self._transport.address is None:
             socket_folder = new_socket_folder()
@@ -87,17 +88,17 @@ class Wire:
             self._start_actors()
 
     def open_store(self, spec: EnvSpec) -> None:
-        """Open the store of the run, or make it."""
+        """Open the store of the run, or create it."""
         self.intake = Intake(self._folder / "replay", spec)
         self._undo.callback(self.intake.close)
 
     def open(self, spec: EnvSpec, operators: AsyncOperators, tell: Callable[[str], None]) -> None:
-        """Let actors join, and start those of this machine where that was not done. They wait for a policy.
+        """Open the server, and start local actors unless they have been started. Actors wait for a policy.
 
         Args:
-            spec: of the environment.
-            operators: serve those who watch from now on.
-            tell: takes what people should know.
+            spec: spec of the environment.
+            operators: begins to serve the web pages.
+            tell: reports messages to operators.
         """
         self._tell, paused = tell, operators.was_paused
         differences = partial(_differences, spec, agent_facts(self._config.agent))
@@ -106,33 +107,33 @@ class Wire:
         self._undo.callback(self.server.close)
         tell(f"Actors may join at {self.server.address} (run {self.server.run})")
         if paused:
-            tell("The run is paused, as a person left it: no episode begins until resume is sent")
+            tell("The run is still paused: no episode begins until resume is sent")
         operators.attend(self.server, tell)
         if self._runtime.transport.address is not None:
             self._transport = dataclasses.replace(self._transport, address=self.server.address)
             self._start_actors()
         else:
-            self._undo.callback(self.actors.stop)  # now before the server closes: they hand over what they hold
+            self._undo.callback(self.actors.stop)  # runs before the server closes, so that actors hand over their steps
 
     def present(self) -> list[str]:
-        """Return the actors that are connected and have not ended their session: they may hold steps."""
+        """Return the actors that are connected and have not ended their session: they may still hold steps."""
         return [name for name, actor in self.server.actors().items() if actor.is_present]
 
     def practising(self) -> list[tuple[str, ActorView]]:
-        """Return the actors whose robots bring themselves back after episodes."""
+        """Return the actors whose robots return to the start on their own after episodes."""
         return [(name, actor) for name, actor in sorted(self.server.actors().items()) if actor.practice]
 
     def spooled(self) -> int:
-        """Return how many steps wait in the spools of actors; those that left have handed over all."""
+        """Return how many steps wait in the spools of actors; actors that left have handed over all steps."""
         return sum(actor.spooled for actor in self.server.actors().values() if not actor.left)
 
     def hold(self, env_steps: int) -> None:
-        """Have actors wait where nothing is learned; where ``runtime.min_ratio`` is 0 they never do."""
+        """Hold the actors while the learner does not learn, unless ``runtime.min_ratio`` is 0."""
         if self._runtime.min_ratio > 0:
             self.server.guide(room=0, stop=False, env_steps=env_steps)
 
     def end(self, env_steps: int, take: Callable[[], None]) -> None:
-        """Tell actors that the run is over after ``env_steps``, and have ``take`` take in what they still hold."""
+        """Tell actors that the run is over after ``env_steps``; call ``take`` to take in the steps they still hold."""
         deadline = time.monotonic() + self._runtime.finish_seconds
         self.server.guide(room=0, stop=True, env_steps=env_steps)
         while time.monotonic() < deadline and (self.actors.running() or self.present()):
@@ -144,18 +145,18 @@ class Wire:
         take()
 
     def close(self) -> None:
-        """End the actors that were started here, and the wire, and free the store."""
+        """End the actors that were started locally, close the server, and close the store."""
         self._undo.close()
 
     def _start_actors(self) -> None:
-        # They may be started before there is somebody to tell.
+        # Actors may be started before ``open`` has set the function for messages.
         self.actors = self._make_actors(self._config, self._folder, self._transport, lambda text: self._tell(text))
         self._undo.callback(self.actors.stop)
         self.actors.resize(self._runtime.actors)
 
 
 def run_identity(folder: Path) -> str:
-    """Return what tells the run in ``folder`` from all others, the same after it is resumed."""
+    """Return the unique identity of the run in ``folder``, which stays the same after it is resumed."""
     file = folder / "run_id"
     if not file.exists():
         write_durably(file, uuid.uuid4().hex.encode())
@@ -163,12 +164,12 @@ def run_identity(folder: Path) -> str:
 
 
 def _differences(spec: EnvSpec, agent: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    """Return in what an actor of which ``facts`` are known differs from a learner with ``spec`` and ``agent``."""
-    # Through JSON, as the actor's went: a tuple is no other value than a list.
-    own_spec, own = json.loads(json.dumps([spec.to_json(), agent]))
+    """Return the differences between an actor with ``facts`` and a learner with ``spec`` and ``agent``."""
+    # Both sides pass through JSON, so that a tuple equals a list.
+    own_spec, local = json.loads(json.dumps([spec.to_json(), agent]))
     lines = EnvSpec.from_json(own_spec).differences(EnvSpec.from_json(facts["spec"]))
-    others = facts["agent"]
-    for key in sorted(own.keys() | others.keys()):
-        if own.get(key) != others.get(key):
-            lines.append(f"agent.{key}: expected {own.get(key)}, found {others.get(key)}")
+    remote = facts["agent"]
+    for key in sorted(local.keys() | remote.keys()):
+        if local.get(key) != remote.get(key):
+            lines.append(f"agent.{key}: expected {local.get(key)}, found {remote.get(key)}")
     return lines

@@ -1,4 +1,4 @@
-"""runtime=ray: Ray places the learner and its simulators and starts them again; all else is as in runtime=async."""
+"""Training with runtime=ray: Ray places and restarts the learner and simulators; the rest is as in runtime=async."""
 
 import contextlib
 import os
@@ -21,23 +21,23 @@ from .run_folder import given_up, require_own_files
 
 POLL_SECONDS = 0.5
 OBJECT_STORE_BYTES = 80_000_000
-"""Steps and policies do not travel through Ray, so its least will do."""
+"""Ray's minimum suffices, as steps and policies do not travel through Ray."""
 
 
 def connect(settings: RayRuntimeConfig) -> None:
-    """Join the Ray that ``settings`` name, or start one on this machine that ends with this process.
+    """Join the Ray cluster that ``settings`` name, or start one on this machine that ends with this process.
 
     Raises:
-        ConfigError: if there is none, or this machine has not what ``settings`` ask for.
-        DriverError: if it does not start.
+        ConfigError: if there is no such cluster, or this machine lacks the resources in ``settings``.
+        DriverError: if Ray does not start.
     """
     _join("runtime.cluster", settings.cluster)
     if settings.cluster is not None:
         return
-    asked = Counter(settings.learner_resources)
+    requested = Counter(settings.learner_resources)
     for _ in range(settings.actors):
-        asked.update(settings.actor_resources)
-    if lacking := _lacking(asked):
+        requested.update(settings.actor_resources)
+    if lacking := _lacking(requested):
         ray.shutdown()
         raise ConfigError(
             f"runtime=ray asks for {lacking} that this machine has: lower runtime.actors, or "
@@ -46,16 +46,16 @@ def connect(settings: RayRuntimeConfig) -> None:
 
 
 def _join(option: str, cluster: str | None) -> None:
-    """Join the Ray that ``option`` names, or start one."""
+    """Join the Ray cluster that ``option`` names, or start one."""
     if ray.is_initialized():
-        raise ConfigError(f"{option}: this is a process of Ray already; choose runtime=local or runtime=async")
+        raise ConfigError(f"{option}: this is already a Ray process; choose runtime=local or runtime=async")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         if cluster is not None:
             ray.init(cluster)
         else:
             ray.init("local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES)
-    except Exception as error:  # of many kinds, bare ones among them
+    except Exception as error:  # Ray raises many types, bare Exception among them
         reason = first_line(error)
         if cluster is not None:
             raise ConfigError(
@@ -74,29 +74,29 @@ def run_tasks(
 ) -> tuple[list[str], int | None]:
     """Call ``task`` once for each of ``jobs``, in processes of Ray.
 
-    Ctrl-C or SIGTERM interrupts those that go on, as Ctrl-C in a terminal of their own would, and waits for them; those
-    that wait for room do not begin. A second one ends all at once.
+    Ctrl-C or SIGTERM interrupts the running tasks, as Ctrl-C in a terminal would, and waits for them; tasks that wait
+    for resources do not begin. A second signal ends all tasks at once.
 
     Args:
-        task: called in a process of its own.
-        jobs: its arguments.
-        cluster: address of the Ray; None: one on this machine, for these tasks.
-        resources: what each needs.
+        task: called in a separate process.
+        jobs: arguments of each call.
+        cluster: address of the Ray cluster; None to start one on this machine for these tasks.
+        resources: resources of each task.
 
     Returns:
-        What each returned, or how its process failed; the signal that interrupted them, None where none did.
+        The result of each task, or how its process failed; and the signal that interrupted the tasks, or None.
 
     Raises:
-        ConfigError: if there is no such Ray, or it has not what one needs.
-        DriverError: if none starts.
+        ConfigError: if there is no such cluster, or it lacks the resources of one task.
+        DriverError: if Ray does not start.
     """
     _join("hydra.launcher.cluster", cluster)
     try:
         if lacking := _lacking(resources):
             raise ConfigError(f"hydra.launcher.resources: a run asks for {lacking} that there are")
-        # A process for each: what one leaves behind, threads and settings of libraries, the next does not meet.
+        # Each task gets a new process, free of threads and library settings that an earlier task left behind.
         remote = ray.remote(max_calls=1)(task).options(**demands(resources), max_retries=0)
-        with Interruption() as interruption:  # Ray takes SIGTERM for itself when it starts: this comes after
+        with Interruption() as interruption:  # after Ray has started, as Ray installs its own SIGTERM handler
             results, cancelled = [remote.remote(job) for job in jobs], False
             while not are_done(results, POLL_SECONDS):
                 if interruption.signal is not None and not cancelled:
@@ -118,24 +118,24 @@ def _outcome(result: Any) -> str:
 
 
 def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int:
-    """Have Ray run the learner in ``folder``, on whatever machine it chooses; return the exit code.
+    """Have Ray run the learner in ``folder``, on the machine that it chooses; return the exit code.
 
     Args:
-        config: of the run.
-        folder: of the run.
-        on_begun: called once the learner has begun. Until then it may wait for room or refuse its configuration, and a
-            run that it is to replace must not be gone.
+        config: configuration of the run.
+        folder: folder of the run.
+        on_begun: called once the learner has begun. Before that, the learner may wait for resources or reject its
+            configuration, so a run that it is to replace must still exist.
 
     Raises:
-        RoboRLError: what the learner raised, or that it failed more often than ``runtime.restarts``.
-        SystemExit: if a signal came while it waited for room.
+        RoboRLError: an error of the learner, or if it failed more often than ``runtime.restarts``.
+        SystemExit: if a signal came while the learner waited for resources.
     """
     settings = cast(RayRuntimeConfig, OmegaConf.to_object(config.runtime))
     options = process_options(settings, settings.learner_resources)
     learner = ray.remote(RayLearner).options(**options).remote(config_text(config), str(folder.resolve()))
     placed = learner.__ray_ready__.remote()
     try:
-        # Ray takes SIGTERM for itself when it starts: this comes after.
+        # After Ray has started, as Ray installs its own SIGTERM handler.
         with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of the run")) as interruption:
             code, begun = learner.run.remote(), learner.wait_begun.remote()
             interrupted = False
@@ -145,12 +145,12 @@ def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int
                     on_begun()
                     begun = None
                 if interruption.signal is not None and not interrupted:
-                    if not is_done(placed):  # until there is room for it, it hears nothing
+                    if not is_done(placed):  # a learner that waits for resources cannot be called
                         raise SystemExit(_not_begun(config, folder, interruption.signal))
                     learner.interrupt.remote(interruption.signal)
                     interrupted = True
             exit_code = int(ray.get(code))
-            if begun is not None and not is_done(begun):  # interrupted before: the claim on the folder is given up
+            if begun is not None and not is_done(begun):  # interrupted before it began: give up the claim on the folder
                 raise SystemExit(exit_code)
             return exit_code
     except RayTaskError as error:
@@ -167,11 +167,11 @@ def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int
 
 
 def _not_begun(config: DictConfig, folder: Path, number: int) -> int:
-    """Give up a run that the signal ``number`` ended while its learner waited for room; return the exit code."""
+    """Give up a run that the signal ``number`` ended while its learner waited for resources; return the exit code."""
     if config.resume is None:
         (folder / "config.yaml").unlink(missing_ok=True)
     print(
-        "Ended before the learner began: Ray had not given it its place yet. "
+        "Ended before the learner began: Ray was still waiting for resources. "
         f"Does the cluster have runtime.learner_resources={config.runtime.learner_resources}?",
         flush=True,
     )
@@ -179,11 +179,11 @@ def _not_begun(config: DictConfig, folder: Path, number: int) -> int:
 
 
 class RayLearner:
-    """The learner as a process of Ray. One that was killed goes on from its checkpoint and its store.
+    """The learner as a Ray process. If it is killed, it resumes from its checkpoint and its store.
 
     Args:
         config: text of the run's config.yaml.
-        folder: run folder, an absolute path; made where this machine has none.
+        folder: absolute path of the run folder, which is created if this machine has none.
     """
 
     def __init__(self, config: str, folder: str) -> None:
@@ -201,11 +201,11 @@ class RayLearner:
             self._config.resume = str(self._folder)
         try:
             with contextlib.ExitStack() as claim:
-                require_own_files(self._folder)  # it may be another one than that of the machine that asks
+                require_own_files(self._folder)  # this folder may be on another machine than that of the command
                 if self._config.resume is None:
                     claim.enter_context(given_up(self._folder))
                 training = AsyncTraining(self._config, self._folder, self._interruption, ray_actors)
-        except SystemExit as ended:  # Ray would take it for a failure of this process
+        except SystemExit as ended:  # Ray would treat it as a failure of this process
             return int(ended.code or 0)
         self._begun.set()
         try:
@@ -214,7 +214,7 @@ class RayLearner:
             training.close()
 
     def wait_begun(self) -> None:
-        """Return when the run has begun: its configuration is good, and all that it needs is there."""
+        """Return when the run has begun: its configuration is valid, and all that it needs is available."""
         self._begun.wait()
 
     def interrupt(self, number: int) -> None:
@@ -222,7 +222,11 @@ class RayLearner:
         self._interruption.signal = number
 
 
-def _lacking(asked: Mapping[str, float]) -> str:
-    """Return what Ray has less of than is asked for, and how much."""
-    found = ray.cluster_resources()
-    return ", ".join(f"{n:g} {name} of {found.get(name, 0):g}" for name, n in asked.items() if n > found.get(name, 0))
+def _lacking(requested: Mapping[str, float]) -> str:
+    """Return the requested resources of which Ray has less, with both amounts."""
+    total = ray.cluster_resources()
+    return ", ".join(
+        f"{amount:g} {name} of {total.get(name, 0):g}"
+        for name, amount in requested.items()
+        if amount > total.get(name, 0)
+    )

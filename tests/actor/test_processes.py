@@ -73,7 +73,7 @@ def test_while_its_robot_is_away_an_actor_spends_no_restart_and_people_hear_of_i
     for _ in range(8):
         actors.watch(["actor_0"])
     assert actors.restarts == 0 and len(said) == 1
-    assert said[0].startswith("actor_0 waits for its robot: robot 'virtual' is not there (all its output: ")
+    assert said[0].startswith("actor_0 waits for its robot: robot 'virtual' is not there (full output: ")
     actors.code = 1
     while actors.restarts == 0:
         actors.watch(["actor_0"])  # it is started, and fails

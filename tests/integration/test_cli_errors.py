@@ -239,8 +239,8 @@ def test_a_run_is_not_overwritten_by_accident(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "config.yaml").write_text(CONFIG)
     line = fails(["train", "task=reach", f"run.dir={tmp_path}"], capsys)
     assert line == (
-        f"robo-rl: {tmp_path} holds a run already: go on with it by resume={tmp_path}, choose another run.dir, or "
-        "replace it by run.overwrite=true"
+        f"robo-rl: {tmp_path} already holds a run: resume it with resume={tmp_path}, choose another run.dir, or "
+        "replace it with run.overwrite=true"
     )
 
 
@@ -268,7 +268,7 @@ def test_files_that_are_no_run_are_left_alone(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "thesis.tex").touch()
     for more in ([], ["run.overwrite=true"]):
         line = fails(["train", "task=reach", f"run.dir={tmp_path}", *more], capsys)
-        assert line.startswith(f"robo-rl: {tmp_path} holds files, and no run of robo-rl")
+        assert line.startswith(f"robo-rl: {tmp_path} holds files but no run of robo-rl")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "thesis.tex"]
 
 
@@ -333,7 +333,7 @@ def test_a_run_that_goes_on_is_not_overwritten_at_all(tmp_path: Path, capsys: py
     (tmp_path / "config.yaml").write_text(CONFIG)
     with LiveRun(tmp_path):
         line = fails(["train", "task=reach", f"run.dir={tmp_path}", "run.overwrite=true"], capsys)
-    assert line == f"robo-rl: another process is busy with the run in {tmp_path}: end it before it is replaced"
+    assert line == f"robo-rl: another process is using the run in {tmp_path}: end it before you replace the run"
     assert (tmp_path / "config.yaml").exists()
 
 

@@ -129,7 +129,7 @@ def test_success_that_is_not_known_is_said_at_the_start(tmp_path, train, capsys,
     with registered(info=lambda env: {"done": 1}):
         assert train(*([] if key is None else [f"task.success_key={key}"])) == 0
     lines = capsys.readouterr().out.splitlines()
-    found = [line for line in lines if line.startswith("Success is not known: test/Odd-v0 does not tell it.")]
+    found = [line for line in lines if line.startswith("Success is unknown: test/Odd-v0 does not report it.")]
     assert len(found) == (key is None)
     if found:
         assert "task.success_key=KEY" in found[0] and lines.index(found[0]) < lines.index("Evaluating: 2 episodes")

@@ -207,7 +207,7 @@ def test_an_agent_that_diverges_goes_on_from_its_newest_checkpoint(tmp_path, tra
         assert [(line["step"], line["rolled_back_to"], line["rollbacks_in_a_row"]) for line in told] == [
             (34, 20, 1) for _ in numbers
         ]
-    assert "Diverged at step 34, the agent goes on as it was at step 20 (rollback 1 of 3 in a row)" in (
+    assert "Diverged at step 34, the agent continues from step 20 (rollback 1 of 3 in a row)" in (
         capsys.readouterr().out
     )
     undisturbed, one, other = ends
@@ -288,7 +288,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path,
     (folder / "summary.json").unlink()
     with pytest.raises(SystemExit) as ended:
         main(["train", f"resume={folder}"])
-    assert ended.value.code == 2 and "has no checkpoint to go on from, and took 70 steps" in capsys.readouterr().err
+    assert ended.value.code == 2 and "has no checkpoint to resume from, but took 70 steps" in capsys.readouterr().err
     shutil.rmtree(folder / "demonstrations")
     (folder / "demonstrations").mkdir()  # a part
     (folder / "metrics.jsonl").write_text(json.dumps({"step": 0, "wall_seconds": 1.0, "kind": "train"}) + "\n{")
@@ -303,4 +303,4 @@ def test_a_run_that_ends_early_says_why(tmp_path, train, capsys):
     assert train("agent.random_steps=70", *words) == 0
     *_, before, evaluating, _, taken, _, _, _, _ = capsys.readouterr().out.splitlines()
     assert before.startswith("reach  20/70 steps") and evaluating == "Evaluating: 1 episode"
-    assert taken.endswith("; it ended early, as an evaluation reached run.stop_at_return=-1000")
+    assert taken.endswith("; it ended early because an evaluation reached run.stop_at_return=-1000")

@@ -269,7 +269,7 @@ def test_a_ray_that_does_not_come_up_is_one_line(monkeypatch: pytest.MonkeyPatch
 def test_a_process_of_ray_begins_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a sweep with hydra/launcher=ray and runtime=ray."""
     monkeypatch.setattr(ray_training, "ray", SimpleNamespace(is_initialized=lambda: True))
-    with pytest.raises(ConfigError, match=r"this is a process of Ray already; choose runtime=local or runtime=async"):
+    with pytest.raises(ConfigError, match=r"this is already a Ray process; choose runtime=local or runtime=async"):
         connect(RayRuntimeConfig())
 
 
