@@ -1,4 +1,4 @@
-"""Types, protocols, specs, errors and clocks that every room shares.
+"""Types, protocols, specs, errors and clocks that all packages share.
 
 This package imports nothing else of robo-rl; every other package imports only this one.
 """

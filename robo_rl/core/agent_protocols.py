@@ -1,4 +1,4 @@
-"""The interfaces of policies, of agents, and of what some agents offer beyond."""
+"""Protocols of policies, agents, and optional abilities of agents."""
 
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
@@ -11,26 +11,26 @@ from .types import Batch, Comparisons, Metrics, Observation, State
 
 
 class Policy(Protocol):
-    """Anything that chooses actions from observations."""
+    """A function that chooses actions from observations."""
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return an action (A,) float32 in [-1, 1]; the mode of the distribution unless ``explore``.
 
-        A policy of action chunks returns the next action of the chunk that it has decided, whatever is observed, and
-        decides anew where none is left. Those with and without ``explore`` are apart: neither uses up the other's.
+        A policy of action chunks returns the next action of its current chunk, whatever the observation, and decides on
+        a new chunk when the current one is used up. Chunks with and without ``explore`` are kept separately.
         """
         ...
 
     def forget_plan(self, *, explore: bool) -> None:
-        """Forget what is left of a chunk: the next observation does not follow from the last action returned.
+        """Forget the rest of a chunk, because the next observation does not follow from the last action returned.
 
-        So it is where an episode begins, and after somebody else acted.
+        Call this when an episode begins, and after someone else has acted.
         """
         ...
 
 
 class ScriptedExpert(Protocol):
-    """A scripted solution that may look at the simulator's state. Made for one episode after another."""
+    """A scripted solution that may read the simulator's state. One object solves one episode after another."""
 
     def reset(self) -> None:
         """Begin an episode (after the backend's reset)."""
@@ -43,7 +43,7 @@ class ScriptedExpert(Protocol):
 
 @runtime_checkable
 class Critic(Protocol):
-    """What agents with values of states and actions offer."""
+    """The ability of an agent to estimate values of states and actions."""
 
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
         """Return the estimated discounted return after ``action`` (A,) on ``observation``: Q(s, a)."""
@@ -52,10 +52,10 @@ class Critic(Protocol):
 
 @runtime_checkable
 class RankedLearner(Protocol):
-    """What an agent offers if several processes can share the computation of its updates."""
+    """The ability of an agent to share the computation of its updates among several processes."""
 
     def follow(self) -> None:
-        """Compute this process's share of the updates that rank 0 does, until it ends.
+        """Compute this process's share of the updates of rank 0, until rank 0 ends.
 
         Raises:
             RankError: if another process is gone.
@@ -65,11 +65,11 @@ class RankedLearner(Protocol):
 
 @runtime_checkable
 class OfflineLearner(Protocol):
-    """What an agent offers if its values too can be learned from demonstrations before the first step."""
+    """The ability of an agent to pretrain its critics on demonstrations before the first step."""
 
     @property
     def offline_steps(self) -> int:
-        """Steps that it wants to take; 0: none."""
+        """Number of pretraining steps; 0 for none."""
         ...
 
     def pretrain_critics(self, batch: Batch) -> Metrics:
@@ -79,33 +79,33 @@ class OfflineLearner(Protocol):
 
 @runtime_checkable
 class ComparisonLearner(Protocol):
-    """What an agent offers if it learns from preferences directly, without a reward model between."""
+    """The ability of an agent to learn from preferences directly, without a reward model."""
 
     def fit_comparisons(self, comparisons: Comparisons | None) -> None:
-        """Take over comparisons of segments of the demonstrations; once, before anything is learned.
+        """Set the comparisons of segments of the demonstrations; called once, before anything is learned.
 
         Raises:
-            ConfigError: if there are none.
+            ConfigError: if there are no comparisons.
         """
         ...
 
 
 class FeatureExtractor(Protocol):
-    """A function of images that never changes, so that the replay may keep what it returns."""
+    """A function of images that never changes, so that the replay buffer may store its results."""
 
     @property
     def views(self) -> int:
-        """How many views of each image, such as random shifts, have features of their own."""
+        """Number of views of each image, such as random shifts, that have features of their own."""
         ...
 
     @property
     def spec(self) -> Mapping[str, ArraySpec]:
-        """Specs of the features of one view, by observation key of the image that they stand for."""
+        """Specs of the features of one view, by observation key of the image."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything but images and numbers that the features depend on."""
+        """A hash of everything that the features depend on, except images and numbers."""
         ...
 
     def __call__(self, images: Batch, numbers: NDArray[np.intp]) -> Batch:
@@ -117,18 +117,18 @@ class FeatureExtractor(Protocol):
 
 
 class AgentConfig(Protocol):
-    """What the composition reads of an agent's configuration; see :class:`~robo_rl.agents.sac.SACConfig`."""
+    """The fields of an agent's configuration that a run reads; see :class:`~robo_rl.agents.sac.SACConfig`."""
 
     @property
     def learns_online(self) -> bool: ...
     @property
     def imitates(self) -> bool:
-        """Whether ``pretrain`` imitates, so that demonstrations which failed are not for it."""
+        """Whether ``pretrain`` imitates, so that failed demonstrations are not used for it."""
         ...
 
     @property
     def online_cloning_weight(self) -> float:
-        """Weight of imitating the steps of the running training that are worth it; 0: none is imitated."""
+        """Weight of imitating the valuable steps of the running training; 0 for no imitation."""
         ...
 
     @property
@@ -152,8 +152,8 @@ class AgentConfig(Protocol):
 
 
 class Agent(Policy, Protocol):
-    """A learner of a policy. ``state`` and ``load`` carry everything, optimisers too, and random generators by names
-    that begin with ``generator/``.
+    """A learner of a policy. ``state`` and ``load`` carry everything, including optimisers; the names of random
+    generators in a state begin with ``generator/``.
     """
 
     @property
@@ -161,17 +161,17 @@ class Agent(Policy, Protocol):
 
     @property
     def implementation(self) -> str:
-        """Name of the implementation that computes updates, for people."""
+        """Name of the implementation that computes updates, for display."""
         ...
 
     @property
     def features(self) -> FeatureExtractor | None:
-        """Makes the features that Batches have in the place of images; None: Batches have the images."""
+        """Computes the features that batches hold instead of images; None if batches hold the images."""
         ...
 
     @property
     def observed(self) -> tuple[str, ...]:
-        """Observation keys that it learns from: those that Batches have to have."""
+        """Observation keys that the agent learns from and that batches must contain."""
         ...
 
     def fit_normaliser(self, batch: Batch) -> None:
@@ -184,7 +184,7 @@ class Agent(Policy, Protocol):
 
     @property
     def update_rows(self) -> int:
-        """Rows of the Batch that ``update`` takes: update-to-data ratio times batch size."""
+        """Rows of the batch that ``update`` takes: update-to-data ratio times batch size."""
         ...
 
     def update(self, batch: Batch) -> Metrics:
@@ -194,17 +194,17 @@ class Agent(Policy, Protocol):
     def state(self) -> State: ...
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if names or shapes are not this agent's.
+            CheckpointError: if names or shapes do not match this agent.
         """
         ...
 
     def policy_state(self) -> State:
-        """Return what ``act`` alone needs."""
+        """Return the part of the state that ``act`` needs."""
         ...
 
     def load_policy(self, state: State) -> None:
-        """Take over a ``policy_state``."""
+        """Restore a state from :meth:`policy_state`."""
         ...

@@ -1,4 +1,4 @@
-"""Clocks. Only monotonic time decides time-outs: the wall clock may jump."""
+"""Clocks of monotonic time, which alone decides time-outs: the wall clock may jump."""
 
 import time
 from typing import Protocol
@@ -29,7 +29,7 @@ class MonotonicClock:
 
 
 class ManualClock:
-    """A clock that moves only when told: simulated time, and tests."""
+    """A clock that moves only on request, for simulated time and tests."""
 
     def __init__(self, start_ns: int = 0) -> None:
         self._now_ns = start_ns
@@ -44,7 +44,7 @@ class ManualClock:
         self._now_ns += duration_ns
 
     def restart(self) -> None:
-        """Begin again at 0: simulated time, when an episode begins."""
+        """Start again at 0, as simulated time does when an episode begins."""
         self._now_ns = 0
 
     def sleep_until_ns(self, deadline_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""Objects that hold files, devices or connections."""
+"""The base class of objects that hold files, devices or connections."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -6,11 +6,11 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Something that a ``with`` block closes at its end."""
+    """An object that a ``with`` block closes at its end."""
 
     @abstractmethod
     def close(self) -> None:
-        """Free what it holds."""
+        """Release what the object holds."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Configuration: frozen dataclasses that check themselves, and their form in Hydra's ConfigStore."""
+"""Configuration as frozen dataclasses that validate themselves, and their form in Hydra's ConfigStore."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -10,10 +10,10 @@ Config = TypeVar("Config")
 
 
 def as_config(value: Config | Mapping[str, Any], config_class: type[Config]) -> Config:
-    """Return the configuration that ``value`` is, or the fields of.
+    """Return ``value`` if it is a configuration, or else the configuration with the fields in ``value``.
 
-    For ``__post_init__`` of a configuration within which there is another: of what was added on the command line a
-    resumed run knows the fields alone.
+    For ``__post_init__`` of a configuration that contains another one: in a resumed run, a configuration that was added
+    on the command line is known only by its fields.
     """
     return config_class(**value) if isinstance(value, Mapping) else value
 
@@ -21,11 +21,11 @@ def as_config(value: Config | Mapping[str, Any], config_class: type[Config]) -> 
 def config_node(target: str | Callable[..., Any] | None, config_class: type) -> DictConfig:
     """Return ``config_class`` as a typed node for ``ConfigStore.store(node=...)``.
 
-    Defaults stay where they are written once, in ``config_class``. ``robo_rl.app`` calls ``target`` with the fields
+    Defaults remain in ``config_class`` alone. ``robo_rl.app`` calls ``target`` with the fields
     as keyword arguments; a user's own class in a user's own package works the same way.
 
     Args:
-        target: dotted name of the callable, the callable itself, or None for a node that nothing is made from.
+        target: dotted name of the callable, the callable itself, or None for a node that no object is made from.
         config_class: a frozen dataclass whose fields all have defaults.
     """
     if target is not None:
@@ -46,11 +46,11 @@ def config_node(target: str | Callable[..., Any] | None, config_class: type) -> 
 
 
 def _open_dictionaries(node: DictConfig, inside: bool = False) -> None:
-    """Let dictionaries that are fields of a configuration class take keys of any name.
+    """Allow keys of any name in dictionaries that are fields of a configuration class.
 
     Args:
-        node: of a typed configuration.
-        inside: whether it is part of a configuration class.
+        node: node of a typed configuration.
+        inside: whether the node is part of a configuration class.
     """
     structured = dataclasses.is_dataclass(OmegaConf.get_type(node) or node._metadata.ref_type)
     if inside and not structured:
@@ -62,7 +62,7 @@ def _open_dictionaries(node: DictConfig, inside: bool = False) -> None:
 
 
 def _make_writable(node: DictConfig) -> None:
-    """Undo the read-only mark that OmegaConf puts on frozen dataclasses: overrides must be able to write."""
+    """Remove the read-only flag that OmegaConf sets for frozen dataclasses, so that overrides can write."""
     OmegaConf.set_readonly(node, None)
     for key in node:
         child = node._get_node(key)

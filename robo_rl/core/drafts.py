@@ -1,4 +1,4 @@
-"""Folders that are made beside their place and moved there whole."""
+"""Folders and files that are built beside their final path and moved there when complete."""
 
 import contextlib
 import fcntl
@@ -12,24 +12,24 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
-    """Yield a path under which a folder or file of the name of ``path`` is made, to be moved there when it is whole.
+    """Yield a temporary path with the name of ``path``, for a folder or file to be moved to ``path`` when complete.
 
-    What is left of it when the block ends is removed, and so are drafts of the same path that killed processes left: a
-    process that lives holds a lock on the folder ``NAME.partial-PID`` in which its draft lies.
+    The rest is removed when the block ends, as are drafts of the same path that killed processes left behind: a live
+    process holds a lock on the folder ``NAME.partial-PID`` that contains its draft.
 
     Args:
-        path: where it will be; its folder is made where it is missing.
+        path: the final path; its folder is created if it is missing.
 
     Raises:
-        OSError: if the disk refuses.
+        OSError: if writing fails.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_left(path)
-    # Locked before it has the name by which others find it.
+    _remove_abandoned(path)
+    # Locked before it gets the name by which other processes find it.
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with contextlib.suppress(OSError):  # some network file systems lock no folders
+        with contextlib.suppress(OSError):  # some network file systems cannot lock folders
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         folder = folder.rename(path.with_name(f"{path.name}.partial-{os.getpid()}"))
         yield folder / path.name
@@ -38,8 +38,8 @@ def draft_of(path: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _remove_left(path: Path) -> None:
-    """Remove the drafts of ``path`` that nobody has locked."""
+def _remove_abandoned(path: Path) -> None:
+    """Remove the drafts of ``path`` that are not locked."""
     form = re.compile(re.escape(path.name) + r"\.partial-\d+")
     for folder in path.parent.iterdir():
         if form.fullmatch(folder.name) is None:

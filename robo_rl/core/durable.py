@@ -1,13 +1,13 @@
-"""Files that a killed process or a power cut leaves whole."""
+"""Writing of files that stay complete after a killed process or a power cut."""
 
 import os
 from pathlib import Path
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Replace the file by ``data``, or leave it as it was: on return the data is on the disk.
+    """Replace the file by ``data``, or leave it unchanged on failure; on return the data is on disk.
 
-    A link of the file's name is replaced and not followed, and neither is one where the data is written first.
+    Symbolic links are not followed: neither at ``path``, which is replaced, nor at the temporary file.
     """
     partial = path.with_name(f"{path.name}.partial")
     try:
@@ -25,7 +25,7 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk: a file that was synchronised itself may lack its name."""
+    """Write the names in a folder to disk: a synchronised file may otherwise lack its name after a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,10 +1,10 @@
-"""The emergency stop, the deadman switch, and what else holds a robot still.
+"""The emergency stop, the deadman switch, and other conditions that hold a robot still.
 
-The emergency stop is a file: while it is there, no robot moves. So it reaches every process of this user at once, stays
-latched when processes end or the machine restarts, and only a person takes it away (``robo-rl rearm``). One file stops
-all robots, and each robot has one of its own beside it.
+The emergency stop is a file: while it exists, no robot moves. It therefore reaches every process of this user at once,
+stays latched when processes end or the machine restarts, and only a person removes it (``robo-rl rearm``). One file
+stops all robots, and each robot has its own file beside it.
 
-It is here because what a person presses must act at once: ``robo-rl stop`` loads nothing but this package.
+The code is in this package because a stop must act at once: ``robo-rl stop`` imports nothing but this package.
 """
 
 from pathlib import Path
@@ -18,44 +18,44 @@ from .latch import Latch
 
 NAME = "emergency_stop"
 GUARD_SECONDS = 1.0
-"""A guard that has not looked for longer counts as hung, and its robot is stopped [s]."""
+"""Longest time between checks of a guard; after that it counts as hung, and its robot is stopped [s]."""
 
 
 def default_file(robot: str | None = None) -> Path:
-    """Return where the emergency stop of this user is: of all robots, or of one.
+    """Return the path of this user's emergency stop for all robots, or for one.
 
     Raises:
         ConfigError: if this user has no home folder, and XDG_STATE_HOME is not set.
     """
-    otherwise = ", the same for every process of this user, or safety.emergency_stop.file"
-    return file_of(user_folder("state", "the emergency stop", otherwise) / NAME, robot)
+    alternative = ", the same for every process of this user, or safety.emergency_stop.file"
+    return file_of(user_folder("state", "the emergency stop", alternative) / NAME, robot)
 
 
 def file_of(file: Path, robot: str | None) -> Path:
-    """Return the file of one robot beside ``file``, which is that of all; ``file`` where no robot is named."""
+    """Return the file of one robot beside ``file``, the file of all robots; ``file`` itself if no robot is named."""
     return file if robot is None else file.with_name(f"{file.name}.{quote(robot, safe='')}")
 
 
 def stopped_robots(file: Path) -> list[str]:
-    """Return the robots that have a latch of their own beside ``file``, in order."""
+    """Return the names of the robots that have their own latch beside ``file``, sorted."""
     names = (path.name.removeprefix(f"{file.name}.") for path in file.parent.glob(f"{file.name}.*"))
     return sorted(map(unquote, names))
 
 
 class EmergencyStop:
-    """Latched: once pressed it holds until :meth:`rearm`, in every process that obeys the same files.
+    """A latched stop: once pressed, it holds until :meth:`rearm` in every process that watches the same files.
 
     Args:
-        file: whose presence is the stop; None: the one of this user.
-        robot: name of the robot that is driven. It obeys the stop of all robots of this user and its own, and what is
-            pressed is its own. None: what obeys ``file`` alone.
+        file: the file whose existence is the stop; None for this user's file.
+        robot: name of the robot. It is stopped by the file of all robots of this user and by its own, and
+            :meth:`press` creates its own. None: only ``file`` counts.
 
     Attributes:
-        file: that :meth:`press` makes.
+        file: the file that :meth:`press` creates.
 
     Raises:
         ConfigError: if ``file`` is a folder, or there is no default (:func:`default_file`).
-        DriverError: if the folder that it is in cannot be made.
+        DriverError: if its folder cannot be created.
     """
 
     def __init__(self, file: Path | None = None, robot: str | None = None) -> None:
@@ -64,21 +64,21 @@ class EmergencyStop:
         self._latches = [own]
         if robot is not None:
             try:
-                everybody = default_file()
+                shared = default_file()
             except ConfigError:  # no home folder: then `robo-rl stop` needs file=PATH as well
                 return
-            if everybody != own.file:
-                self._latches.append(Latch(everybody))
+            if shared != own.file:
+                self._latches.append(Latch(shared))
 
     def press(self, reason: str) -> bool:
-        """Stop the robot, or every robot; return whether it was possible.
+        """Stop the robot, or every robot; return whether the file could be written.
 
-        Where the file cannot be made, False: this process alone stays stopped. On return the file is on the disk.
+        If it could not, only this process stays stopped. On return, the file is on disk.
         """
         return self._latches[0].press(reason)
 
     def pressed(self) -> str | None:
-        """Return why nothing moves, None if it may. Takes microseconds."""
+        """Return the reason for which robots are stopped, or None. Takes microseconds."""
         for latch in self._latches:
             reason = latch.pressed()
             if reason is not None:
@@ -86,7 +86,7 @@ class EmergencyStop:
         return None
 
     def rearm(self) -> bool:
-        """Allow motion again; return whether it was stopped. For a person alone to call.
+        """Allow motion again; return whether it was stopped. Only a person may call this.
 
         Raises:
             DriverError: if a file cannot be removed.
@@ -96,15 +96,15 @@ class EmergencyStop:
 
 
 class DeadmanSwitch(Heartbeat):
-    """Robots move only while a person holds a key: ``robo-rl enable`` beats while it is held."""
+    """A switch that lets robots move only while a person holds a key; ``robo-rl enable`` beats while it is held."""
 
 
 class GuardBeat(Heartbeat):
-    """A robot that has a guard moves only while that looks.
+    """The heartbeat of a guard: a robot with a guard moves only while its guard keeps looking.
 
     Args:
         robot: name of the robot.
-        required: whether there has to be a guard: else one that has not begun, or has left in good order, is none.
+        required: whether a guard must exist; otherwise a guard that has not begun, or has left properly, is ignored.
         clock: monotonic time.
     """
 
@@ -114,7 +114,7 @@ class GuardBeat(Heartbeat):
         super().__init__(self.file, GUARD_SECONDS, clock)
 
     def missed(self) -> str | None:
-        """Return what is wrong with the guard; None: nothing is."""
+        """Return the problem with the guard, or None."""
         age = self.age()
         if age is None:
             return f"no guard looks after robot {self._robot!r} yet" if self._required else None
@@ -132,12 +132,12 @@ def deadman_file(emergency_file: Path) -> Path:
 
 
 class StopButton:
-    """What holds a robot still: emergency stop and, if wanted, deadman switch and guard.
+    """The conditions that hold a robot still: emergency stop and, optionally, deadman switch and guard.
 
     Args:
-        emergency: the emergency stop; None: there is none, as in simulation.
-        deadman: the deadman switch; None: not wanted.
-        guard: of the robot; None: it can have none.
+        emergency: the emergency stop; None if there is none, as in simulation.
+        deadman: the deadman switch; None if it is not used.
+        guard: the robot's guard; None if it cannot have one.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class StopButton:
         self._emergency, self._deadman, self._guard = emergency, deadman, guard
 
     def reason(self) -> tuple[str, str] | None:
-        """Return the name and the text of why the robot must not move now, or None."""
+        """Return the name and the description of the reason why the robot must not move now, or None."""
         pressed = None if self._emergency is None else self._emergency.pressed()
         if pressed is not None:
             return EMERGENCY_STOP, f"emergency stop ({pressed}); when all is safe: robo-rl rearm"

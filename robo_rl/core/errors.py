@@ -1,7 +1,7 @@
-"""Errors of the platform. Each message says what was expected, what came and what to do.
+"""Errors of the platform. Each message states what was expected, what was found and what to do.
 
 The command line prints a :class:`RoboRLError` as one line and exits with code 2; every other exception is a
-defect of ours and keeps its traceback.
+defect of robo-rl and keeps its traceback.
 """
 
 import difflib
@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable
 
 
 class RoboRLError(Exception):
-    """Base of every error that a user can cause or mend."""
+    """Base of every error that a user can cause or fix."""
 
 
 class ConfigError(RoboRLError):
@@ -17,7 +17,7 @@ class ConfigError(RoboRLError):
 
 
 class SpecError(RoboRLError):
-    """An array does not fit its specification (shape, dtype, range, finiteness)."""
+    """An array does not match its specification (shape, dtype, range, finiteness)."""
 
 
 class DataError(RoboRLError):
@@ -33,11 +33,11 @@ class DivergenceError(RoboRLError):
 
 
 class RenderingError(RoboRLError):
-    """Images were asked for and this machine cannot render them."""
+    """Images were requested, but this machine cannot render them."""
 
 
 class TransportError(RoboRLError):
-    """Actor and learner do not fit together, or one of them refused the other."""
+    """Actor and learner are incompatible, or one of them rejected the other."""
 
 
 class DriverError(RoboRLError):
@@ -45,15 +45,15 @@ class DriverError(RoboRLError):
 
 
 class RobotAwayError(DriverError):
-    """A robot is not there, or not all of it; it may come back."""
+    """A robot, or a part of it, is unreachable; it may come back."""
 
 
 class RankError(RoboRLError):
-    """Of several processes that compute one learner's updates, another one is gone or holds other parameters."""
+    """Another of the processes that compute one learner's updates is gone or holds different parameters."""
 
 
 class NativeBuildError(RoboRLError):
-    """A C++ library of ours cannot be compiled or loaded here; the message says why."""
+    """A C++ library of robo-rl cannot be compiled or loaded; the message gives the reason."""
 
 
 EMERGENCY_STOP = "emergency_stop"
@@ -67,7 +67,7 @@ class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
     """The robot was stopped before a step was complete; the episode is over.
 
     Attributes:
-        reason: name of the cause, for counting: ``emergency_stop``, ``observation_invalid``.
+        reason: name of the cause, for counting, such as ``emergency_stop`` or ``observation_invalid``.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -76,14 +76,14 @@ class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
 
     @property
     def waits(self) -> bool:
-        """Whether one waits until it may go on: until a person lets it, its guard looks again, or it is back."""
+        """Whether the stop ends without a new run: a person releases it, its guard looks, or the robot returns."""
         return self.reason in (EMERGENCY_STOP, DEADMAN, GUARD_SILENT, RESET_UNANSWERED, ROBOT_AWAY)
 
 
 def nearest(name: str, valid: Iterable[str], unsuggested: Container[str] = ()) -> str:
-    """Return the tail of an error message: the valid choices and, where one is close, the likely meaning.
+    """Return the end of an error message: the valid choices and, if one is similar, a suggestion.
 
-    Those that are ``unsuggested`` are listed alone.
+    Choices in ``unsuggested`` are listed but not suggested.
 
     >>> nearest("pick_cub", ["reach", "pick_cube"])
     "did you mean 'pick_cube'? Valid: pick_cube, reach"

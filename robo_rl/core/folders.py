@@ -1,4 +1,4 @@
-"""Where files of one user are kept that belong to no run."""
+"""Folders for a user's files that belong to no run."""
 
 import os
 from pathlib import Path
@@ -10,13 +10,13 @@ _VARIABLES = {"cache": ("XDG_CACHE_HOME", ".cache"), "state": ("XDG_STATE_HOME",
 
 
 def user_folder(kind: Literal["cache", "state"], what: str, otherwise: str = "") -> Path:
-    """Return this user's folder of robo-rl, as the XDG Base Directory Specification has it. It may not exist yet.
+    """Return this user's folder of robo-rl, following the XDG Base Directory Specification. It may not exist yet.
 
     Args:
         kind: ``cache`` (can be made again) or ``state`` (must not be lost): ``robo_rl`` in ``$XDG_CACHE_HOME``, by
             default ``~/.cache``, or in ``$XDG_STATE_HOME``, by default ``~/.local/state``.
-        what: what is to be kept there, for the error.
-        otherwise: what else the user can do without a home folder, for the error: an option to set.
+        what: the purpose of the folder, for the error message.
+        otherwise: an alternative for users without a home folder, for the error message, such as an option to set.
 
     Raises:
         ConfigError: if this user has no home folder, and the variable is not set.
@@ -24,6 +24,6 @@ def user_folder(kind: Literal["cache", "state"], what: str, otherwise: str = "")
     variable, default = _VARIABLES[kind]
     try:
         base = Path(os.environ.get(variable) or Path.home() / default)
-    except RuntimeError as error:  # as some containers have it
+    except RuntimeError as error:  # as in some containers
         raise ConfigError(f"no place for {what} ({error}): set {variable}{otherwise}") from error
     return base / "robo_rl"

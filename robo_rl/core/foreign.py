@@ -1,7 +1,7 @@
-"""Bounded reading of files that somebody else may have written, such as those of a run folder from elsewhere.
+"""Bounded reading of files that others may have written, such as those of a run folder from another machine.
 
-Nothing here blocks on a named pipe or a device, reads more than a stated number of bytes, or follows a symbolic link
-out of the folder that was named. Texts that expand or nest without bound are refused before they are built.
+No function blocks on a named pipe or a device, reads more than a stated number of bytes, or follows a symbolic link
+out of the named folder. Texts that expand or nest without bound are rejected before they are built.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ from .errors import DataError
 JSON_BYTES = 1 << 20
 YAML_BYTES = 256 << 10
 DEPTH = 64
-"""Deepest nesting of lists and objects that is read."""
+"""Deepest nesting of lists and objects that is accepted."""
 YAML_NODES = 20_000
 """Most values of a YAML document, each counted as often as aliases repeat it."""
 ENTRIES = 10_000
-"""Most entries of a folder that are looked at."""
+"""Most entries of a folder that are read."""
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -39,18 +39,18 @@ _KINDS = {
 
 
 class NoJsonError(DataError):
-    """A text is no JSON, or none that is read."""
+    """A text is not valid JSON, or is JSON of a kind that is not accepted."""
 
 
 class ForeignFolder:
-    """A folder that somebody else may have filled. The path to it may contain links; below it none is followed.
+    """A folder that others may have filled. The path to it may contain links; links below it are not followed.
 
     Names of files are relative to the folder, with ``/`` between their parts. Every method raises FileNotFoundError
-    where there is no such file, another OSError where the system refuses, and DataError where the file is not a regular
-    one, too large, or not what was expected.
+    if the file does not exist, another OSError if the system refuses access, and DataError if the file is not a regular
+    file, too large, or not of the expected kind.
 
     Args:
-        path: of the folder. It need not exist yet.
+        path: path of the folder, which need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,34 +71,34 @@ class ForeignFolder:
             return _read(file, most, self.path / name)
 
     def read_text(self, name: str, most: int) -> str:
-        """Return the content of a file; what is not UTF-8 is replaced."""
+        """Return the content of a file; invalid UTF-8 is replaced."""
         return self.read_bytes(name, most).decode(errors="replace")
 
     def read_json(self, name: str, most: int = JSON_BYTES) -> Any:
-        """Return the value in a JSON file; NaN and infinities are no JSON."""
+        """Return the value in a JSON file; NaN and infinities are not accepted."""
         return parse_json(self.read_text(name, most), str(self.path / name))
 
     def read_yaml(self, name: str, most: int = YAML_BYTES) -> str:
-        """Return the text of a YAML file that :func:`check_yaml` lets through."""
+        """Return the text of a YAML file that :func:`check_yaml` accepts."""
         text = self.read_text(name, most)
         check_yaml(text, str(self.path / name))
         return text
 
     def files(self, name: str, suffix: str, most: int) -> dict[str, os.stat_result]:
-        """Return the regular files in a folder whose names end in ``suffix``, by name, at most ``most``, in order."""
-        found = {}
-        with contextlib.suppress(OSError), self._folder(PurePosixPath(name).parts) as at:
-            with os.scandir(at) as entries:
+        """Return up to ``most`` regular files in a folder whose names end in ``suffix``, by name, sorted."""
+        statuses = {}
+        with contextlib.suppress(OSError), self._folder(PurePosixPath(name).parts) as folder:
+            with os.scandir(folder) as entries:
                 names = [entry.name for entry in itertools.islice(entries, ENTRIES) if entry.name.endswith(suffix)]
             for each in sorted(names)[:most]:
                 with contextlib.suppress(FileNotFoundError):
-                    status = os.stat(each, dir_fd=at, follow_symlinks=False)
+                    status = os.stat(each, dir_fd=folder, follow_symlinks=False)
                     if stat.S_ISREG(status.st_mode):
-                        found[each] = status
-        return found
+                        statuses[each] = status
+        return statuses
 
     def has_folder(self, name: str) -> bool:
-        """Whether there is a folder of this name, and no link to one."""
+        """Whether there is a folder of this name that is not a link."""
         try:
             with self._folder(PurePosixPath(name).parts):
                 return True
@@ -106,7 +106,7 @@ class ForeignFolder:
             return False
 
     def replace(self, name: str, data: bytes) -> None:
-        """Replace a file at once for all who read it; one that is there is not opened. Its folder has to exist."""
+        """Replace a file atomically, without opening an existing one. Its folder has to exist."""
         parts = PurePosixPath(name).parts
         partial = f".{parts[-1]}.{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -146,11 +146,11 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def read_secret(path: Path, most: int = 4096) -> str:
-    """Return the content of a file that nobody but this user, or the system, can read.
+    """Return the content of a file that only this user, or the system, can read.
 
     Raises:
         OSError: if it cannot be read.
-        DataError: if others can read it, it is not a regular file of UTF-8 text, or larger.
+        DataError: if others can read it, or it is not a regular file of UTF-8 text, or is larger than ``most`` bytes.
     """
     with _closing(_open(str(path), os.O_RDONLY, path)) as file:
         status = os.fstat(file)
@@ -158,7 +158,7 @@ def read_secret(path: Path, most: int = 4096) -> str:
             mode = f"{stat.S_IMODE(status.st_mode):04o}"
             raise DataError(f"{path} holds a secret that others can read (mode {mode}): chmod 600 {path}")
         if status.st_uid not in (os.getuid(), 0):
-            raise DataError(f"{path} holds a secret and belongs to another user: make a file of your own")
+            raise DataError(f"{path} holds a secret and belongs to another user: create your own file")
         try:
             return _read(file, most, path).decode()
         except UnicodeDecodeError as error:
@@ -178,11 +178,11 @@ def open_regular(path: Path) -> Iterator[int]:
 
 
 def parse_json(text: str | bytes, where: str, finite: bool = True, depth: int = DEPTH) -> Any:
-    """Return the value in a JSON text; ``where`` it is from is named in the error.
+    """Return the value in a JSON text; ``where`` names its origin in the error message.
 
     Raises:
-        DataError: if it is not JSON, nests deeper than ``depth``, has half of a surrogate pair, or, where it has to be
-            ``finite``, holds NaN or infinities by name.
+        DataError: if it is not JSON, nests deeper than ``depth``, contains half of a surrogate pair, or, with
+            ``finite``, contains NaN or infinities by name.
     """
     try:
         value = json.loads(text, parse_constant=_refuse_constant if finite else None)
@@ -196,15 +196,15 @@ def parse_json(text: str | bytes, where: str, finite: bool = True, depth: int = 
 
 
 def check_yaml(text: str, where: str, most: int = YAML_NODES) -> int:
-    """Refuse a YAML text that is not worth building; only its events are read, no value is made.
+    """Reject a YAML text that is too large to build; only its events are read, and no value is built.
 
     Args:
-        text: of a file.
-        where: for messages.
-        most: values that it may have.
+        text: content of a file.
+        where: origin of the text, for messages.
+        most: largest number of values allowed.
 
     Returns:
-        the number of values, each counted as often as an alias repeats it.
+        The number of values, each counted as often as an alias repeats it.
 
     Raises:
         DataError: if it is not YAML, nests deeper than :data:`DEPTH`, or has more than ``most`` values.
@@ -219,10 +219,10 @@ def check_yaml(text: str, where: str, most: int = YAML_NODES) -> int:
 
 
 def _count_yaml(text: str, most: int) -> int:
-    """Return the number of values; raise a ValueError where a text nests too deep or holds too much."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the slow one would take seconds for some short texts
+    """Return the number of values; raise ValueError if a text nests too deeply or has too many values."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the Python loader takes seconds for some short texts
     sizes: dict[str, int] = {}
-    open_nodes: list[list[Any]] = [["", 0]]  # anchor and size of each collection that is not closed yet
+    open_nodes: list[list[Any]] = [["", 0]]  # anchor and size of each open collection
     for event in yaml.parse(text, Loader=loader):
         size = 1
         if isinstance(event, yaml.CollectionStartEvent):
@@ -236,7 +236,7 @@ def _count_yaml(text: str, most: int) -> int:
                 sizes[anchor] = size
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
-                raise ValueError(f"the alias {event.anchor!r} is of nothing before it")
+                raise ValueError(f"the alias {event.anchor!r} refers to nothing before it")
             size = sizes[event.anchor]
         elif isinstance(event, yaml.ScalarEvent):
             if event.anchor:
@@ -245,12 +245,12 @@ def _count_yaml(text: str, most: int) -> int:
             continue
         open_nodes[-1][1] += size
         if open_nodes[-1][1] > most:
-            raise ValueError(f"more than {most:,} values, with those that aliases repeat")
+            raise ValueError(f"more than {most:,} values, counting those that aliases repeat")
     return int(open_nodes[-1][1])
 
 
 def check_characters(value: Any) -> None:
-    """Refuse texts with half of a surrogate pair in nested values, which no file or page can be written of.
+    """Reject nested values with half of a surrogate pair in a text, which cannot be written to a file or page.
 
     Raises:
         ValueError: if there is one.
@@ -268,11 +268,11 @@ def _check_depth(value: Any, most: int) -> None:
 
 
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _open(name: str, flags: int, path: Path, folder: int | None = None) -> int:
-    """Open a regular file without waiting for anybody; ``path`` is for errors."""
+    """Open a regular file without blocking; ``path`` is for messages."""
     try:
         file = os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
@@ -293,10 +293,10 @@ def _irregular(path: Path, kind: int) -> DataError:
 
 
 def _read(file: int, most: int, path: Path) -> bytes:
-    """Read a file to its end; it may grow meanwhile, and its size may be a lie."""
+    """Read a file to its end; the file may grow meanwhile, and its reported size may be wrong."""
     size = os.fstat(file).st_size
     with os.fdopen(file, "rb", closefd=False) as stream:
-        data = stream.read(min(size, most) + 1)  # reading takes as much memory as is asked for
+        data = stream.read(min(size, most) + 1)  # a read allocates as much memory as it requests
         while size < len(data) <= most and (more := stream.read(min(len(data), most + 1 - len(data)))):
             data += more
     if len(data) > most:

@@ -1,4 +1,4 @@
-"""A sign of life that one process gives others through a file: a held key, or a guard that looks."""
+"""A sign of life that one process gives others through a file, such as a held key or a guard that looks."""
 
 import contextlib
 import os
@@ -8,18 +8,18 @@ from .clock import Clock, MonotonicClock
 from .latch import read_short
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-"""Names one run of the machine, from its start to the next; not every system has it."""
+"""Identifies one run of the machine, from its start to the next; some systems lack it."""
 
 
 class Heartbeat:
     """The time of the last beat, in a file.
 
-    The time is the machine's monotonic clock, which all its processes share. It begins again when the machine
-    restarts, so beside it is which run of the machine it was (:data:`BOOT`), as far as the system says.
+    The time is that of the machine's monotonic clock, which all its processes share. That clock starts again when the
+    machine restarts, so the file also identifies the run of the machine (:data:`BOOT`), if the system does.
 
     Args:
-        file: that holds the time.
-        timeout: after which whoever beats counts as gone [s].
+        file: the file that holds the time.
+        timeout: time after which the sender counts as gone [s].
         clock: monotonic time.
     """
 
@@ -30,7 +30,7 @@ class Heartbeat:
         self._boot = (read_short(BOOT) or "").strip()
 
     def age(self) -> float | None:
-        """Return the seconds since the last beat of this run of the machine; None where there was none."""
+        """Return the seconds since the last beat in this run of the machine; None if there was none."""
         text, _, boot = (read_short(self._file) or "").partition(" ")
         try:
             age_ns = self._clock.now_ns() - int(text)
@@ -44,13 +44,13 @@ class Heartbeat:
         return age is not None and round(age * 1e9) <= self._timeout_ns
 
     def beat(self) -> None:
-        """Give a sign of life."""
+        """Write the current time to the file."""
         partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         partial.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(f"{self._clock.now_ns()} {self._boot}")
         partial.replace(self._file)
 
     def end(self) -> None:
-        """Take note that no more beats come: whoever beats leaves in good order."""
+        """Remove the file: the sender leaves properly, and no more beats come."""
         with contextlib.suppress(FileNotFoundError):
             self._file.unlink()

@@ -1,7 +1,7 @@
-"""PNG and JPEG files whose header is compared with what is expected before anything is decoded.
+"""Decoding of PNG and JPEG files whose header is compared with expectations before anything is decoded.
 
-A few bytes can promise gigabytes, so the header is read here, strictly: what the decoding library would have to guess
-at is refused (ITU-T T.81, annex B; PNG, third edition).
+A few bytes can declare gigabytes, so the header is parsed strictly: anything that the decoding library would have to
+guess is rejected (ITU-T T.81, annex B; PNG, third edition).
 """
 
 import struct
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .errors import SpecError
 
 MAX_PIXELS = 2**25
-"""Pixels of the largest image that is decoded where nothing says what to expect: 8K video fits."""
+"""Pixels of the largest image that is decoded without an expected size; 8K video fits."""
 
 _MAX_SCANS = 24
 """Scans of a JPEG; each may cost as much time as the whole image. Progressive encoders write about ten."""
@@ -23,17 +23,17 @@ _JPEG_FRAMES = (0xC0, 0xC1, 0xC2)
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 6: 4}
 """Channels by colour type: grey, RGB, palette, RGBA."""
 _PNG_KEPT = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
-"""Chunks that make the image; all others (profiles, texts, further frames) are left out before decoding."""
+"""Chunks that make up the image; all others (profiles, texts, further frames) are removed before decoding."""
 
 
 @dataclass(frozen=True)
 class ImageHeader:
-    """What the header of an image file declares.
+    """The declarations in the header of an image file.
 
     Attributes:
         kind: ``PNG`` or ``JPEG``.
-        height: in pixels.
-        width: in pixels.
+        height: height in pixels.
+        width: width in pixels.
         channels: 1, 3 (RGB) or 4 (RGBA).
         dtype: ``uint8`` or ``uint16``.
     """
@@ -54,7 +54,7 @@ class ImageHeader:
 
 
 def read_image_header(data: bytes | memoryview) -> ImageHeader:
-    """Return what the header of a PNG or JPEG file declares; nothing is decoded.
+    """Return the declarations in the header of a PNG or JPEG file, without decoding anything.
 
     Raises:
         SpecError: if ``data`` is neither, or its header is damaged or ambiguous.
@@ -75,13 +75,13 @@ def decode_image_file(
 
     Args:
         data: the file.
-        expected: height and width that it must have; None: up to ``MAX_PIXELS``.
-        channels: 1 or 3: wanted of 8-bit grey or RGB images, which are converted; None: as stored.
+        expected: required height and width; None to accept up to ``MAX_PIXELS``.
+        channels: 1 or 3 to convert 8-bit grey or RGB images to this number of channels; None to keep them as stored.
 
     Raises:
-        SpecError: if the header declares something else, or the data is damaged.
+        SpecError: if the header does not match, or the data is damaged.
     """
-    import cv2  # takes a while to import, and few commands decode images
+    import cv2  # slow to import, and few commands decode images
 
     header = read_image_header(data)
     if expected is not None and (header.height, header.width) != tuple(expected):
@@ -98,8 +98,8 @@ def decode_image_file(
         raise SpecError(f"{header} is damaged ({error})") from error
     if image is None:
         raise SpecError(f"{header} is damaged")
-    wanted = header.shape if channels is None else ImageHeader("", header.height, header.width, channels).shape
-    if image.shape != wanted:
+    shape = header.shape if channels is None else ImageHeader("", header.height, header.width, channels).shape
+    if image.shape != shape:
         raise SpecError(f"{header} decodes to shape {image.shape}; it is damaged")
     if channels is None and image.ndim == 3:
         image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB if image.shape[2] == 3 else cv2.COLOR_BGRA2RGBA)
@@ -114,13 +114,13 @@ def _png_header(data: bytes | memoryview) -> ImageHeader:
         raise SpecError("a PNG is grey with alpha; expected grey, RGB or RGBA")
     if not height or not width or colours not in _PNG_CHANNELS or bits not in (1, 2, 4, 8, 16):
         raise SpecError(
-            f"a PNG's header says {height} x {width} pixels, colour type {colours}, {bits} bits; it is damaged"
+            f"a PNG's header declares {height} x {width} pixels, colour type {colours}, {bits} bits; it is damaged"
         )
     return ImageHeader("PNG", height, width, _PNG_CHANNELS[colours], "uint16" if bits == 16 else "uint8")
 
 
 def _reduced_png(data: bytes | memoryview) -> bytes:
-    """Return a PNG of the chunks that make the image alone: others may expand to anything."""
+    """Return a PNG with only the chunks that make up the image: others may expand without limit."""
     parts, position = [bytes(data[:8])], 8
     while position + 12 <= len(data):
         end = position + 12 + int.from_bytes(data[position : position + 4], "big")
@@ -136,11 +136,11 @@ def _reduced_png(data: bytes | memoryview) -> bytes:
 
 
 def _jpeg_header(data: bytes | memoryview) -> ImageHeader:
-    """Read segments up to the frame header, exactly as they must stand."""
+    """Read the segments up to the frame header strictly."""
     position = 2
     while position + 4 <= len(data):
         marker_at = position
-        while marker_at < len(data) and data[marker_at] == 0xFF:  # fill bytes may stand before a marker
+        while marker_at < len(data) and data[marker_at] == 0xFF:  # fill bytes may precede a marker
             marker_at += 1
         if marker_at == position or marker_at + 3 > len(data):
             break
@@ -148,18 +148,18 @@ def _jpeg_header(data: bytes | memoryview) -> ImageHeader:
         segment = data[marker_at + 3 : marker_at + 1 + length]
         if marker in _JPEG_FRAMES and len(segment) >= 6:
             return _jpeg_frame(data, segment)
-        # Tables, comments and application data may stand before a frame, and nothing else.
+        # Only tables, comments and application data may precede a frame.
         if length < 2 or not (marker in (0xC4, 0xDB, 0xDD, 0xFE) or 0xE0 <= marker <= 0xEF):
             break
         position = marker_at + 1 + length
-    raise SpecError("a JPEG has no frame header of a kind that is read (baseline or progressive); it may be damaged")
+    raise SpecError("a JPEG has no supported frame header (baseline or progressive); it may be damaged")
 
 
 def _jpeg_frame(data: bytes | memoryview, segment: bytes | memoryview) -> ImageHeader:
     bits, channels = segment[0], segment[5]
     height, width = int.from_bytes(segment[1:3], "big"), int.from_bytes(segment[3:5], "big")
     if bits != 8 or channels not in (1, 3) or len(segment) != 6 + 3 * channels or not height or not width:
-        raise SpecError(f"a JPEG's header says {height} x {width} pixels of {channels} x {bits} bits; it is not read")
+        raise SpecError(f"a JPEG's header declares {height} x {width} pixels of {channels} x {bits} bits; unsupported")
     whole = bytes(data)
     if (scans := whole.count(b"\xff\xda")) > _MAX_SCANS:
         raise SpecError(f"a JPEG of {height} x {width} pixels has {scans} scans; at most {_MAX_SCANS} are read")

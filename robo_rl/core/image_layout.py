@@ -1,4 +1,4 @@
-"""The layout of images that others recorded: declared or recognised, compared, and converted where that is asked for.
+"""The layout of images from other sources: declared or detected, checked, and converted on request.
 
 robo-rl keeps images as uint8 arrays of (height, width, channels).
 """
@@ -25,13 +25,14 @@ _NAMES = {1: "grey", 2: "two-channel", 4: "RGBA"}
 
 @dataclass  # not frozen: an entry of a dictionary of options
 class ImageConfig(Options, section="images.*"):
-    """How the images of one camera are stored, and which conversions are wanted.
+    """Storage format of the images of one camera, and the conversions to apply.
 
     Attributes:
         axes: order of the stored axes: ``hwc`` (height, width, channels), ``chw``, ``whc``, ``hw``, ...; null:
-            recognised from the shape, or refused where that could mean two things.
+            detected from the shape; an ambiguous shape is rejected.
         rotate: rotate every image counter-clockwise by 0, 90, 180 or 270 degrees.
-        channels: channels wanted, 1 or 3: grey is repeated, colours become grey, alpha is dropped; null: as stored.
+        channels: number of channels to convert to, 1 or 3: grey is repeated, colours become grey, alpha is dropped;
+            null: as stored.
         low: value that becomes 0; needed for every type but uint8 (16-bit depth, float).
         high: value that becomes 255; values beyond are clipped.
     """
@@ -53,12 +54,12 @@ class ImageConfig(Options, section="images.*"):
 
 @dataclass(frozen=True)
 class ImageLayout:
-    """A layout that is known, and how it is converted.
+    """The layout of stored images, and their conversion.
 
     Attributes:
-        name: of the camera, for messages.
+        name: name of the camera, for messages.
         stored: shape of one stored image.
-        dtype: of the stored values.
+        dtype: type of the stored values.
         axes: order of the stored axes.
         config: conversions.
     """
@@ -71,7 +72,7 @@ class ImageLayout:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(height, width, channels) of what :meth:`convert` returns."""
+        """(height, width, channels) of the images that :meth:`convert` returns."""
         height, width, channels = self._sides
         if self.config.rotate in (90, 270):
             height, width = width, height
@@ -79,7 +80,7 @@ class ImageLayout:
 
     @property
     def matching(self) -> tuple[tuple[int, int, int], ...]:
-        """What data may declare of these images: their shape before or after conversion."""
+        """Shapes that data may declare for these images: those before or after conversion."""
         return self._sides, self.shape, (*self.shape[:2], self._sides[2])
 
     @property
@@ -89,14 +90,14 @@ class ImageLayout:
 
     @property
     def changes(self) -> str:
-        """The conversions, for people; empty where images stay as they are."""
+        """The conversions, for display; empty if images stay as they are."""
         channels = self._sides[2]
-        low, high, wanted = self.config.low, self.config.high, self.config.channels
+        low, high, count = self.config.low, self.config.high, self.config.channels
         parts = [
             f"axes {self.axes} become hwc" if self.axes not in ("hwc", "hw") else "",
             f"{self.dtype} values {low:g} to {high:g} become 0 to 255" if low is not None else "",
             f"rotated by {self.config.rotate} degrees" if self.config.rotate else "",
-            f"channels {channels} become {wanted}" if wanted not in (None, channels) else "",
+            f"channels {channels} become {count}" if count not in (None, channels) else "",
         ]
         return ", ".join(part for part in parts if part)
 
@@ -139,16 +140,16 @@ def image_layout(
     """Return the layout of images of ``shape`` and ``dtype``.
 
     Args:
-        name: of the camera, as in the key ``images/NAME``.
-        shape: of one stored image.
-        dtype: of the stored values.
-        config: what the user says of it; None: nothing.
-        declared: (height, width, channels) that the data declares; None: nothing.
+        name: name of the camera, as in the key ``images/NAME``.
+        shape: shape of one stored image.
+        dtype: type of the stored values.
+        config: the user's description of the images, or None.
+        declared: (height, width, channels) that the data declares, or None.
         option: the option that ``config`` came from, for messages.
 
     Raises:
-        SpecError: if the layout is ambiguous or none, needs a conversion that nobody asked for, or results in another
-            shape than declared. The message names both shapes and the option to set.
+        SpecError: if the layout is ambiguous or invalid, needs a conversion that was not requested, or results in a
+            shape other than the declared one. The message gives both shapes and the option to set.
     """
     config = config or ImageConfig()
     kind = np.dtype(dtype)
@@ -161,42 +162,42 @@ def image_layout(
         raise SpecError(f"{name}: images of shape {tuple(shape)} have no axes {axes!r}; correct {override('axes:hwc')}")
     layout = ImageLayout(name, tuple(shape), kind, axes, config)
     channels = dict(zip(axes, shape, strict=True)).get("c", 1)
-    told = "" if declared is None else f"; declared as {tuple(declared)} (height, width, channels)"
+    declaration = "" if declared is None else f"; declared as {tuple(declared)} (height, width, channels)"
     if kind.kind not in "uif" or (kind != np.uint8 and config.low is None):
         what = "16-bit images, such as depth" if kind == np.uint16 else f"{kind} images"
         raise SpecError(
-            f"{name}: {what} of shape {tuple(shape)}{told}, expected uint8. "
-            f"{override('low:LOW,high:HIGH')} says which values become 0 and 255"
+            f"{name}: {what} of shape {tuple(shape)}{declaration}, expected uint8. "
+            f"{override('low:LOW,high:HIGH')} sets the values that become 0 and 255"
         )
-    wanted = config.channels or channels
-    if wanted % 3 and wanted != 1:
+    count = config.channels or channels
+    if count % 3 and count != 1:
         called = _NAMES.get(channels, f"{channels}-channel")
         advice = f"{override('channels:3')} drops alpha" if channels == 4 else "record 1 channel, or 3 for each frame"
-        raise SpecError(f"{name}: {called} images of shape {tuple(shape)}{told}; {advice}")
-    if wanted != channels and channels not in (1, 3, 4):
-        raise SpecError(f"{name}: {channels} channels cannot become {wanted} ({override(f'channels:{wanted}')})")
+        raise SpecError(f"{name}: {called} images of shape {tuple(shape)}{declaration}; {advice}")
+    if count != channels and channels not in (1, 3, 4):
+        raise SpecError(f"{name}: {channels} channels cannot become {count} ({override(f'channels:{count}')})")
     if declared is not None and tuple(declared) not in layout.matching:
         height, width, _ = layout.matching[0]
         advice = "correct what the data declares"
         if (width, height) == tuple(declared[:2]):
             advice = f"{override('axes:whc')} transposes, {override('rotate:90')} rotates"
         elif (height, width) == tuple(declared[:2]) and channels == 1 and declared[2] == 3:
-            advice = f"{override('channels:3')} makes three channels of it"
+            advice = f"{override('channels:3')} repeats it three times"
         changes = f" ({layout.changes})" if layout.changes else ""
-        raise SpecError(f"{name}: stored as {kind} {tuple(shape)}{changes}{told}; {advice}")
+        raise SpecError(f"{name}: stored as {kind} {tuple(shape)}{changes}{declaration}; {advice}")
     return layout
 
 
 def image_override(option: str, name: str, values: str) -> str:
-    """Return how the layout of a camera is given on the command line, for messages."""
+    """Return the command-line override for the layout of a camera, for messages."""
     return f"'{option}={{{name}:{{{values}}}}}'"
 
 
 def image_axes(name: str, shape: tuple[int, ...], option: str) -> str:
-    """Return the order of axes, ``hwc``, ``chw`` or ``hw``, that ``shape`` has beyond doubt.
+    """Return the order of axes, ``hwc``, ``chw`` or ``hw``, if ``shape`` determines it.
 
     Raises:
-        SpecError: if it could have several, or none; the message names ``option``.
+        SpecError: if several orders are possible, or none; the message names ``option``.
     """
     if len(shape) == 2:
         return "hw"
@@ -213,6 +214,6 @@ def image_axes(name: str, shape: tuple[int, ...], option: str) -> str:
             if last != first:
                 return "hwc" if last else "chw"
     raise SpecError(
-        f"{name}: images of shape {shape} could have their axes in several orders, or none; say which: "
+        f"{name}: images of shape {shape} could have their axes in several orders, or none; set it with "
         f"{image_override(option, name, 'axes:hwc')}"
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that hangs up during a run."""
+"""Handling of Ctrl-C, SIGTERM and a closed terminal during a run."""
 
 import contextlib
 import os
@@ -10,13 +10,14 @@ from typing import Any
 
 
 class Interruption:
-    """Turns Ctrl-C, SIGTERM and SIGHUP into a wish that the loop reads between two steps.
+    """Turns Ctrl-C, SIGTERM and SIGHUP into a request that the loop checks between two steps.
 
-    A second Ctrl-C or SIGTERM acts at once. SIGHUP, which a terminal that closes sends, may come several times; where
-    it is ignored (nohup) it stays so.
+    A second Ctrl-C or SIGTERM acts at once. SIGHUP, which a closing terminal sends, may come several times; if it is
+    ignored (nohup), it stays ignored.
 
     Args:
-        on_quit: called by Ctrl-\\ (SIGQUIT), the emergency stop of the terminal; None: it ends the process as ever.
+        on_quit: called on Ctrl-\\ (SIGQUIT), the emergency stop of the terminal; None: SIGQUIT ends the process as
+            usual.
     """
 
     def __init__(self, on_quit: Callable[[], object] | None = None) -> None:
@@ -41,18 +42,18 @@ class Interruption:
             signal.signal(number, handler)
 
     def check(self, doing: str) -> None:
-        """Ask, before the first checkpoint of a run, whether it is to end; ``doing`` says what it does.
+        """End the run if that has been requested, before its first checkpoint; ``doing`` names its current activity.
 
         Raises:
-            SystemExit: if it is. There is nothing to keep.
+            SystemExit: if the run is to end. There is nothing to save.
         """
         if self.signal is not None:
-            print(f"Ended while {doing}, before the first checkpoint: the same command begins anew", flush=True)
+            print(f"Ended while {doing}, before the first checkpoint: run the same command to start again", flush=True)
             raise SystemExit(128 + self.signal)
 
     @contextlib.contextmanager
     def at_once(self, doing: str) -> Iterator[None]:
-        """As :meth:`check`, all the time within this context: for what may wait long, as for a person's answers."""
+        """Act as :meth:`check` at any time within this context, for code that may wait long, such as for a person."""
         self.check(doing)
         self._acts_at_once = True
         try:
@@ -68,7 +69,7 @@ class Interruption:
 
     def _hang_up(self, number: int, _: FrameType | None) -> None:
         self.signal = self.signal or number
-        # Printing to a terminal that is gone fails.
+        # Printing to a closed terminal fails.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for terminal in self._terminals:
             os.dup2(nowhere, terminal)
@@ -81,22 +82,22 @@ class Interruption:
             raise KeyboardInterrupt
         self.signal = number
         if number == signal.SIGINT:
-            with contextlib.suppress(OSError):  # not by print, which the signal may have interrupted
+            with contextlib.suppress(OSError):  # not with print, which the signal may have interrupted
                 os.write(2, b"\nStopping; Ctrl-C again ends at once\n")
         if self._acts_at_once:
             raise _Ended
 
 
 class _Ended(SystemExit):
-    """A wish to end that is acted on at once. No code in between takes a subclass of SystemExit for a failure."""
+    """A request to end that acts at once. Intermediate code does not treat a SystemExit as a failure."""
 
 
 @contextlib.contextmanager
 def sigterm_unwinds() -> Iterator[None]:
-    """SIGTERM raises SystemExit rather than end the process on the spot: files and devices are closed on the way.
+    """Make SIGTERM raise SystemExit instead of ending the process at once, so that files and devices are closed.
 
-    What takes the signal for itself, as :class:`Interruption` does, still gets it. Outside the main thread, and where
-    somebody else has taken SIGTERM, nothing changes.
+    Code that installs its own handler, as :class:`Interruption` does, still gets the signal. Outside the main thread,
+    and if SIGTERM already has another handler, nothing changes.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
@@ -110,7 +111,7 @@ def sigterm_unwinds() -> Iterator[None]:
 
 
 class _Terminated(SystemExit):
-    """A signal, as opposed to code that calls ``exit()``."""
+    """An exit by a signal, as opposed to a call of ``exit()``."""
 
 
 def _exit(number: int, _: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Files whose presence stops robots, and how they are read within a control period whatever has become of them."""
+"""Files whose existence stops robots, read within a control period whatever has happened to them."""
 
 import contextlib
 import os
@@ -11,21 +11,21 @@ from .options import require
 from .text import printable
 
 TEXT_BYTES = 512
-"""How much of a file is read: reasons are short, and what lies there may be huge or endless."""
+"""Number of bytes that are read of a file: reasons are short, but the file may be huge or endless."""
 
 _latched: dict[Path, str] = {}
-"""Reasons of the stops of this process whose file could not be made, by that file."""
+"""Reasons of the stops of this process whose file could not be created, by file."""
 
 
 def plain_text(text: str, limit: int = TEXT_BYTES) -> str:
-    """Return ``text`` on one line of at most ``limit`` characters, without what a terminal obeys."""
+    """Return ``text`` on one line of at most ``limit`` characters, without control characters for terminals."""
     return " ".join(printable(text[: 4 * limit]).split())[:limit]
 
 
 def read_short(file: Path, size: int = TEXT_BYTES) -> str | None:
-    """Return the first ``size`` bytes of a regular file; None where it is anything else, or cannot be read.
+    """Return the first ``size`` bytes of a regular file; None for anything else, or if it cannot be read.
 
-    Nothing is waited for: a FIFO without a writer, a device, a folder and a symbolic link count as anything else.
+    The call never blocks: a FIFO without a writer, a device, a folder and a symbolic link return None.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -43,22 +43,22 @@ def read_short(file: Path, size: int = TEXT_BYTES) -> str | None:
 
 
 class Latch:
-    """A stop that holds while a file is there, in every process that looks at the same file.
+    """A stop that holds while a file exists, in every process that watches the same file.
 
-    A missing folder is not a missing file. Where the folder of the file was removed, renamed or replaced while a
-    process watches it, nobody knows whether the stop was pressed, so it is pressed again, in a new folder. For
-    processes that begin later a twin beside the folder tells that the latch was pressed and never taken back.
+    A missing folder is not the same as a missing file. If the folder of the file is removed, renamed or replaced while
+    a process watches it, it is unknown whether the stop was pressed, so it is pressed again, in a new folder. For
+    processes that start later, a twin file beside the folder records that the latch was pressed and not released.
 
     Args:
-        file: whose presence is the stop; a ``~`` at its beginning is the home folder.
+        file: the file whose existence is the stop; a ``~`` at its beginning is the home folder.
 
     Raises:
-        ConfigError: if it is a folder, which would always be there.
-        DriverError: if the folder that it is in cannot be made.
+        ConfigError: if it is a folder, which would always exist.
+        DriverError: if its folder cannot be created.
     """
 
     def __init__(self, file: Path) -> None:
-        # A shell expands file=~/stop for `robo-rl stop`, and not safety.emergency_stop.file=~/stop for a run.
+        # A shell expands file=~/stop for `robo-rl stop`, but not safety.emergency_stop.file=~/stop for a run.
         self.file = file.expanduser()
         self._twin = _twin_of(self.file)
         require(not self.file.is_dir(), "safety.emergency_stop.file", "a file, not a folder", str(self.file))
@@ -66,18 +66,18 @@ class Latch:
             self.file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DriverError(
-                f"the folder of the emergency stop, {self.file.parent}, cannot be made ({error.strerror}): "
-                "give another file: safety.emergency_stop.file, or file=PATH for stop, rearm and enable"
+                f"the folder of the emergency stop, {self.file.parent}, cannot be created ({error.strerror}): "
+                "use another file with safety.emergency_stop.file, or file=PATH for stop, rearm and enable"
             ) from error
         self._folder = _identity(self.file.parent)
         if self._twin is not None and os.path.lexists(self._twin) and not os.path.lexists(self.file):
-            told = plain_text(read_short(self._twin) or "") or "emergency stop"
-            self.press(f"{told}; its file {self.file} was removed, but nobody re-armed")
+            reason = plain_text(read_short(self._twin) or "") or "emergency stop"
+            self.press(f"{reason}; its file {self.file} was removed, but nobody re-armed")
 
     def press(self, reason: str) -> bool:
-        """Stop who looks at this file; return whether it was possible.
+        """Stop all processes that watch this file; return whether the file could be written.
 
-        Where the file cannot be made, False: this process alone stays stopped. On return the file is on the disk.
+        If it could not, only this process stays stopped. On return, the file is on disk.
         """
         _latched[self.file] = reason
         with contextlib.suppress(OSError):
@@ -92,7 +92,7 @@ class Latch:
         return self.file not in _latched
 
     def pressed(self) -> str | None:
-        """Return why robots are stopped, None if they are not. Takes microseconds."""
+        """Return the reason for which robots are stopped, or None. Takes microseconds."""
         if self.file in _latched:
             return _latched[self.file]
         try:
@@ -101,43 +101,43 @@ class Latch:
             if _identity(self.file.parent) == self._folder:
                 return None
             self.press(
-                f"the folder of the emergency stop, {self.file.parent}, was removed or replaced, so nobody knows "
+                f"the folder of the emergency stop, {self.file.parent}, was removed or replaced, so it is unknown "
                 "whether it was pressed"
             )
         except OSError as error:
-            return f"{self.file} cannot be looked at ({error.strerror})"
+            return f"{self.file} cannot be checked ({error.strerror})"
         else:
             self._folder = _identity(self.file.parent)
         return _latched.get(self.file) or plain_text(read_short(self.file) or "") or "emergency stop"
 
     def rearm(self) -> bool:
-        """Allow motion again; return whether it was stopped. For a person alone to call.
+        """Allow motion again; return whether it was stopped. Only a person may call this.
 
         Raises:
-            DriverError: if what is there cannot be removed.
+            DriverError: if the file cannot be removed.
         """
-        was = self.pressed() is not None
+        was_pressed = self.pressed() is not None
         try:
             if self._twin is not None:
                 self._twin.unlink(missing_ok=True)
             self.file.unlink(missing_ok=True)
         except OSError as error:
             raise DriverError(
-                f"{error.filename} cannot be removed ({error.strerror}): robots stay stopped until it is; remove it by "
+                f"{error.filename} cannot be removed ({error.strerror}): robots stay stopped until you remove it by "
                 "hand"
             ) from error
         _latched.pop(self.file, None)
-        return was
+        return was_pressed
 
 
 def _twin_of(file: Path) -> Path | None:
-    """Return the file that tells, where the folder of ``file`` is gone, that it was pressed; None in a root folder."""
+    """Return the file that records a press if the folder of ``file`` is removed; None for a root folder."""
     folder = file.absolute().parent
     return None if folder == folder.parent else folder.with_name(f".{folder.name}.{file.name}")
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """Return what tells a folder from any other that takes its name."""
+    """Return an identity that distinguishes a folder from another one of the same name."""
     try:
         status = folder.stat()
     except OSError:
@@ -146,22 +146,22 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Make a file of one line, on the disk. What is there and no regular file stays as it is, and is there.
+    """Write a file of one line to disk. An existing entry that is not a regular file stays, and counts as the latch.
 
     Raises:
-        OSError: if nothing is there and nothing can be made.
+        OSError: if no entry exists and none can be created.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(file, flags, 0o644)
     except OSError:
-        if os.path.lexists(file):  # a link, a folder, a FIFO that nobody reads, a file of somebody else
+        if os.path.lexists(file):  # a link, a folder, a FIFO without a reader, or another user's file
             return
         raise
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return
-        with contextlib.suppress(OSError):  # a full disk: the empty file is the latch too
+        with contextlib.suppress(OSError):  # on a full disk, the empty file is the latch too
             os.ftruncate(descriptor, 0)
             os.write(descriptor, text.encode(errors="replace") + b"\n")
             os.fsync(descriptor)

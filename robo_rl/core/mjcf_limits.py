@@ -1,6 +1,6 @@
-"""Limits on models in MJCF, which a few lines can make as large as one likes: checked before MuJoCo compiles them.
+"""Limits on models in MJCF, which a few lines can make arbitrarily large: checked before MuJoCo compiles them.
 
-Written from https://mujoco.readthedocs.io/en/stable/XMLreference.html.
+Based on https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 """
 
 import math
@@ -15,11 +15,11 @@ from .foreign import open_regular, read_bytes
 from .image_files import MAX_PIXELS, read_image_header
 
 MAX_ELEMENTS = 8000
-"""Elements of a model with all that is replicated: robots have hundreds. The time to compile grows by their square."""
+"""Elements of a model including replicas: robots have hundreds. The compile time grows with the square."""
 
 _FILE_BYTES = 2**26
 _ASSET_BYTES = 2**30
-"""Of the meshes, pictures and other files that a model names, each counted as often as it is named."""
+"""Total size of the meshes, pictures and other files of a model, each counted as often as it is named."""
 _MAX_FOLDERS = 20
 _MAX_DEPTH = 200
 _MAX_FILES = 200
@@ -56,33 +56,34 @@ _LARGEST: dict[tuple[str, str], float] = {
     ("option", "sdf_iterations"): 1e3,
     ("option", "sdf_initpoints"): 1e4,
 }
-"""Largest values by element and attribute; of ``nuser_*`` in ``size`` it is ``_MAX_USER``."""
+"""Largest values by element and attribute; for ``nuser_*`` in ``size`` the limit is ``_MAX_USER``."""
 _MAX_USER = 1000
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 
 
 def check_mjcf(path: str | Path, option: str) -> None:
-    """Check that a model in MJCF or URDF does not ask for more elements and memory than any robot needs.
+    """Check that a model in MJCF or URDF does not request more elements and memory than any robot needs.
 
-    The files that it names (meshes, pictures, ...) have to be regular: reading a named pipe would wait without end.
+    The files that it names (meshes, pictures, ...) must be regular files: reading a named pipe would block forever.
 
     Args:
-        path: of the file; those that it includes or attaches are checked with it.
-        option: that names the file, for messages.
+        path: path of the model; files that it includes or attaches are checked too.
+        option: the option that names the file, for messages.
 
     Raises:
-        ConfigError: if it does, or is no XML; the message says where.
+        ConfigError: if it exceeds a limit or is not XML; the message gives the place.
     """
     _Model(option, [], Path(path).parent).check(Path(path))
 
 
 @dataclass
 class _Named:
-    """The files that a model and what it includes name, but for other models.
+    """The files that a model and its included files name, except other models.
 
     Attributes:
-        files: the error to begin with, the folder of the file that names it, the name, and whether it is a picture.
-        folders: where ``compiler`` has MuJoCo look for them. It holds for all files, wherever it stands.
+        files: for each file the start of the error message, the folder of the file that names it, its name, and whether
+            it is a picture.
+        folders: folders in which ``compiler`` has MuJoCo look for files. They hold for all files, wherever it appears.
     """
 
     files: list[tuple[str, Path, str, bool]] = field(default_factory=list)
@@ -90,12 +91,12 @@ class _Named:
 
 
 class _Model:
-    """Counts the elements of a file and of those that it includes.
+    """Counts the elements of a file and of the files that it includes.
 
     Args:
-        option: for messages.
-        files: those that were read so far.
-        main: folder of the model's main file, in which MuJoCo looks for files before that of an included one.
+        option: name of the option, for messages.
+        files: files that have been read so far.
+        main: folder of the model's main file, where MuJoCo looks for files before the folder of an included one.
         including: files that include this one, outermost first.
     """
 
@@ -107,20 +108,20 @@ class _Model:
         self.elements = 0.0
 
     def check(self, path: Path) -> None:
-        """Read a file; ``elements`` grows by what it has."""
+        """Read a file, and add its elements to ``elements``."""
         self._read(path)
-        left = _ASSET_BYTES
+        remaining = _ASSET_BYTES
         for where, beside, name, pictured in self._named.files:
             for file in self._places(beside, name):
-                left -= _checked_size(file, where, pictured)
-                if left < 0:
+                remaining -= _checked_size(file, where, pictured)
+                if remaining < 0:
                     raise ConfigError(f"{where}: at most {_ASSET_BYTES:,} bytes of files are read, {file} exceeds them")
 
     def _read(self, path: Path) -> None:
         self._files.append(path)
         self._path = path
         if len(self._files) > _MAX_FILES:
-            raise ConfigError(f"{self._option}: more than {_MAX_FILES} files are included, {path} among them")
+            raise ConfigError(f"{self._option}: more than {_MAX_FILES} files are included, with {path}")
         parser = expat.ParserCreate()
         parser.StartDoctypeDeclHandler = self._refuse_doctype
         parser.StartElementHandler = self._start
@@ -143,7 +144,7 @@ class _Model:
         for attribute, text in attributes.items():
             most = _MAX_USER if name == "size" and attribute.startswith("nuser_") else _LARGEST.get((name, attribute))
             if most is not None and (largest := max(self._numbers(text), default=0)) > most:
-                raise self._error(f"{name} has {attribute} {largest:g}; at most {most:g} is taken")
+                raise self._error(f"{name} has {attribute} {largest:g}; at most {most:g} is allowed")
         if name == "compiler":
             self._note_folders(attributes)
         elif name == "include" and (file := attributes.get("file")):
@@ -158,13 +159,13 @@ class _Model:
         else:
             self._note_files(name, attributes)
         if self.elements > MAX_ELEMENTS or len(self._factors) > _MAX_DEPTH:
-            found = f"{self.elements:g} elements with what is replicated, {len(self._factors)} deep"
-            raise self._error(f"{found}; at most {MAX_ELEMENTS} and {_MAX_DEPTH} are taken")
+            size = f"{self.elements:g} elements including replicas, {len(self._factors)} deep"
+            raise self._error(f"{size}; at most {MAX_ELEMENTS} and {_MAX_DEPTH} are allowed")
 
     def _include(self, file: str, factor: float) -> None:
-        """Count the elements of an included file: where two have its name, of both."""
-        found, including = self._found(file), (*self._including, self._path)
-        for path in [each for each in found if each not in including] or found:
+        """Count the elements of an included file; if two files match its name, count those of both."""
+        candidates, including = self._found(file), (*self._including, self._path)
+        for path in [each for each in candidates if each not in including] or candidates:
             included = _Model(self._option, self._files, self._main, including)
             included._factors, included._attached, included._named = [factor], self._attached, self._named
             included._read(path)
@@ -176,26 +177,26 @@ class _Model:
             raise self._error(f"compiler names more than {_MAX_FOLDERS} folders of meshes and textures")
 
     def _note_files(self, element: str, attributes: dict[str, str]) -> None:
-        """Note the files that an element names, also as the value of a plugin's option."""
+        """Record the files that an element names, including the value of a plugin's option."""
         where, beside = self._place(), self._path.parent
         if element == "config" and "file" in attributes.get("key", ""):
             attributes = {"file": attributes.get("value", "")}
         for attribute, value in attributes.items():
-            if attribute.startswith("file") and value:  # fileleft of textures, and filename in URDF, too
+            if attribute.startswith("file") and value:  # also fileleft of textures, and filename in URDF
                 self._named.files.append((where, beside, value, element in ("texture", "hfield")))
 
     def _found(self, file: str) -> list[Path]:
-        """Return the files that an included name may mean; the one beside this file where there is none."""
+        """Return the files that an included name may refer to; the path beside this file if none exists."""
         paths = dict.fromkeys((self._main / file, self._path.parent / file))
         return [path for path in paths if os.path.lexists(path)] or [self._path.parent / file]
 
     def _places(self, beside: Path, file: str) -> set[Path]:
-        """Return all places where MuJoCo may look for a file: its rules are many, and differ by version."""
+        """Return all paths where MuJoCo may look for a file: its rules are complex and differ by version."""
         names = {file.removeprefix("package://"), Path(file).name}
         return {top / folder / name for top in (self._main, beside) for folder in self._named.folders for name in names}
 
     def _numbers(self, text: str) -> list[float]:
-        """Return the numbers in an attribute; what is none counts as 0, and MuJoCo says so."""
+        """Return the numbers in an attribute; anything else counts as 0, and MuJoCo reports it."""
         numbers = []
         for word in text.split():
             unit = _UNITS.get(word[-1:].upper(), 1)
@@ -214,10 +215,10 @@ class _Model:
 
 
 def _checked_size(path: Path, where: str, pictured: bool) -> int:
-    """Return the size of a file; 0 where there is none or it cannot be read, which MuJoCo says itself.
+    """Return the size of a file; 0 if it is missing or cannot be read, which MuJoCo reports itself.
 
     Raises:
-        ConfigError: if it is not a regular file, or a picture that states too large a size.
+        ConfigError: if it is not a regular file, or a picture that declares too large a size.
     """
     try:
         with open_regular(path) as file:
@@ -231,7 +232,7 @@ def _checked_size(path: Path, where: str, pictured: bool) -> int:
 
 
 def _check_picture(path: Path, data: bytes, where: str) -> None:
-    """Compare the size that a picture states; what MuJoCo cannot read it says itself."""
+    """Check the size that a picture declares; MuJoCo itself reports pictures that it cannot read."""
     try:
         header = read_image_header(data)
     except SpecError:

@@ -1,4 +1,4 @@
-"""Compile a C++ library of ours with the system's compiler, once per machine, compiler and version of the sources."""
+"""Compilation of a C++ library of robo-rl, once per machine, compiler and version of the sources."""
 
 import functools
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 from .errors import ConfigError, NativeBuildError
 from .folders import user_folder
 
-# No -ffast-math: it would let the compiler assume that NaN does not occur, and divergence must show.
+# No -ffast-math: it would let the compiler assume that NaN does not occur, and divergence must be detected.
 _FLAGS = (
     "-std=c++17",
     "-O3",
@@ -23,21 +23,21 @@ _FLAGS = (
     "-fPIC",
     "-pthread",
 )
-_TARGETS = ("-march=native", "-mcpu=native")  # the second where the first is unknown: some compilers for ARM
+_TARGETS = ("-march=native", "-mcpu=native")  # some compilers for ARM know only the second
 
 
 @functools.cache
 def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
-    """Return ``source`` compiled to a shared library, compiling it first where the cache has none for this machine.
+    """Return the path of ``source`` compiled to a shared library; compile it first unless it is in the cache.
 
-    The cache is ``$XDG_CACHE_HOME/robo_rl/native`` (default ``~/.cache``). A file appears there whole or not at
-    all, so several processes may come here at once. Its name ends in the hash of its content: a file that was damaged
-    since, by a power cut for example, is not loaded, which would be a crash, but compiled anew. Headers stand beside
-    the source.
+    The cache is ``$XDG_CACHE_HOME/robo_rl/native`` (default ``~/.cache``). A file appears there complete or not at
+    all, so several processes may call this at once. Its name ends in the hash of its content: a file that was damaged
+    later, for example by a power cut, is compiled again instead of crashing the process that loads it. Headers must be
+    in the folder of the source.
 
     Args:
         source: the C++ file.
-        arguments: further arguments for the compiler, for example what to link with.
+        arguments: further arguments for the compiler, such as libraries to link with.
 
     Raises:
         NativeBuildError: if there is no compiler, it fails, or the cache cannot be written.
@@ -56,7 +56,7 @@ def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
         raise NativeBuildError(str(error)) from error
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        path = _whole(cache, name)
+        path = _intact(cache, name)
         if path is None:
             with tempfile.TemporaryDirectory(dir=cache) as folder:
                 unfinished = Path(folder) / "library.so"
@@ -67,8 +67,8 @@ def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
     return path
 
 
-def _whole(cache: Path, name: str) -> Path | None:
-    """Return the library of this name whose content is what was compiled; None where there is none."""
+def _intact(cache: Path, name: str) -> Path | None:
+    """Return the library of this name whose content matches its hash, or None."""
     return next((path for path in cache.glob(f"{name}-*.so") if path.stem == f"{name}-{_hash(path)}"), None)
 
 
@@ -86,9 +86,9 @@ def _compiler() -> str:
 
 
 def _target(compiler: str) -> tuple[str, str]:
-    """Return the flag for this machine's processor and what the compiler predefines under it.
+    """Return the flag for this machine's processor and the macros that the compiler predefines with it.
 
-    The predefined macros name the compiler's version and every instruction set that it will use.
+    The macros identify the compiler's version and every instruction set that it will use.
     """
     for target in _TARGETS:
         try:
@@ -100,11 +100,11 @@ def _target(compiler: str) -> tuple[str, str]:
 
 def _run(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=300)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NativeBuildError(f"{command[0]} did not run: {error}") from error
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no message"]
+    if completed.returncode != 0:
+        lines = completed.stderr.strip().splitlines() or ["no message"]
         first = next((line for line in lines if "error" in line), lines[0])
-        raise NativeBuildError(f"{command[0]} failed with exit code {done.returncode}: {first}")
-    return done.stdout
+        raise NativeBuildError(f"{command[0]} failed with exit code {completed.returncode}: {first}")
+    return completed.stdout

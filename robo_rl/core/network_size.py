@@ -1,7 +1,7 @@
-"""Limits on the size of networks, which a configuration states and anybody may have written.
+"""Limits on the size of networks, as a configuration that states the size may come from anyone.
 
-Whoever makes a network calls :func:`claim_parameters` before it takes memory. Whoever reads a configuration says, by
-:func:`networks_within`, how many parameters there may be.
+Code that makes a network calls :func:`claim_parameters` before it allocates memory. Code that reads a configuration
+sets the allowed number of parameters with :func:`networks_within`.
 """
 
 import contextlib
@@ -15,20 +15,20 @@ from .errors import ConfigError, RoboRLError
 BYTES = 16
 """Bytes of a parameter in training: its value, its gradient and two moments of Adam, in float32."""
 PER_LAYER = 100
-"""Parameters that a layer counts beside its own: many small ones take time and memory as well."""
+"""Parameters counted for each layer in addition to its own: many small layers take time and memory as well."""
 SMALL = 1 << 20
-"""Parameters that are made at once, whatever was stored."""
+"""Number of parameters that is always allowed."""
 
 
 @dataclass
 class _Limit:
-    """Memory that networks may still take.
+    """The number of parameters that networks may still claim.
 
     Attributes:
-        most: parameters that all networks may have.
-        reason: why, for the message.
+        most: largest number of parameters of all networks.
+        reason: reason for the limit, for the message.
         error: class of the error.
-        claimed: parameters so far.
+        claimed: parameters claimed so far.
     """
 
     most: int
@@ -40,8 +40,8 @@ class _Limit:
         self.claimed += count
         if self.claimed > self.most:
             raise self.error(
-                f"the networks are too large: with {name!r} they have {self.claimed:,} parameters or more, expected "
-                f"are at most {self.most:,}. {self.reason}"
+                f"the networks are too large: with {name!r} they have at least {self.claimed:,} parameters, expected "
+                f"at most {self.most:,}. {self.reason}"
             )
 
 
@@ -50,43 +50,43 @@ _limit: ContextVar[_Limit | None] = ContextVar("network_size", default=None)
 
 @contextlib.contextmanager
 def networks_within(stored: int, where: object, error: type[RoboRLError]) -> Iterator[None]:
-    """Refuse, in a block, networks that have more parameters in all than what is then loaded into them.
+    """Reject, within a block, networks with more parameters in total than are then loaded into them.
 
-    Networks with up to :data:`SMALL` parameters more are made: loading tells where they differ.
+    Up to :data:`SMALL` more parameters are accepted: loading reports the difference.
 
     Args:
-        stored: numbers that are loaded.
+        stored: number of parameters that are loaded.
         where: file or folder that holds them, for the message.
         error: class of the error.
     """
-    reason = f"{where} holds {stored:,}, so the configuration beside it is that of other networks"
+    reason = f"{where} holds {stored:,}, so the configuration beside it belongs to other networks"
     with _limited(_Limit(stored + SMALL, reason, error)):
         yield
 
 
 @contextlib.contextmanager
 def networks_within_memory() -> Iterator[None]:
-    """Refuse, in a block, networks that this machine cannot train, unless another limit is in force already."""
+    """Reject, within a block, networks that this machine cannot train, unless another limit is already active."""
     with _limited(_limit.get() or _memory_limit()):
         yield
 
 
 def claim_parameters(count: int, name: str, copies: int = 1) -> None:
-    """Take note that layers are about to be made.
+    """Count the parameters of layers that are about to be made.
 
     Args:
-        count: parameters of each.
-        name: of its network, for the message.
-        copies: how many of this size, in an ensemble.
+        count: number of parameters of each.
+        name: name of the network, for the message.
+        copies: number of layers of this size, in an ensemble.
 
     Raises:
-        RoboRLError: if it is too large: ConfigError, or what :func:`networks_within` was given.
+        RoboRLError: if the networks are too large: ConfigError, or the class given to :func:`networks_within`.
     """
     (_limit.get() or _memory_limit()).claim(copies * (count + PER_LAYER), name)
 
 
 def memory_bytes() -> int:
-    """Return how much memory this machine has."""
+    """Return the amount of memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -102,8 +102,8 @@ def _limited(limit: _Limit) -> Iterator[None]:
 def _memory_limit() -> _Limit:
     size = memory_bytes()
     reason = (
-        f"In training they fill the memory of this machine then, {size / 1e9:.0f} GB: lower hidden, ensemble_size, "
-        "members, action_chunk or what else makes them large"
+        f"In training they would fill the memory of this machine, {size / 1e9:.0f} GB: lower hidden, ensemble_size, "
+        "members, action_chunk or another option that makes them large"
     )
     return _Limit(size // BYTES, reason, ConfigError)
 
@@ -120,7 +120,7 @@ _EXHAUSTED = (
 
 
 def is_too_large(error: BaseException) -> bool:
-    """Whether ``error`` of Python, NumPy or PyTorch says that a size exceeds memory or the range of integers."""
+    """Whether ``error`` from Python, NumPy or PyTorch reports a size beyond memory or the range of integers."""
     kinds = (RuntimeError, ValueError, OverflowError)
     return isinstance(error, MemoryError) or (
         isinstance(error, kinds) and any(text in str(error) for text in _EXHAUSTED)

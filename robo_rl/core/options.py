@@ -1,4 +1,4 @@
-"""Options that declare their bounds where they are declared."""
+"""Options with bounds that stand beside their declaration."""
 
 import dataclasses
 import math
@@ -12,7 +12,7 @@ from .errors import ConfigError
 Value = TypeVar("Value")
 
 MAX_SECONDS = 7 * 24 * 3600.0
-"""Longest time that an option may be [s]: a week. Timers of the system do not take any number."""
+"""Longest time that an option may be [s]: a week. System timers do not accept arbitrary numbers."""
 MIN_RATE, MAX_RATE = 0.01, 1e4
 """Lowest and highest rate of actions, measurements and commands [Hz]."""
 
@@ -22,14 +22,14 @@ _moved: ContextVar[tuple[str, str] | None] = ContextVar("moved", default=None)
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """The values that an option may have.
+    """The valid values of an option.
 
     Attributes:
-        low: the smallest; None: there is none.
-        high: the largest.
-        above: what it is larger than.
-        below: what it is smaller than.
-        choices: all of them; None: the other attributes say.
+        low: smallest value (inclusive), or None.
+        high: largest value (inclusive), or None.
+        above: exclusive lower bound, or None.
+        below: exclusive upper bound, or None.
+        choices: all valid values; None if the other attributes define them.
     """
 
     low: float | None = None
@@ -39,7 +39,7 @@ class Bounds:
     choices: tuple[Any, ...] | None = None
 
     def admit(self, value: Any) -> bool:
-        """Whether ``value`` is one of them. NaN never is where there is a bound."""
+        """Whether ``value`` is valid. NaN is never valid if there is a bound."""
         if self.choices is not None:
             return value in self.choices
         return (
@@ -94,16 +94,16 @@ def option(
     below: float | None = None,
     choices: Iterable[Any] | None = None,
 ) -> Any:
-    """Return a field of a dataclass that is an :class:`Options`, with the bounds that its values are checked by.
+    """Return a field for a dataclass derived from :class:`Options`, with bounds that its values are checked against.
 
-    Where the field may be None, that is always valid.
+    If the field may be None, None is always valid.
 
     Args:
-        default: value where none is given; without it the option has to be given.
+        default: default value; without it the option is required.
         low: smallest value.
         high: largest value.
-        above: what a value must be larger than.
-        below: what a value must be smaller than.
+        above: exclusive lower bound.
+        below: exclusive upper bound.
         choices: all valid values.
     """
     bounds = Bounds(low, high, above, below, None if choices is None else tuple(choices))
@@ -113,10 +113,10 @@ def option(
 class Options:
     """Base of dataclasses whose fields are checked against the bounds that :func:`option` gives them.
 
-    A class that has more to check does so in a ``__post_init__`` that begins with ``super().__post_init__()``.
+    Subclasses with further checks have a ``__post_init__`` that begins with ``super().__post_init__()``.
 
     Args:
-        section: of the configuration in which the fields stand, as messages name it.
+        section: section of the configuration that contains the fields, for messages.
     """
 
     _section: ClassVar[str] = ""
@@ -130,7 +130,7 @@ class Options:
         """Check the values.
 
         Raises:
-            ConfigError: naming the option, what it may be, and what it is.
+            ConfigError: names the option, its valid values, and its value.
         """
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             bounds = bounds_of(type(self), field.name)
@@ -146,7 +146,7 @@ def _may_be_none(field: "dataclasses.Field[Any]") -> bool:
 
 
 def bounds_of(kind: type, name: str) -> Bounds | None:
-    """Return the bounds of a field of a dataclass; None: it has none.
+    """Return the bounds of a field of a dataclass, or None.
 
     A class that gives a field of its base another default keeps the bounds.
     """
@@ -159,9 +159,9 @@ def bounds_of(kind: type, name: str) -> Bounds | None:
 
 
 def require(condition: bool, key: str, allowed: str, got: object) -> None:
-    """Raise :class:`ConfigError` naming ``key``, the allowed values and what came, unless ``condition``.
+    """Raise :class:`ConfigError` with ``key``, the allowed values and the actual value, unless ``condition``.
 
-    Called from ``__post_init__`` of configuration dataclasses, for what :func:`option` cannot say.
+    Called from ``__post_init__`` of configuration dataclasses for checks that :func:`option` cannot express.
     """
     if condition:
         return
@@ -173,11 +173,11 @@ def require(condition: bool, key: str, allowed: str, got: object) -> None:
 
 @contextmanager
 def moved_section(section: str, path: str) -> Iterator[None]:
-    """Have messages about ``section`` name ``path``, where it stands in this configuration.
+    """Make messages about ``section`` name ``path``, its place in the current configuration.
 
     Args:
-        section: as its class names it, for example ``agent``.
-        path: for example ``reset.agent``.
+        section: name of the section in its class, for example ``agent``.
+        path: actual path, for example ``reset.agent``.
     """
     token = _moved.set((section, path))
     try:

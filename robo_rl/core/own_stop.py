@@ -1,4 +1,4 @@
-"""The stop of a robot's own controller: that it was pressed from here, and how it is taken back."""
+"""A record that this machine stopped a robot's own controller, and how to release it."""
 
 import contextlib
 import json
@@ -14,9 +14,9 @@ RECORD_BYTES = 4096
 
 
 class OwnStop:
-    """A record, beside the emergency stop, of a robot that was told to stop by itself.
+    """A record, beside the emergency stop, of a robot whose own controller was told to stop.
 
-    The robot keeps that latch, not this machine: it is taken back by a service of the robot, which the record names.
+    The latch is in the robot, not on this machine: a service of the robot, named in the record, releases it.
 
     Args:
         robot: name of the robot.
@@ -26,13 +26,13 @@ class OwnStop:
         self.file: Path = default_file().with_name(f"own_stop.{quote(robot, safe='')}")
 
     def note(self, facts: Mapping[str, str]) -> None:
-        """Take down that the robot stopped by itself, and ``facts`` by which its service is reached."""
-        with contextlib.suppress(OSError):  # the robot is stopped all the same
+        """Record that the robot's controller was stopped, with ``facts`` about the service that releases it."""
+        with contextlib.suppress(OSError):  # the robot is stopped anyway
             self.file.parent.mkdir(parents=True, exist_ok=True)
             write_durably(self.file, json.dumps(dict(facts)).encode())
 
     def facts(self) -> dict[str, str] | None:
-        """Return what :meth:`note` was given; None where the robot was not told to stop."""
+        """Return the facts given to :meth:`note`; None if the robot was not stopped."""
         text = read_short(self.file, RECORD_BYTES)
         if text is None:
             return None
@@ -43,5 +43,5 @@ class OwnStop:
         return {}
 
     def clear(self) -> None:
-        """Take note that the robot may move again."""
+        """Record that the robot may move again."""
         self.file.unlink(missing_ok=True)

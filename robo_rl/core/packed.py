@@ -1,8 +1,8 @@
-"""Sizes that compressed data states in its first bytes."""
+"""Sizes that compressed data declares in its first bytes."""
 
 
 def zstd_size(data: bytes | memoryview) -> int:
-    """Return how many bytes a Zstandard frame states that it holds, -1 where it does not (RFC 8878, 3.1.1.1)."""
+    """Return the content size that a Zstandard frame declares [bytes], or -1 (RFC 8878, 3.1.1.1)."""
     if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":
         return -1
     descriptor = data[4]
@@ -15,7 +15,7 @@ def zstd_size(data: bytes | memoryview) -> int:
 
 
 def blosc_size(data: bytes | memoryview) -> int:
-    """Return how many bytes a Blosc buffer states that it holds, -1 where it is none (c-blosc, README_HEADER)."""
+    """Return the content size that a Blosc buffer declares [bytes], or -1 for other data (c-blosc, README_HEADER)."""
     if len(data) < 16 or data[0] not in (1, 2):
         return -1
     return int.from_bytes(data[4:8], "little")

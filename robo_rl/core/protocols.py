@@ -1,4 +1,4 @@
-"""The interfaces of robots, safety and resets; those of agents, rewards and the wire have files of their own."""
+"""Protocols of robots, safety and resets; those of agents, rewards and the transport have their own modules."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
@@ -24,7 +24,7 @@ from .types import (
 
 
 class EnvBackend(Protocol):
-    """A robot or a simulator. It never resets by itself."""
+    """A robot or a simulator. It never resets on its own."""
 
     @property
     def spec(self) -> EnvSpec:
@@ -38,14 +38,14 @@ class EnvBackend(Protocol):
 
     @property
     def robot(self) -> RobotDescription | None:
-        """What safety filters must know of the robot; None where there is no description."""
+        """Description of the robot for safety filters; None if there is none."""
         ...
 
     def reset(self, seed: int | None = None) -> Step:
-        """Begin an episode. In simulation the same ``seed`` gives the same episode, whatever went before.
+        """Begin an episode. In simulation the same ``seed`` gives the same episode, whatever happened before.
 
-        Without ``seed`` a robot begins where it stands. Where somebody, or a simulator, put it somewhere else,
-        ``info["placed"]`` of the step may say so.
+        Without ``seed`` a robot begins where it stands. If a person or a simulator placed it somewhere else,
+        ``info["placed"]`` of the step may report it.
         """
         ...
 
@@ -59,7 +59,7 @@ class EnvBackend(Protocol):
         ...
 
     def render(self) -> NDArray[np.uint8]:
-        """Return a picture (height, width, 3) of the scene for people.
+        """Return a picture (height, width, 3) of the scene for display.
 
         Raises:
             RenderingError: if this machine cannot render.
@@ -70,7 +70,7 @@ class EnvBackend(Protocol):
         """Return a scripted solution of the task.
 
         Raises:
-            ConfigError: if there is none for this task.
+            ConfigError: if this task has none.
         """
         ...
 
@@ -79,12 +79,12 @@ class EnvBackend(Protocol):
         ...
 
     def close(self) -> None:
-        """Free devices and rendering contexts. May be called twice."""
+        """Release devices and rendering contexts. May be called twice."""
         ...
 
 
 class SafetyFilter(Protocol):
-    """A function around the policy. What it returns follows from the calls since ``reset`` alone."""
+    """A function around the policy. Its result depends only on the calls since ``reset``."""
 
     def reset(self) -> None:
         """Begin an episode."""
@@ -93,7 +93,7 @@ class SafetyFilter(Protocol):
     def __call__(
         self, observation: Observation, action: NDArray[np.float32], now_ns: int
     ) -> tuple[NDArray[np.float32], Verdict]:
-        """Return the action (A,) in [-1, 1] to execute instead of ``action``, and why; ``action`` is not written to.
+        """Return the action (A,) in [-1, 1] to execute instead of ``action``, and why; ``action`` is not modified.
 
         ``now_ns`` is the time of the backend's clock [ns].
         """
@@ -101,7 +101,7 @@ class SafetyFilter(Protocol):
 
 
 class ObservationGuard(Protocol):
-    """Decides whether an observation can be trusted. What it returns follows from the calls since ``reset`` alone."""
+    """A check whether an observation can be trusted. Its result depends only on the calls since ``reset``."""
 
     def reset(self) -> None:
         """Begin an episode."""
@@ -110,13 +110,13 @@ class ObservationGuard(Protocol):
     def __call__(self, observation: Observation, stamp_ns: int, now_ns: int) -> Verdict:
         """Return a verdict, with ``stop`` if ``observation``, taken at ``stamp_ns``, must not be acted on.
 
-        Times are of the backend's clock [ns].
+        Times are those of the backend's clock [ns].
         """
         ...
 
 
 class ReturnLearner(Protocol):
-    """Learns to bring a robot back to where episodes begin, for a :class:`ResetController`."""
+    """A learner that brings a robot back to where episodes begin, for a :class:`ResetController`."""
 
     def fit(self, episodes: Sequence[Batch]) -> None:
         """Learn from demonstrations of the task where episodes begin.
@@ -127,23 +127,23 @@ class ReturnLearner(Protocol):
         ...
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
-        """Return an action (A,) that leads back, or explores how to."""
+        """Return an action (A,) that leads back, or explores how to get back."""
         ...
 
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
-        """Return the estimated discounted return, of its own reward, after ``action`` (A,) on ``observation``."""
+        """Return the estimated discounted return, by the learner's own reward, after ``action`` (A,)."""
         ...
 
     def is_back(self, observation: Observation) -> bool:
-        """Whether this is a state where episodes begin."""
+        """Whether episodes begin in a state like this one."""
         ...
 
     def add(self, transition: Transition) -> None:
-        """Store a step, of its own or of the task's policy, to learn from."""
+        """Store a step to learn from, of the learner's own policy or of the task's policy."""
         ...
 
     def learn(self) -> None:
-        """Do the updates that one step of its own pays for."""
+        """Do the updates that one step of the learner's own policy pays for."""
         ...
 
     def state(self) -> State: ...
@@ -154,14 +154,14 @@ class ReturnLearner(Protocol):
 class ResetController(Protocol):
     """Brings a robot back to where an episode may begin, in a bounded number of attempts.
 
-    The task's policy learns from nothing that it does: the actor stores no transition of it.
+    The task's policy does not learn from resets: the actor stores no transitions of them.
     """
 
     def run(self, backend: EnvBackend) -> ResetOutcome:
         """Begin the next episode.
 
         Returns:
-            its first step; none where every attempt failed and a person has to help.
+            Its first step; none if every attempt failed and a person has to help.
 
         Raises:
             SafetyStop: if the robot was stopped on the way.
@@ -170,73 +170,73 @@ class ResetController(Protocol):
 
     @property
     def learns(self) -> bool:
-        """Whether it wants demonstrations, for :meth:`fit`."""
+        """Whether the controller needs demonstrations, for :meth:`fit`."""
         ...
 
     def fit(self, episodes: Sequence[Batch]) -> None:
         """Prepare from demonstrations, each an episode in order: see :class:`RewardModule` for the rows.
 
         Raises:
-            DataError: if it cannot do with these.
+            DataError: if these demonstrations cannot be used.
         """
         ...
 
     def note(self, transition: Transition) -> None:
-        """Take note of a step of an episode."""
+        """Record a step of an episode."""
         ...
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
-        """Return why the episode must end before ``action`` (A,) of the policy is executed; empty: it goes on.
+        """Return why the episode must end before ``action`` (A,) of the policy is executed; empty if it may continue.
 
         Raises:
-            DriverError: if resets do not help against that, and a person has to.
+            DriverError: if resets cannot solve the problem and a person has to.
         """
         ...
 
     def watch(
         self, listener: Callable[[str], None], tell: Callable[[str], None], heed: Callable[[], None] | None = None
     ) -> None:
-        """Tell ``listener`` from now on what the robot is doing, in a word, whenever that changes.
+        """From now on, report to ``listener`` in a word what the robot is doing, whenever that changes.
 
-        Where every attempt of a reset failed, ``tell`` gets a sentence that says why. Before each step of a reset
-        ``heed`` is called, which raises :class:`SafetyStop` where a person stops the robot.
+        If every attempt of a reset failed, ``tell`` gets a sentence with the reason. ``heed`` is called before each
+        step of a reset, and raises :class:`SafetyStop` if a person stops the robot.
         """
         ...
 
     def metrics(self) -> Metrics:
-        """Return counts and times so far, by name; ``practice/manual_resets`` among them."""
+        """Return counts and times so far by name, including ``practice/manual_resets``."""
         ...
 
     def save(self) -> State:
-        """Return everything needed to go on."""
+        """Return the state for :meth:`load`."""
         ...
 
     def load(self, saved: State) -> None:
-        """Go on from what :meth:`save` returned."""
+        """Restore the state that :meth:`save` returned."""
         ...
 
 
 @runtime_checkable
 class PersistentWorld(Protocol):
-    """What a backend offers whose episodes may begin where the last one ended, if its world can be saved.
+    """The ability of a backend, whose episodes may begin where the last one ended, to save and restore its state.
 
-    A simulator's can; a robot's cannot.
+    A simulator has it; a robot does not.
     """
 
     def world(self) -> State | None:
-        """Return all that the next episode depends on if it begins where the robot is; None if that cannot be told."""
+        """Return all that an episode starting from the current state depends on; None if that cannot be saved."""
         ...
 
     def restore(self, world: State) -> Step:
-        """Begin an episode in the world as it was when :meth:`world` returned it, bit for bit."""
+        """Begin an episode in the state that :meth:`world` returned, bit for bit."""
         ...
 
 
 class Teleop(Protocol):
-    """A device by which a human drives the robot."""
+    """A device with which a person controls the robot."""
 
     def read(self) -> Intervention | None:
-        """Return what the human does now, or None if the device says nothing new. Never blocks."""
+        """Return what the person does now, or None if the device has no new data. Never blocks."""
         ...
 
     def close(self) -> None: ...

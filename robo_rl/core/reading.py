@@ -1,4 +1,4 @@
-"""Values of files and messages whose content nobody vouches for: checked where they are read."""
+"""Checks of values in files and messages from untrusted sources, made where they are read."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from .errors import DataError, RoboRLError
 from .foreign import ForeignFolder, NoJsonError, check_characters
 
 MOST_COUNT = (1 << 63) - 1
-"""Largest count that arrays hold."""
+"""Largest count that arrays can hold."""
 
 
 def load_config(path: Path) -> DictConfig:
-    """Return the options that a YAML file holds; interpolations stay as they are written.
+    """Return the options in a YAML file, with unresolved interpolations.
 
     Raises:
-        DataError: if it is too large or nested too deeply, or holds no options by name.
+        DataError: if it is too large or nested too deeply, or does not hold named options.
         OSError: if it cannot be opened or read.
     """
     text = ForeignFolder(path.parent).read_yaml(path.name)
@@ -29,7 +29,7 @@ def load_config(path: Path) -> DictConfig:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(f"{path} cannot be read ({reason}): it is damaged, restore it from a copy") from error
     if not isinstance(config, DictConfig):
-        raise DataError(f"{path} is no configuration: expected options by name, found a list")
+        raise DataError(f"{path} is not a configuration: expected options by name, found a list")
     return config
 
 
@@ -37,7 +37,7 @@ def whole_number(value: Any, least: int = 0, most: int = MOST_COUNT) -> int:
     """Return a value that must be a whole number from ``least`` to ``most``.
 
     Raises:
-        ValueError: if it is none: also for truth values, which Python counts among the numbers.
+        ValueError: if it is not, also for booleans, which are integers in Python.
     """
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"expected a whole number from {least} to {most}, got {str(value)[:40]!r}")
@@ -46,14 +46,14 @@ def whole_number(value: Any, least: int = 0, most: int = MOST_COUNT) -> int:
 
 @contextlib.contextmanager
 def reading(what: object, error_class: type[RoboRLError] = DataError, advice: str = "restore it") -> Iterator[None]:
-    """Make whatever values of a wrong kind raise, while they are read, an error of ours.
+    """Turn errors that values of a wrong type raise within the block into an error of robo-rl.
 
-    Errors of ours and those of the operating system pass, but for those of JSON that is none.
+    Errors of robo-rl and of the operating system pass unchanged, except those about invalid JSON.
 
     Args:
-        what: path of the file, or a name of what is read.
-        error_class: of the error.
-        advice: what to do about it.
+        what: path of the file, or name of the data.
+        error_class: class of the error.
+        advice: what the user should do.
     """
     try:
         yield

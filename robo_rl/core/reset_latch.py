@@ -1,4 +1,4 @@
-"""The latch of a reset that is under way: it outlives the process that called it, so that never two run at once."""
+"""The latch of a reset in progress: it outlives the process that called the reset, so that two never overlap."""
 
 import contextlib
 import json
@@ -13,10 +13,10 @@ from .latch import read_short
 
 
 class ResetLatch:
-    """There from before a robot's reset is called until it has answered.
+    """A file that exists from before a robot's reset is called until the reset has answered.
 
-    Whoever finds it there calls no reset: the one before may still be moving the robot. A process that was killed
-    leaves it behind, and so does a reset that never answers. Then a person looks at the robot and takes it back:
+    While it exists, no other reset is called, as the previous one may still be moving the robot. A process that was
+    killed leaves it behind, and so does a reset that never answers. Then a person checks the robot and releases it with
     ``robo-rl rearm``.
 
     Args:
@@ -24,7 +24,7 @@ class ResetLatch:
 
     Raises:
         ConfigError: if this user has no home folder, and XDG_STATE_HOME is not set.
-        DriverError: if the folder cannot be made.
+        DriverError: if the folder cannot be created.
     """
 
     def __init__(self, robot: str) -> None:
@@ -32,10 +32,10 @@ class ResetLatch:
         self._robot = robot
 
     def take(self) -> str | None:
-        """Take the latch; return None, or why that is not possible.
+        """Take the latch; return None, or the reason why it is held.
 
         Raises:
-            DriverError: if the file cannot be made: without it nothing would keep a second reset from being called.
+            DriverError: if the file cannot be created: without it, nothing would prevent a second reset.
         """
         facts = {"pid": os.getpid(), "started": _started(os.getpid())}
         try:
@@ -51,28 +51,28 @@ class ResetLatch:
             return self.describe()
         except OSError as error:
             raise DriverError(
-                f"{self.file} cannot be made ({error.strerror}): it keeps a second reset from being called while one "
-                "is under way; make room, or set XDG_STATE_HOME"
+                f"{self.file} cannot be created ({error.strerror}): it prevents a second reset while one is in "
+                "progress; free disk space, or set XDG_STATE_HOME"
             ) from error
         return None
 
     def describe(self) -> str:
-        """Return what the latch means to whoever finds it held."""
-        told = f"a reset of robot {self._robot!r} that process {self._facts().get('pid', 'unknown')} called"
+        """Return a description of the latch for messages when it is held."""
+        reset = f"a reset of robot {self._robot!r} that process {self._facts().get('pid', 'unknown')} called"
         if self.is_under_way():
-            return f"{told} is under way"
+            return f"{reset} is under way"
         return (
-            f"{told} has not answered: it may still be running. Look at the robot, then robo-rl rearm "
+            f"{reset} has not answered: it may still be running. Look at the robot, then robo-rl rearm "
             f"robot={self._robot}"
         )
 
     def give_up(self) -> None:
-        """Take note that the answer is waited for no longer: only a person may take the latch back now."""
+        """Record that the caller no longer waits for the answer, so that only a person may release the latch."""
         with contextlib.suppress(OSError):
             write_durably(self.file, json.dumps({"pid": os.getpid()}).encode())
 
     def is_held(self) -> bool:
-        """Return whether a reset is under way, or was when its process ended."""
+        """Return whether a reset is in progress, or was when its process ended."""
         return os.path.lexists(self.file)
 
     def is_under_way(self) -> bool:
@@ -82,7 +82,7 @@ class ResetLatch:
         return isinstance(started, str) and _started(facts.get("pid")) == started
 
     def release(self) -> None:
-        """Take note that the reset has answered, or that a person has looked at the robot."""
+        """Remove the latch: the reset has answered, or a person has checked the robot."""
         self.file.unlink(missing_ok=True)
 
     def _facts(self) -> dict[str, object]:
@@ -94,6 +94,6 @@ class ResetLatch:
 
 
 def _started(process: object) -> str | None:
-    """Return when a process was started, in ticks since the machine was; None where there is no such process."""
+    """Return the start time of a process, in ticks since the machine started; None if there is no such process."""
     text = read_short(Path(f"/proc/{process}/stat")) if isinstance(process, int) else None
     return None if text is None else text.rpartition(")")[2].split()[19]

@@ -13,13 +13,13 @@ from .specs import EnvSpec
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """How the reward is made of the terms of a Step.
+    """The combination of the terms of a step into its reward.
 
     Terms are stored unweighted, so that other weights can be tried on the same data.
 
     Attributes:
-        weights: weight by name of the term; None: ``success`` counts 1 where the task has it, else every term does.
-        others: weight of every term that ``weights`` does not name.
+        weights: weight by name of the term; None: ``success`` counts 1 if the task has it, else every term counts 1.
+        others: weight of every term that is not in ``weights``.
         offset: added to the reward of every step, for example -1 as the cost of time.
     """
 
@@ -33,19 +33,19 @@ class RewardWeights:
 
     @property
     def scorer(self) -> None:
-        """Nothing is scored: all terms come from the backend."""
+        """None: all terms come from the backend."""
         return None
 
     @property
     def task(self) -> "RewardWeights":
-        """What evaluations report: these weights themselves."""
+        """The reward that evaluations report: these weights."""
         return self
 
     def make(self, spec: EnvSpec, seed: int) -> "RewardWeights":
         """Return these weights, after checking that a task of ``spec`` has the terms they name.
 
         Raises:
-            ConfigError: if it has not.
+            ConfigError: if it does not.
         """
         self.vector(spec.reward_terms)
         return self

@@ -1,4 +1,4 @@
-"""The interfaces of rewards."""
+"""Protocols of rewards."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,9 +12,9 @@ from .types import Batch, Comparisons, Metrics, State
 
 
 class Experience(Protocol):
-    """What a learned reward may look at: the transitions of the running training. The rows of a replay ring are one.
+    """Transitions of the running training, for a learned reward. The rows of the replay buffer are one implementation.
 
-    Rows have the keys that :class:`RewardModule` says.
+    Rows have the keys described in :class:`RewardModule`.
     """
 
     def __len__(self) -> int:
@@ -28,9 +28,9 @@ class Experience(Protocol):
     def sample_segments(
         self, n: int, length: int, rng: np.random.Generator, *, newest: int | None = None
     ) -> Batch | None:
-        """Draw ``n`` unbroken stretches of ``length`` transitions: arrays (n, length, ...). None: there are none.
+        """Draw ``n`` segments of ``length`` transitions: arrays (n, length, ...). None if there are none.
 
-        ``newest``: they begin in so many of the newest transitions; None: anywhere.
+        ``newest``: segments begin within this number of the newest transitions; None for anywhere.
         """
         ...
 
@@ -41,50 +41,50 @@ class RewardModule(Protocol):
     Batches of rows for a module have ``observation/<key>``, ``next_observation/<key>`` and ``action`` as in
     :data:`~robo_rl.core.types.Batch`, and ``terminated`` and ``truncated`` (n,) bool, ``source`` (n,) uint8
     (:class:`Source`), ``success`` (n,) int8 (1, 0, or -1: unknown) and ``term/<name>`` (n,) float32 for each reward
-    term of the backend. What a module may read of this is a matter of the experiment: one that replaces the task's
-    reward does not look at ``success`` and ``term/...``.
+    term of the backend. Which of these a module may read depends on the experiment: a module that replaces the task's
+    reward does not read ``success`` and ``term/...``.
     """
 
     @property
     def learned(self) -> bool:
-        """Whether it changes after :meth:`fit`: rows are then scored again before use, else once, on insertion."""
+        """Whether the module changes after :meth:`fit`: rows are then scored before each use, else on insertion."""
         ...
 
     @property
     def whole_episodes(self) -> bool:
-        """Whether it is called with all rows of one episode, in order, rather than with rows in any order.
+        """Whether the module is called with all rows of one episode in order, rather than with rows in any order.
 
-        One that judges states may want that because it is faster, and can do with others too.
+        A module that judges states may prefer whole episodes because that is faster, but accepts other rows too.
         """
         ...
 
     @property
     def judges_state(self) -> bool:
-        """Whether it reads ``next_observation/...`` alone, so that it can be a potential for shaping."""
+        """Whether the module reads only ``next_observation/...``, so that it can be a potential for shaping."""
         ...
 
     @property
     def waiting(self) -> bool:
-        """Whether it asked somebody whose answer has yet to arrive."""
+        """Whether the module waits for an answer of a person or a model."""
         ...
 
     @property
     def version(self) -> int:
-        """Number that rises with every change of a learned module."""
+        """A number that grows with every change of a learned module."""
         ...
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Prepare from demonstrations, each an episode in order; before anything is scored. There may be none.
+        """Prepare from demonstrations, each an episode in order, before anything is scored. There may be none.
 
-        Return what there is to log, often nothing.
+        Return metrics to log, often none.
 
         Raises:
-            DataError: if the module cannot do with these.
+            DataError: if the module cannot use these demonstrations.
         """
         ...
 
     def observe(self, batch: Batch) -> None:
-        """Take note of rows of the running training that are about to be scored for the first time."""
+        """Receive rows of the running training that are about to be scored for the first time."""
         ...
 
     def __call__(self, batch: Batch) -> NDArray[np.float32]:
@@ -92,19 +92,19 @@ class RewardModule(Protocol):
         ...
 
     def update(self, experience: Experience) -> Metrics:
-        """Learn; called after every environment step. Return what there is to log, often nothing."""
+        """Learn; called after every environment step. Return metrics to log, often none."""
         ...
 
     def discount(self) -> float | None:
-        """Return the discount that the agent shall use from now on, or None: its own."""
+        """Return the discount that the agent must use from now on; None for the agent's own."""
         ...
 
     def comparisons(self) -> Comparisons | None:
-        """Return the comparisons of demonstrations that :meth:`fit` asked for; None: there are none."""
+        """Return the comparisons of demonstrations that :meth:`fit` collected, or None."""
         ...
 
     def ready(self, first: Batch) -> bool:
-        """Return, at once, whether an episode can be scored without waiting for an answer; if not, ask for it.
+        """Return at once whether an episode can be scored without waiting for an answer; if not, request the answer.
 
         Args:
             first: the first row or rows of the episode.
@@ -114,10 +114,10 @@ class RewardModule(Protocol):
     def state(self) -> State: ...
 
     def load(self, state: State) -> None:
-        """Go on from ``state``, also without :meth:`fit`.
+        """Restore ``state``, also without a call of :meth:`fit`.
 
         Raises:
-            CheckpointError: if it is of another module.
+            CheckpointError: if it belongs to another module.
         """
         ...
 
@@ -127,7 +127,7 @@ class TermScorer(Protocol):
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Names of the terms that scoring adds to those of the backend."""
+        """Names of the terms that scoring adds to the terms of the backend."""
         ...
 
     @property
@@ -137,73 +137,73 @@ class TermScorer(Protocol):
 
     @property
     def needs_steps(self) -> tuple[str, ...]:
-        """Names of the modules that cannot judge a state alone: they need the action before it, or its episode."""
+        """Names of the modules that cannot judge a state alone: they need the preceding action, or the episode."""
         ...
 
     @property
     def version(self) -> int:
-        """Number that rises with every change of a learned module that counts."""
+        """A number that grows with every change of a learned module with a weight."""
         ...
 
     def ready(self, first: Batch) -> bool:
-        """Return whether the episode of these first rows can be scored without waiting for somebody's answer."""
+        """Return whether the episode with these first rows can be scored without waiting for an answer."""
         ...
 
     def score(self, batch: Batch, *, online: bool) -> dict[str, NDArray[np.float32]]:
-        """Return all of ``terms`` (n,) for rows that are inserted: the steps of one episode, in order.
+        """Return all ``terms`` (n,) for rows that are inserted: the steps of one episode, in order.
 
         Args:
             batch: rows.
-            online: whether they are of the running training, rather than demonstrations.
+            online: whether the rows belong to the running training, rather than to demonstrations.
         """
         ...
 
     def rescore(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
-        """Return the terms (n,) of learned modules that count for any rows."""
+        """Return the terms (n,) of learned modules with a weight, for any rows."""
         ...
 
     def judge(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
-        """Return the rewards (n,) of modules that judge single transitions, for any rows, also made up ones."""
+        """Return the rewards (n,) of modules that judge single transitions, for any rows, including invented ones."""
         ...
 
 
 class Scorer(TermScorer, Protocol):
-    """The reward modules of a run: they compute terms, and some of them learn."""
+    """The reward modules of a run, which compute terms; some of them learn."""
 
     @property
     def held_out(self) -> tuple[str, ...]:
-        """Names of the modules that do not count: what the others make of the policy is judged by them.
+        """Names of the modules without weight, which judge the policy that the other modules train.
 
-        What is learned is not among them before it has learned.
+        A learned module is listed only once it has learned.
         """
         ...
 
     @property
     def learns(self) -> bool:
-        """Whether a module is learned."""
+        """Whether any module is learned."""
         ...
 
     @property
     def waiting(self) -> bool:
-        """Whether a module asked somebody whose answer has yet to arrive."""
+        """Whether any module waits for an answer of a person or a model."""
         ...
 
     @property
     def discount(self) -> float | None:
-        """The discount that a module asks for, or None."""
+        """The discount that a module requests, or None."""
         ...
 
     @property
     def comparisons(self) -> Comparisons | None:
-        """The comparisons of demonstrations that one of the modules asked for; None: there are none."""
+        """The comparisons of demonstrations that one of the modules collected, or None."""
         ...
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Prepare all modules from demonstrations; return what there is to log, often nothing."""
+        """Prepare all modules from demonstrations; return metrics to log, often none."""
         ...
 
     def update(self, experience: Experience) -> Metrics:
-        """Let the learned modules learn; called after every environment step."""
+        """Update the learned modules; called after every environment step."""
         ...
 
     def state(self) -> State: ...
@@ -212,16 +212,16 @@ class Scorer(TermScorer, Protocol):
 
 
 class Reward(Protocol):
-    """How the reward of a transition follows from its stored terms. :class:`RewardWeights` is one."""
+    """The computation of a transition's reward from its stored terms, such as :class:`RewardWeights`."""
 
     @property
     def scorer(self) -> Scorer | None:
-        """What computes the terms that the backend does not report; None if there are none."""
+        """Computes the terms that the backend does not report; None if there are none."""
         ...
 
     @property
     def task(self) -> RewardWeights:
-        """The reward that evaluations report, of the backend's terms alone."""
+        """The reward that evaluations report, computed only from the backend's terms."""
         ...
 
     def combine(self, terms: Sequence[str], values: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
@@ -229,22 +229,22 @@ class Reward(Protocol):
 
         Args:
             terms: names of the stored terms.
-            values: of each step.
+            values: values of the terms for each step.
             gamma: discount per step, for shaping by potentials.
 
         Raises:
-            ConfigError: if a term that it needs is not among ``terms``.
+            ConfigError: if a required term is not among ``terms``.
         """
         ...
 
 
 class RewardConfig(Protocol):
-    """What the configuration group ``reward`` makes."""
+    """The object that the configuration group ``reward`` makes."""
 
     def make(self, spec: EnvSpec, seed: int) -> Reward:
         """Return the reward for an environment of ``spec``.
 
         Raises:
-            ConfigError: if it does not fit the environment.
+            ConfigError: if it does not match the environment.
         """
         ...

@@ -1,4 +1,4 @@
-"""What safety filters must know of a robot, its kinematics and its limits, and what a robot is told to do."""
+"""The description of a robot for safety filters, with kinematics and limits, and targets for its controller."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,11 @@ HINGE = 3
 
 
 def shortest(difference: NDArray[np.float64], endless: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return differences (..., n) of joint positions, those of endless joints by the shorter way round: in [-pi, pi).
+    """Return differences (..., n) of joint positions; those of endless joints are wrapped to [-pi, pi).
 
     Args:
         difference: one position minus another [rad or m].
-        endless: which joints (n,) turn without end, as of :attr:`RobotDescription.endless`.
+        endless: which joints (n,) turn without end, as in :attr:`RobotDescription.endless`.
     """
     if not endless.any():
         return difference
@@ -29,25 +29,25 @@ class RobotDescription:
     """A robot with n joints. Joint values are in rad (or m), others in m, N and Nm, all in the base frame.
 
     Attributes:
-        model: compiled MuJoCo model (``mujoco.MjModel``) of the robot and of what stands still around it. Filters make
-            state of their own for it; they never write to it.
+        model: compiled MuJoCo model (``mujoco.MjModel``) of the robot and of the static objects around it. Filters make
+            their own state for it; they never write to it.
         joints: names of the arm's joints in ``model``, as in the observation's elements ``<joint>_position``.
         home: joint positions (n,) at which episodes begin.
         end_effector: name of the site that actions move.
         position_lower: lower joint limits (n,).
         position_upper: upper joint limits (n,).
-        command_lower: joint positions (n,) that an action of -1 means where actions are joint positions.
-        command_upper: the same for an action of 1.
+        command_lower: joint positions (n,) for an action of -1, if actions are joint positions.
+        command_upper: joint positions (n,) for an action of 1.
         speed: largest joint speed (n,) that the arm can reach [rad/s].
-        velocity: largest joint velocity (n,) that an action may ask for, more where controllers lag behind [rad/s].
+        velocity: largest joint velocity (n,) that an action may request, more if controllers lag behind [rad/s].
         acceleration: largest change of that velocity (n,) [rad/s^2].
         jerk: largest change of that acceleration (n,) [rad/s^3].
-        joint_delta: joint motion that an action of 1 means where actions are joint deltas [rad].
+        joint_delta: joint motion for an action of 1, if actions are joint deltas [rad].
         workspace_low: lower corner of the box in which the end effector works [m].
         workspace_high: upper corner [m].
-        controller_holds_workspace: whether the robot's own controller cuts end-effector actions at that box.
-        linear_speed: largest speed of the end effector that an action may ask for [m/s].
-        angular_speed: largest angular speed of the end effector that an action may ask for [rad/s].
+        controller_holds_workspace: whether the robot's own controller clips end-effector actions to that box.
+        linear_speed: largest speed of the end effector that an action may request [m/s].
+        angular_speed: largest angular speed of the end effector that an action may request [rad/s].
         force: largest contact force at the wrist [N].
         torque: largest contact torque at the wrist [Nm].
     """
@@ -85,7 +85,7 @@ class RobotDescription:
 
     @property
     def endless(self) -> NDArray[np.bool_]:
-        """Which joints (n,) are hinges without limits: their position is the same after a whole turn."""
+        """Which joints (n,) are hinges without limits: their position repeats after a full turn."""
         unlimited = np.isinf(self.position_lower) & np.isinf(self.position_upper)
         hinges = [int(self.model.joint(name).type[0]) == HINGE for name in self.joints]
         return np.asarray(unlimited & np.array(hinges), np.bool_)
@@ -93,7 +93,7 @@ class RobotDescription:
 
 @dataclass(frozen=True, slots=True)
 class ArmPose:
-    """Where an end effector is, in the base frame.
+    """The pose of an end effector, in the base frame.
 
     Attributes:
         position: (3,) [m].
@@ -106,10 +106,10 @@ class ArmPose:
 
 @dataclass(frozen=True, slots=True)
 class FrameTransform:
-    """Where a frame is in another one.
+    """The pose of a frame in another one.
 
     Attributes:
-        parent: the other frame.
+        parent: name of the other frame.
         child: name of the frame.
         position: (3,) [m].
         rotation: matrix (3, 3).
@@ -123,14 +123,14 @@ class FrameTransform:
 
 @dataclass(frozen=True, slots=True)
 class ArmTarget:
-    """What an arm's controller is to do until the next target: at most one of the first four is given.
+    """The target of an arm's controller until the next target; at most one of the first four is set.
 
     Attributes:
-        pose: of the end effector, to pull towards.
-        joints: positions (n,) [rad or m], to go to.
-        velocities: of the joints (n,) [rad/s or m/s].
-        efforts: of the joints (n,) beyond gravity and Coriolis forces [Nm or N].
-        opening: of the gripper, 0 closed to 1 open; None where actions do not move it.
+        pose: pose of the end effector to pull towards.
+        joints: joint positions (n,) to move to [rad or m].
+        velocities: joint velocities (n,) [rad/s or m/s].
+        efforts: joint efforts (n,) beyond gravity and Coriolis forces [Nm or N].
+        opening: opening of the gripper, 0 closed to 1 open; None if actions do not move it.
     """
 
     pose: ArmPose | None = None
@@ -142,7 +142,7 @@ class ArmTarget:
 
 @dataclass(frozen=True, slots=True)
 class BaseTarget:
-    """What a mobile base is to do until the next target.
+    """The target of a mobile base until the next target.
 
     Attributes:
         steering: share of the largest steering angle or yaw rate, -1 (right) to 1 (left).

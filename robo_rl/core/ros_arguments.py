@@ -1,4 +1,4 @@
-"""What ``--ros-args`` says on a command line, and how it comes to all processes that open nodes."""
+"""Parsing of ``--ros-args`` on a command line, and passing of remappings to all processes that open nodes."""
 
 import os
 import re
@@ -15,19 +15,19 @@ from .foreign import check_yaml, read_bytes
 
 _FILE_BYTES = 1 << 20
 ENVIRONMENT = "ROBO_RL_ROS_ARGS"
-"""Variable by which processes inherit remappings: ``-r FROM:=TO ...``."""
+"""Environment variable by which processes inherit remappings: ``-r FROM:=TO ...``."""
 
 
 @dataclass(frozen=True)
 class RosArguments:
-    """What ``--ros-args`` said. A name for one node alone is ``node:name``.
+    """The parsed ``--ros-args``. A name for one node alone is written ``node:name``.
 
     Attributes:
         remappings: new names of nodes (``__node``), namespaces (``__ns``), topics, services and actions.
         parameters: values by name.
         rest: the other arguments.
-        files: what parameter files say, in their order: the pattern of a node's full name (``/arm/driver``, ``/**``),
-            and values by name.
+        files: contents of parameter files, in order: the pattern of a node's full name (``/arm/driver``, ``/**``), and
+            values by name.
     """
 
     remappings: dict[str, str]
@@ -36,24 +36,24 @@ class RosArguments:
     files: list[tuple[str, dict[str, Any]]]
 
     def of_node(self, node: str) -> dict[str, Any]:
-        """Return the values that files give the node that is called ``node`` before it is remapped."""
+        """Return the values in parameter files for the node that is called ``node`` before remapping."""
         name, namespace = (self.remappings.get(rule, default) for rule, default in (("__node", node), ("__ns", "")))
         full = f"/{namespace.strip('/')}/{name}".replace("//", "/")
-        found: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         for pattern, values in self.files:
             if _matches(pattern, full):
-                found |= values
-        return found
+                parameters |= values
+        return parameters
 
 
 def parse_ros_arguments(arguments: Sequence[str]) -> RosArguments:
-    """Take the part between ``--ros-args`` and ``--`` out of a command line.
+    """Extract the part between ``--ros-args`` and ``--`` from a command line.
 
-    ``-r FROM:=TO`` (``--remap``), ``-p NAME:=VALUE`` (``--param``) and ``--params-file FILE`` are understood; values
+    ``-r FROM:=TO`` (``--remap``), ``-p NAME:=VALUE`` (``--param``) and ``--params-file FILE`` are supported; values
     are YAML, as in ROS 2.
 
     Raises:
-        ConfigError: for any other ROS argument, one without ``:=``, or a file that is none of parameters.
+        ConfigError: for any other ROS argument, one without ``:=``, or an invalid parameter file.
     """
     parsed = RosArguments({}, {}, [], [])
     inside, waiting = False, ""
@@ -80,8 +80,8 @@ def parse_ros_arguments(arguments: Sequence[str]) -> RosArguments:
         elif argument in ("-r", "--remap", "-p", "--param", "--params-file"):
             waiting = argument
         elif argument != "--ros-args":
-            known = "-r FROM:=TO, -p NAME:=VALUE and --params-file FILE are"
-            raise ConfigError(f"ROS argument {argument!r} is not known; {known}")
+            supported = "supported are -r FROM:=TO, -p NAME:=VALUE and --params-file FILE"
+            raise ConfigError(f"unknown ROS argument {argument!r}; {supported}")
     if waiting:
         expected = "FILE" if waiting == "--params-file" else "NAME:=VALUE"
         raise ConfigError(f"{waiting} at the end of the command line: expected {expected} after it")
@@ -92,12 +92,12 @@ def _value(name: str, text: str) -> Any:
     try:
         check_yaml(text, f"-p {name}:={text}")
         return yaml.safe_load(text)
-    except (DataError, ValueError) as error:  # a date that is none is a ValueError
+    except (DataError, ValueError) as error:  # an invalid date raises ValueError
         raise ConfigError(f"{error}; a value is YAML, for example 5.0 or [1, 2]") from error
 
 
 def _read_parameters(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Return what a parameter file of ROS 2 says: values by name for each pattern of nodes."""
+    """Return the values by name for each pattern of nodes in a ROS 2 parameter file."""
     try:
         text = read_bytes(path, _FILE_BYTES).decode()
         check_yaml(text, str(path))
@@ -111,7 +111,7 @@ def _read_parameters(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _sections(name: str, content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Go through namespaces and nodes, which may stand in one key or below each other."""
+    """Yield the sections of namespaces and nodes, which may be written as one key or nested."""
     for key, value in content.items() if isinstance(content, dict) else ():
         if name and key == "ros__parameters":
             yield name, dict(_values("", value))
@@ -128,7 +128,7 @@ def _values(name: str, content: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _matches(pattern: str, full: str) -> bool:
-    """Whether a pattern means a node: ``*`` is any one part of its full name, ``**`` any number of them."""
+    """Whether a pattern matches a node: ``*`` is any one part of its full name, ``**`` any number of them."""
     parts = [
         "(/[^/]+)*" if part == "**" else f"/{re.escape(part)}".replace(r"\*", "[^/]+")
         for part in pattern[1:].split("/")
@@ -137,16 +137,16 @@ def _matches(pattern: str, full: str) -> bool:
 
 
 def pass_on(remappings: Mapping[str, str]) -> None:
-    """Have every node that this process and those that it starts open remap names so."""
+    """Make every node that this process and its child processes open apply these remappings."""
     words = [word for old, new in remappings.items() for word in ("-r", f"{old}:={new}")]
     os.environ[ENVIRONMENT] = shlex.join(words)
 
 
 def passed_on() -> dict[str, str]:
-    """Return the remappings that were passed on.
+    """Return the remappings inherited by :func:`pass_on`.
 
     Raises:
-        ConfigError: if the variable does not say remappings.
+        ConfigError: if the variable does not hold remappings.
     """
     try:
         return parse_ros_arguments(["--ros-args", *shlex.split(os.environ.get(ENVIRONMENT, ""))]).remappings

@@ -1,4 +1,4 @@
-"""Image and CompressedImage of sensor_msgs as arrays, for robots and for bags alike."""
+"""Decoding of Image and CompressedImage of sensor_msgs into arrays, for robots and bags."""
 
 from typing import Any, Protocol
 
@@ -27,11 +27,11 @@ ENCODINGS: dict[str, tuple[str, int, str | None]] = {
     "16UC1": ("u2", 1, None),
     "32FC1": ("f4", 1, None),
 }
-"""Type and channels of what is stored, and OpenCV's conversion to RGB, by encoding."""
+"""Stored type and channels, and OpenCV's conversion to RGB, by encoding."""
 
 
 class RosImage(Protocol):
-    """A sensor_msgs/msg/Image, of whatever library."""
+    """A sensor_msgs/msg/Image of any library."""
 
     height: int
     width: int
@@ -42,12 +42,12 @@ class RosImage(Protocol):
 
 
 def decode_ros_image(message: RosImage) -> NDArray[Any]:
-    """Return an image as uint8 (height, width, 3), red first; one of 16 bit or float, as depth is, as (height, width).
+    """Return an RGB image as uint8 (height, width, 3); a 16-bit or float image, such as depth, as (height, width).
 
     Raises:
-        SpecError: if the encoding is none that can be read, or the bytes are not those of such an image.
+        SpecError: if the encoding is not supported, or the bytes do not match the image.
     """
-    import cv2  # takes a while to import, and few commands decode images
+    import cv2  # slow to import, and few commands decode images
 
     encoding, height, width, step = message.encoding, message.height, message.width, message.step
     if encoding not in ENCODINGS:
@@ -57,13 +57,13 @@ def decode_ros_image(message: RosImage) -> NDArray[Any]:
         )
     kind, channels, conversion = ENCODINGS[encoding]
     dtype = np.dtype(kind).newbyteorder(">" if message.is_bigendian else "<")
-    # rclpy gives bytes as an array.array.
+    # rclpy returns bytes as array.array.
     data = message.data if isinstance(message.data, np.ndarray) else np.frombuffer(message.data, np.uint8)
     row = width * channels * dtype.itemsize
     halved = conversion is not None and conversion.startswith("YUV")
     if height < 1 or width < 1 or step < row or len(data) != height * step or (halved and width % 2):
         raise SpecError(
-            f"{len(data)} bytes are no {encoding} image of {width} x {height} pixels with rows of {step} bytes"
+            f"{len(data)} bytes are not a {encoding} image of {width} x {height} pixels with rows of {step} bytes"
         )
     rows = np.ascontiguousarray(data.reshape(height, step)[:, :row]).view(dtype)
     if conversion is None and channels == 1:
@@ -73,14 +73,14 @@ def decode_ros_image(message: RosImage) -> NDArray[Any]:
 
 
 class RosCompressedImage(Protocol):
-    """A sensor_msgs/msg/CompressedImage, of whatever library."""
+    """A sensor_msgs/msg/CompressedImage of any library."""
 
     format: str
     data: Any
 
 
 def decode_ros_compressed_image(message: RosCompressedImage) -> NDArray[Any]:
-    """Return a PNG or JPEG as uint8 (height, width, 3), red first; a PNG of 16 bit as it is stored.
+    """Return a PNG or JPEG as RGB uint8 (height, width, 3); a 16-bit PNG as it is stored.
 
     Raises:
         SpecError: if it is neither, or damaged.
@@ -88,8 +88,8 @@ def decode_ros_compressed_image(message: RosCompressedImage) -> NDArray[Any]:
     data = bytes(message.data)
     try:
         if "compressedDepth" in message.format:
-            raise SpecError("compressedDepth is not read; publish it as PNG or raw")
+            raise SpecError("compressedDepth is not supported; publish it as PNG or raw")
         eight_bit = read_image_header(data).dtype == "uint8"
         return decode_image_file(data, channels=3 if eight_bit else None)
     except SpecError as error:
-        raise SpecError(f"{len(data)} bytes of format {message.format!r} are no image ({error})") from error
+        raise SpecError(f"{len(data)} bytes of format {message.format!r} are not an image ({error})") from error

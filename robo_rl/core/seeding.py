@@ -1,7 +1,7 @@
-"""Random numbers: every stream is derived from the run's seed and a path of names.
+"""Random generators, each derived from the run's seed and a path of names.
 
-Streams do not share state, so adding a consumer of randomness to one part of a run leaves every other part as
-it was, and a stream that is indexed (an episode number) needs no saved state to be resumed.
+Streams do not share state. Adding a consumer of randomness to one part of a run leaves every other part unchanged,
+and an indexed stream (by episode number, for example) needs no saved state to be resumed.
 """
 
 import hashlib

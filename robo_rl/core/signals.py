@@ -1,4 +1,4 @@
-"""Named signals of observations and reward terms, with units: what specifications talk about."""
+"""Named signals of observations and reward terms, with units, for use in specifications."""
 
 import re
 
@@ -17,24 +17,24 @@ _UNITS = (
     (r".+_position", "rad"),
     (r".+_velocity", "rad/s"),
 )
-"""Units of elements of ``state`` by patterns of their names; others have none."""
+"""Units of elements of ``state`` by patterns of their names; other elements have none."""
 
 _MAGNITUDES = {
     "force": tuple(f"wrist_force_{axis}" for axis in "xyz"),
     "torque": tuple(f"wrist_torque_{axis}" for axis in "xyz"),
     "speed": tuple(f"end_effector_v{axis}" for axis in "xyz"),
 }
-"""Signals that are lengths of vectors: force [N] and torque [Nm] at the wrist, the end effector's speed [m/s]."""
+"""Signals that are norms of vectors: force [N] and torque [Nm] at the wrist, speed of the end effector [m/s]."""
 
 
 class ObservationSignals:
     """The signals of an environment: every element of its observations by name, ``force``, ``torque`` and ``speed``.
 
     Args:
-        spec: of the environment.
+        spec: spec of the environment.
 
     Attributes:
-        units: of each signal by name, None where it has none.
+        units: unit of each signal by name, or None.
     """
 
     def __init__(self, spec: EnvSpec) -> None:

@@ -1,4 +1,4 @@
-"""Specifications of arrays and environments: what may travel, and how it is checked."""
+"""Specifications of arrays and environments, and checks against them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class ArraySpec:
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def check(self, key: str, value: NDArray[Any]) -> None:
-        """Raise :class:`SpecError` unless ``value`` fits; the message names ``key``."""
+        """Raise :class:`SpecError` unless ``value`` matches; the message names ``key``."""
         if not isinstance(value, np.ndarray) or value.shape != self.shape or value.dtype != np.dtype(self.dtype):
             got = (
                 f"{value.dtype} array of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
@@ -53,7 +53,7 @@ class ArraySpec:
             raise SpecError(f"{key}: expected a {self.dtype} array of shape {self.shape}, got a {got}")
         if value.dtype == np.uint8:
             return
-        # Called several times a step. Counting is faster than ``all`` and ``any`` on arrays of this size.
+        # Called several times per step. Counting is faster than ``all`` and ``any`` on arrays of this size.
         finite = np.isfinite(value)
         if np.count_nonzero(finite) != value.size:
             raise SpecError(f"{key}: expected finite values, got {self._offender(~finite, value)}")
@@ -65,11 +65,11 @@ class ArraySpec:
             raise SpecError(f"{key}: expected values in [{self.low}, {self.high}], got {offender}")
 
     def check_rows(self, key: str, rows: NDArray[Any]) -> None:
-        """As :meth:`check`, for all rows of ``rows`` (n, *shape) at once."""
+        """Check all rows of ``rows`` (n, *shape) at once, as :meth:`check` does."""
         if rows.ndim > 0 and rows.shape[1:] == self.shape and rows.dtype == np.dtype(self.dtype):
             if rows.dtype == np.uint8 or not len(rows):
                 return
-            # Not a number compares as false.
+            # Comparisons with NaN are false.
             good = (rows >= self.low) & (rows <= self.high) & np.isfinite(rows)
             if good.all():
                 return
@@ -94,7 +94,7 @@ class ArraySpec:
         """Inverse of :meth:`to_json`.
 
         Raises:
-            SpecError: if a value is of another kind, or there are more than eight axes.
+            SpecError: if a value has a wrong type, or there are more than eight axes.
         """
         with reading("an array's specification", SpecError, "expected what ArraySpec.to_json returns"):
             dtype = np.dtype(_text(value["dtype"]))
@@ -114,16 +114,16 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """Everything that an agent, a data set and a robot must agree on.
+    """The properties that an agent, a data set and a robot must agree on.
 
     Attributes:
         task: name of the task, for messages and files.
         observation: one spec per observation key. ``state`` is proprioception, ``object`` the state of the
-            objects (where it is measured), ``images/<camera>`` are uint8 (height, width, 3), or
+            objects (if it is measured), ``images/<camera>`` are uint8 (height, width, 3), or
             (height, width, 3 * frames) with the newest frame last.
         action: always float32 in [-1, 1]; the backend scales it to physical units.
-        action_space: what the action means, for example ``end_effector_delta`` or ``joint_position``.
-        action_frame: frame in which it is expressed: ``base``, ``end_effector`` or ``joint``.
+        action_space: meaning of the action, for example ``end_effector_delta`` or ``joint_position``.
+        action_frame: frame in which the action is expressed: ``base``, ``end_effector`` or ``joint``.
         control_rate: policy steps per second [Hz].
         max_episode_steps: time limit (a truncation), or None.
         reward_terms: names of the terms that every Step carries.
@@ -143,30 +143,30 @@ class EnvSpec:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def check_observation(self, observation: Observation) -> None:
-        """Raise :class:`SpecError` unless every key is there, none is extra and each array fits."""
+        """Raise :class:`SpecError` unless the keys are exactly those of the spec and each array matches."""
         if observation.keys() != self.observation.keys():
             raise SpecError(f"observation: expected keys {sorted(self.observation)}, got {sorted(observation)}")
         for key, spec in self.observation.items():
             spec.check(f"observation {key!r}", observation[key])
 
     def differences(self, other: "EnvSpec") -> list[str]:
-        """Return one line for each point in which ``other`` cannot stand in for this spec.
+        """Return one line for each point in which ``other`` differs incompatibly from this spec.
 
         Names of tasks, reward terms and time limits may differ; observations, actions, frames and rates may not.
         """
         lines = []
         for key in sorted(self.observation.keys() | other.observation.keys()):
-            ours, theirs = self.observation.get(key), other.observation.get(key)
-            if ours is None or theirs is None:
-                absent, present = ("expected", theirs) if ours is None else ("found", ours)
+            local, remote = self.observation.get(key), other.observation.get(key)
+            if local is None or remote is None:
+                absent, present = ("expected", remote) if local is None else ("found", local)
                 assert present is not None
                 lines.append(f"observation {key!r}: shape {present.shape} present, but not {absent}")
-            elif (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
+            elif (local.shape, local.dtype) != (remote.shape, remote.dtype):
                 lines.append(
-                    f"observation {key!r}: expected {ours.dtype} {ours.shape}, found {theirs.dtype} {theirs.shape}"
+                    f"observation {key!r}: expected {local.dtype} {local.shape}, found {remote.dtype} {remote.shape}"
                 )
-            elif ours.names != theirs.names:
-                lines.append(f"observation {key!r}: expected elements {ours.names}, found {theirs.names}")
+            elif local.names != remote.names:
+                lines.append(f"observation {key!r}: expected elements {local.names}, found {remote.names}")
         if self.action.shape != other.action.shape:
             lines.append(f"action: expected shape {self.action.shape}, found {other.action.shape}")
         for name in ("action_space", "action_frame", "control_rate"):
@@ -197,7 +197,7 @@ class EnvSpec:
         """Inverse of :meth:`to_json`.
 
         Raises:
-            SpecError: if a value is missing or of another kind, or there are more than a thousand observations.
+            SpecError: if a value is missing or of a wrong type, or there are more than a thousand observations.
         """
         with reading("an environment's specification", SpecError, "expected what EnvSpec.to_json returns"):
             limit, rate = value["max_episode_steps"], _number(value["control_rate"])

@@ -1,16 +1,16 @@
-"""Signal temporal logic: how well, and by how much, a signal keeps a specification.
+"""Signal temporal logic: whether a signal satisfies a specification, and by what margin.
 
     always (force < 30 N) and eventually[0, 8 s] grasped
 
-A comparison of named signals and numbers is an atom; a name by itself is true above one half. ``not``, ``and``, ``or``,
-``implies``, ``always``, ``eventually`` and ``until`` combine them. Without bounds an operator looks to the end of the
-signal. Numbers may have a unit (:data:`.temporal_text.UNITS`), which has to be that of what they are compared with.
+A comparison of named signals and numbers is an atom; a name alone is true above one half. ``not``, ``and``, ``or``,
+``implies``, ``always``, ``eventually`` and ``until`` combine them. An operator without bounds extends to the end of the
+signal. Numbers may have a unit (:data:`.temporal_text.UNITS`), which must match that of the other operand.
 
-The robustness (Donzé and Maler 2010) is positive where the specification holds and negative where it does not; its size
-says by how much all signals could change before that changed. On a signal that has ended, operators look at the part of
-their interval that is there; where no part is, ``always`` is inf, the others -inf. Of a signal that goes on, robustness
-is known up to an interval (Deshmukh et al. 2017): what it becomes if all that is to come is as bad, or as good, as it
-can be.
+The robustness (Donzé and Maler 2010) is positive if the specification holds and negative if it does not; its magnitude
+is the amount by which all signals could change before that changed. On a signal that has ended, operators use the part
+of their interval that exists; if no part does, ``always`` is inf and the others are -inf. For a signal that continues,
+robustness is known up to an interval (Deshmukh et al. 2017), whose ends are its values if the future is as bad, or as
+good, as possible.
 """
 
 import math
@@ -33,7 +33,7 @@ class Formula(ABC):
 
     @property
     def is_momentary(self) -> bool:
-        """Whether its robustness at a time follows from the signals of that time alone."""
+        """Whether the robustness at a time depends only on the signals at that time."""
         return False
 
     @abstractmethod
@@ -41,17 +41,17 @@ class Formula(ABC):
         """Return the robustness at every time (T,).
 
         Args:
-            signals: by name, (T,), sampled every ``period``.
-            period: between two samples [s].
+            signals: signals by name, each (T,), sampled every ``period``.
+            period: time between two samples [s].
             beyond: robustness of this formula after the last sample, inf or -inf; None: the signals have ended.
         """
 
     @abstractmethod
     def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
-        """Return the names of the formula's signals, after checking them against ``units``, those of all signals.
+        """Check the formula's signals against ``units``, those of all signals; return their names.
 
         Raises:
-            ConfigError: if there is no such signal, or it is compared with something of another unit.
+            ConfigError: if a signal does not exist, or is compared with a value of another unit.
         """
 
     def robustness(self, signals: Signals, period: float) -> float:
@@ -59,13 +59,13 @@ class Formula(ABC):
         return float(self.trace(signals, period)[0])
 
     def highest(self, signals: Signals, period: float) -> float:
-        """Return the highest robustness at the first time that signals which go on can come to; see :meth:`trace`."""
+        """Return the highest robustness at the first time that continuing signals can reach; see :meth:`trace`."""
         return float(self.trace(signals, period, math.inf)[0])
 
 
 @dataclass(frozen=True)
 class Atom(Formula):
-    """``left`` minus ``right``, or the reverse, is positive. Each is a signal's name or a number, of ``unit``."""
+    """``left`` minus ``right``, or the reverse, is positive. Each is the name of a signal or a number in ``unit``."""
 
     left: str | float
     right: str | float
@@ -88,12 +88,12 @@ class Atom(Formula):
         names = [side for side in (self.left, self.right) if isinstance(side, str)]
         for name in names:
             if name not in units:
-                raise ConfigError(f"the specification names {name!r}, which is no signal: {nearest(name, units)}")
-        found = {units[name] for name in names} | ({self.unit} if self.unit else set())
-        if len(found) > 1:
-            told = " and ".join(f"{name!r} [{units[name] or 'no unit'}]" for name in names)
+                raise ConfigError(f"the specification names {name!r}, which is not a signal: {nearest(name, units)}")
+        operand_units = {units[name] for name in names} | ({self.unit} if self.unit else set())
+        if len(operand_units) > 1:
+            operands = " and ".join(f"{name!r} [{units[name] or 'no unit'}]" for name in names)
             with_unit = f" and a number [{self.unit}]" if self.unit else ""
-            raise ConfigError(f"the specification compares {told}{with_unit}, whose units differ")
+            raise ConfigError(f"the specification compares {operands}{with_unit}, whose units differ")
         return frozenset(names)
 
 
@@ -128,21 +128,21 @@ class _Pair(Formula):
 
 
 class And(_Pair):
-    """Both."""
+    """The conjunction."""
 
     def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
         return np.minimum(self.left.trace(signals, period, beyond), self.right.trace(signals, period, beyond))
 
 
 class Or(_Pair):
-    """One or both."""
+    """The disjunction."""
 
     def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
         return np.maximum(self.left.trace(signals, period, beyond), self.right.trace(signals, period, beyond))
 
 
 class Interval(NamedTuple):
-    """A stretch of time from now [s], both ends included."""
+    """An interval of time relative to now [s], with both ends included."""
 
     start: float = 0.0
     end: float = math.inf
@@ -150,9 +150,9 @@ class Interval(NamedTuple):
     def samples(self, period: float, length: int) -> tuple[int, int]:
         """Return the first sample and the one after the last, relative to now.
 
-        The sample ``length`` from now stands for all that are further.
+        The sample at ``length`` from now represents all later ones.
         """
-        # A bound that is a multiple of the period is not lost to rounding.
+        # A bound that is a multiple of the period must not be lost to rounding.
         first = math.ceil(self.start / period - 1e-9)
         last = length if math.isinf(self.end) else math.floor(self.end / period + 1e-9)
         return min(first, length), min(last, length) + 1
@@ -163,7 +163,7 @@ TO_THE_END = Interval()
 
 @dataclass(frozen=True)
 class Always(Formula):
-    """At all times of the interval."""
+    """The child holds at all times of the interval."""
 
     child: Formula
     interval: Interval = TO_THE_END
@@ -178,7 +178,7 @@ class Always(Formula):
 
 @dataclass(frozen=True)
 class Eventually(Formula):
-    """At some time of the interval."""
+    """The child holds at some time of the interval."""
 
     child: Formula
     interval: Interval = TO_THE_END
@@ -192,17 +192,17 @@ class Eventually(Formula):
 
 
 def _largest(values: Array, interval: Interval, period: float, after: float) -> Array:
-    """Return the largest of ``values`` (T,), which go on as ``after``, within the interval from each time on."""
+    """Return the largest of ``values`` (T,), continued by ``after``, within the interval from each time on."""
     return _reached(np.full(len(values), math.inf), values, interval, period, after)
 
 
 def _reached(left: Array, right: Array, interval: Interval, period: float, after: float) -> Array:
-    """Return the best of ``right`` (T,) within the interval from each time on, or ``left`` (T,) before it where less.
+    """Return the largest minimum of ``right`` at a time in the interval and ``left`` at all times before, (T,).
 
-    Both go on as ``after``.
+    ``left`` and ``right`` (T,) are continued by ``after``.
     """
     first, end = interval.samples(period, len(right))
-    if first >= end:  # no sample is in it
+    if first >= end:  # the interval contains no sample
         return np.full(len(right), -math.inf)
     held, _ = _joined(left, right, first, after)
     _, best = _joined(left, right, end - first, after)
@@ -212,8 +212,8 @@ def _reached(left: Array, right: Array, interval: Interval, period: float, after
 def _joined(left: Array, right: Array, count: int, after: float) -> tuple[Array, Array]:
     """Return the least of ``left`` (T,) in ``count`` samples from each time on, and the best of ``right`` in them.
 
-    That of ``right`` is as in :func:`_reached`. Stretches are joined to twice as long ones, so that the work grows with
-    the logarithm of ``count``.
+    The latter is as in :func:`_reached`. Intervals are joined to intervals of twice the length, so that the work grows
+    with the logarithm of ``count``.
     """
     held, best, done, span = np.full(len(left), math.inf), np.full(len(right), -math.inf), 0, 1
     while True:
@@ -229,7 +229,7 @@ def _joined(left: Array, right: Array, count: int, after: float) -> tuple[Array,
 
 
 def _later(values: Array, samples: int, after: float) -> Array:
-    """Return ``values`` (T,), which go on as ``after``, from ``samples`` later on."""
+    """Return ``values`` (T,), continued by ``after``, shifted so that they start ``samples`` later."""
     result = np.full(len(values), after)
     result[: max(len(values) - samples, 0)] = values[samples:]
     return result
@@ -237,7 +237,7 @@ def _later(values: Array, samples: int, after: float) -> Array:
 
 @dataclass(frozen=True)
 class Until(_Pair):
-    """``right`` at some time of the interval, and ``left`` at all times before."""
+    """``right`` holds at some time of the interval, and ``left`` at all times before."""
 
     interval: Interval = TO_THE_END
 

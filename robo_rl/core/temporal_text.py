@@ -22,7 +22,7 @@ UNITS: Mapping[str, tuple[str, float]] = {
     "N": ("N", 1.0),
     "Nm": ("Nm", 1.0),
 }
-"""Units that numbers may have: for each the unit that signals have, and how many of those it is."""
+"""Units of numbers: for each, the corresponding unit of signals, and the factor to it."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
@@ -39,7 +39,7 @@ def parse_specification(text: str) -> Formula:
     ``not``, ``always`` and ``eventually`` bind strongest, then ``until``, ``and``, ``or``, ``implies``.
 
     Raises:
-        ConfigError: naming the place that cannot be read.
+        ConfigError: names the place that cannot be parsed.
     """
     return _Parser(_Tokens(text)).parse()
 
@@ -76,22 +76,22 @@ class _Tokens:
         return self._tokens[self._next][0] if self._next < len(self._tokens) else ""
 
     def pop(self) -> str:
-        """Return the next token and go on to the one after it."""
+        """Return the next token and advance past it."""
         token = self.peek()
         self._next += 1
         return token
 
     def take(self, *tokens: str) -> str:
-        """Return the next token and go on if it is one of ``tokens``; else return ""."""
+        """Return the next token and advance past it if it is one of ``tokens``; else return ""."""
         return self.pop() if self.peek() in tokens else ""
 
     def expect(self, token: str) -> None:
-        """Skip ``token``, or fail."""
+        """Skip ``token``, or raise an error."""
         if not self.take(token):
             self.fail(f"'{token}'")
 
     def fail(self, expected: str, back: int = 0) -> NoReturn:
-        """Raise the error that the next token, or the one ``back`` before it, is not ``expected``."""
+        """Raise an error: the next token, or the token ``back`` places before it, is not ``expected``."""
         number = self._next - back
         self._fail(self._tokens[number][1] if number < len(self._tokens) else len(self.text), expected)
 
@@ -103,7 +103,7 @@ class _Tokens:
 
 
 class _Parser:
-    """The grammar, by recursive descent: one method for each level of precedence."""
+    """A recursive-descent parser with one method for each level of precedence."""
 
     def __init__(self, tokens: _Tokens) -> None:
         self._tokens = tokens
@@ -171,7 +171,7 @@ class _Parser:
         return self._tokens.pop(), None
 
     def _quantity(self) -> tuple[float, str | None]:
-        """Take a number and its unit, if it has one; return the number in the unit of signals, and that unit."""
+        """Consume a number and its unit, if any; return the number in the unit of signals, and that unit."""
         try:
             number = float(self._tokens.peek())
         except ValueError:

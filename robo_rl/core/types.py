@@ -1,4 +1,4 @@
-"""The values that travel between rooms."""
+"""The values that packages exchange."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,38 +9,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 Observation = dict[str, NDArray[Any]]
-"""Arrays by key, as :class:`~robo_rl.core.specs.EnvSpec` says: ``state``, ``object``, ``images/<camera>``."""
+"""Arrays by key, as in :class:`~robo_rl.core.specs.EnvSpec`: ``state``, ``object``, ``images/<camera>``."""
 
 Batch = dict[str, NDArray[Any]]
 """Contiguous arrays with a leading batch axis of n rows:
 
-- ``observation/<key>`` and ``next_observation/<key>`` (n, ...): for an agent that has a
-  :class:`~robo_rl.core.FeatureExtractor`, features take the place of images.
-- ``action`` (n, A) float32: what was *executed*; values are learned of it.
-- ``proposed_action`` (n, A) float32: what was asked for; cloning imitates it. For an agent of action chunks both are
-  (n, h A): the actions of h steps, one after the other.
+- ``observation/<key>`` and ``next_observation/<key>`` (n, ...): for an agent with a
+  :class:`~robo_rl.core.FeatureExtractor`, features replace images.
+- ``action`` (n, A) float32: the *executed* action, from which values are learned.
+- ``proposed_action`` (n, A) float32: the requested action, which cloning imitates. For an agent of action chunks both
+  are (n, h A): the actions of h steps in order.
 - ``reward`` (n,) float32: of one step, or the discounted sum of several.
-- ``discount`` (n,) float32: factor of the next observation's value, gamma to the number of steps summed in
-  ``reward``; 0 where the episode *terminated*, never where it was only truncated.
-- ``demonstration`` (n,) float32, in batches for ``Agent.update`` alone: above 0 where a row is a demonstration, and how
-  much it counts as one; else 0.
-- ``online_example`` (n,) float32, in the same batches: 1 where a row of the running training is to be imitated.
-- ``return_to_go`` (n,) float32, in batches for ``OfflineLearner.pretrain_critics`` alone: a lower bound of the
-  discounted rewards that were earned from there on.
+- ``discount`` (n,) float32: factor of the next observation's value, gamma to the power of the number of steps summed in
+  ``reward``; 0 if the episode *terminated*, but not if it was only truncated.
+- ``demonstration`` (n,) float32, only in batches for ``Agent.update``: the weight of a row that is a demonstration,
+  above 0; else 0.
+- ``online_example`` (n,) float32, in the same batches: 1 for a row of the running training to imitate, else 0.
+- ``return_to_go`` (n,) float32, only in batches for ``OfflineLearner.pretrain_critics``: a lower bound of the
+  discounted rewards from this row on.
 """
 
 State = dict[str, NDArray[Any]]
-"""Flat named arrays: everything an object needs to go on exactly where it stopped. Saved as safetensors."""
+"""Flat named arrays: everything that an object needs to continue exactly where it stopped. Saved as safetensors."""
 
 Metrics = dict[str, float]
-"""Numbers for the log by name."""
+"""Numbers for the log, by name."""
 
 
 class Comparisons(NamedTuple):
-    """Pairs of segments, unbroken stretches of steps, and which of the two somebody preferred.
+    """Pairs of segments and which of the two was preferred.
 
     Attributes:
-        segments: rows, arrays (n, 2, length, ...): ``observation/<key>`` of all that are not images, and ``action``.
+        segments: rows, arrays (n, 2, length, ...): ``observation/<key>`` of all keys except images, and ``action``.
         second: (n,) float32: 1 where the second is preferred, else 0.
     """
 
@@ -50,13 +50,13 @@ class Comparisons(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What safety did to an action, and why.
+    """The effect of safety on an action, and its reasons.
 
     Attributes:
         changed: whether the executed action differs from the proposed one.
-        stop: whether the episode is to end and the robot to be brought to rest.
-        reasons: names of the causes, for counting, such as ``workspace`` or ``contact``; empty if there was none.
-        message: the causes for people, with values and limits; empty where the names say it all.
+        stop: whether the episode has to end with the robot brought to rest.
+        reasons: names of the causes, for counting, such as ``workspace`` or ``contact``; empty if there are none.
+        message: the causes in words, with values and limits; empty if the names suffice.
     """
 
     changed: bool = False
@@ -66,16 +66,16 @@ class Verdict:
 
     @property
     def stop_reason(self) -> str | None:
-        """The reason for which the episode ends; None: it goes on."""
+        """The reason for which the episode ends; None if it continues."""
         return self.reasons[-1] if self.stop else None
 
 
 PASSED = Verdict()
-"""The verdict on an action that is executed as it was proposed."""
+"""The verdict on an action that is executed as proposed."""
 
 
 class Source(IntEnum):
-    """Who chose an action."""
+    """The origin of an action."""
 
     POLICY = 0
     HUMAN = 1
@@ -84,31 +84,31 @@ class Source(IntEnum):
 
 
 TEACHERS = Source.HUMAN, Source.SCRIPT
-"""Those whose actions in a training are interventions: nobody explores by them."""
+"""Sources whose actions are interventions in a training, and not exploration."""
 
 
 def happened(rewards: Mapping[str, float], terms: Iterable[str]) -> bool:
-    """Return whether one of ``terms``, which tell of something (``success``, ``crashed``), says so: it is above 0.5."""
+    """Return whether one of ``terms``, which indicate events (``success``, ``crashed``), is above 0.5."""
     return any(rewards[term] > 0.5 for term in terms)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a backend returns from ``reset`` and ``step``.
+    """The result of ``reset`` and ``step`` of a backend.
 
     Attributes:
         observation: arrays by key.
         rewards: unweighted reward terms by name; all zero after ``reset``.
         terminated: the task itself ended; there is no value beyond this observation.
-        truncated: the episode was cut (time limit, fault); the observation still has a value.
+        truncated: the episode was cut off (time limit, fault); the observation still has a value.
         stamp_ns: monotonic time at which the observation was taken [ns].
-        success: whether the task is solved in this observation; None where nobody knows.
-        executed_action: (A,) float32 in [-1, 1], what the robot really did; None if it did what it was told.
-        verdict: of the safety filters on the action that led here.
-        info: further facts for logs; never read by the learner. ``lap_seconds`` [s] of a step that completes a lap,
-            ``placed`` of a first step: somebody put the robot there.
-        expires_ns: monotonic time after which the observation is too old to act on [ns], where the robot's sources say
-            how old each may be; else None.
+        success: whether the task is solved in this observation; None if unknown.
+        executed_action: (A,) float32 in [-1, 1], the action that the robot executed; None if it is the requested one.
+        verdict: verdict of the safety filters on the action that led to this observation.
+        info: further facts for logs, never read by the learner. ``lap_seconds`` [s] of a step that completes a lap;
+            ``placed`` of a first step: the robot was placed there.
+        expires_ns: monotonic time after which the observation is too old to act on [ns], if the robot's sources limit
+            the age of their data; else None.
     """
 
     observation: Observation
@@ -133,9 +133,9 @@ class Transition:
     """One step of experience.
 
     Attributes:
-        observation: before the action.
-        proposed_action: (A,) float32, what the policy, human or script asked for.
-        executed_action: (A,) float32, what the robot did after noise and safety filters. Learners train on this one.
+        observation: observation before the action.
+        proposed_action: (A,) float32, action requested by the policy, person or script.
+        executed_action: (A,) float32, action executed after noise and safety filters. Learners train on this one.
         rewards: unweighted reward terms by name.
         next_observation: the true observation after the action, also at the end of an episode.
         terminated: see :class:`Step`.
@@ -148,7 +148,7 @@ class Transition:
         policy_version: number of the policy that proposed the action, -1 if none did.
         stamp_ns: monotonic time of ``observation`` [ns].
         success: as in the Step that ended this transition.
-        verdict: of the safety filters: why ``executed_action`` is not ``proposed_action``.
+        verdict: verdict of the safety filters: why ``executed_action`` differs from ``proposed_action``.
     """
 
     observation: Observation
@@ -179,13 +179,13 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """What a teleoperation device says now.
+    """The current reading of a teleoperation device.
 
     Attributes:
         action: (A,) float32 in [-1, 1].
-        in_control: whether the human has taken over.
+        in_control: whether the person has taken control.
         buttons: pressed buttons by name, for example ``success``, ``discard``, ``stop``.
-        message: what the device has to tell the person, such as that it was unplugged; empty: nothing.
+        message: a message of the device for the person, such as that it was unplugged; empty if there is none.
     """
 
     action: NDArray[np.float32]
@@ -196,12 +196,12 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class ResetOutcome:
-    """How a reset ended.
+    """The outcome of a reset.
 
     Attributes:
         step: the first step of the next episode; None if every attempt failed.
-        attempts: how many there were.
-        reason: why there is no step; else empty.
+        attempts: number of attempts.
+        reason: why there is no step; otherwise empty.
     """
 
     step: Step | None
@@ -214,9 +214,9 @@ class Refusal:
     """Steps of a session that cannot be learned from. They are counted: produced = stored + refused.
 
     Attributes:
-        sequence: number of the first of them within the session.
-        count: how many, 1 or more.
-        reason: what was wrong, for people.
+        sequence: number of the first of these steps within the session.
+        count: number of steps, 1 or more.
+        reason: description of the problem.
     """
 
     sequence: int
@@ -226,10 +226,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class SessionProgress:
-    """How far one session of an actor has come at the learner.
+    """Progress of one session of an actor at the learner.
 
     Attributes:
-        wanted: next sequence number to be taken in.
+        wanted: next sequence number to take in.
         settled: all steps below this number are stored durably, or durably counted as refused.
         stored: steps stored durably.
         refused: steps durably counted as refused.

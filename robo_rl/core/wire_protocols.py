@@ -1,4 +1,4 @@
-"""The interfaces at both ends of the wire between actors and learner."""
+"""Protocols of both ends of the transport between actors and learner."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,20 +7,20 @@ from .types import Refusal, SessionProgress, Transition
 
 
 class TransitionInbox(Protocol):
-    """Where the learner's end of the wire puts what arrives; safe to call from several threads."""
+    """The store in which the learner's end of the transport puts steps; safe to call from several threads."""
 
     def open_session(self, actor: str, newest: int) -> int:
-        """Return a session number that ``actor`` never had, above ``newest``; durable on return."""
+        """Return a new session number for ``actor``, above ``newest``; it is durable on return."""
         ...
 
     def has_session(self, actor: str, session: int) -> bool:
-        """Whether ``open_session`` gave this number to ``actor``, now or before a restart."""
+        """Whether ``open_session`` returned this number to ``actor``, now or before a restart."""
         ...
 
     def progress(self, actor: str, session: int) -> SessionProgress: ...
 
     def blocked(self) -> str:
-        """Return why nothing can be taken in now, or an empty text."""
+        """Return why nothing can be taken in now; empty if steps can be."""
         ...
 
     def offer(self, actor: str, session: int, items: Sequence[Transition | Refusal]) -> None:
@@ -28,23 +28,23 @@ class TransitionInbox(Protocol):
         ...
 
     def close_session(self, actor: str, session: int) -> None:
-        """Store what is left of a session from which nothing more will come."""
+        """Store the remaining steps of a session that sends no more."""
         ...
 
 
 class TransitionOutbox(Protocol):
-    """Where the actor's end of the wire finds encoded steps; they stay until the learner has settled them."""
+    """Encoded steps for the actor's end of the transport; they remain until the learner has settled them."""
 
     def sessions(self) -> list[int]:
-        """Return the sessions with something to send or to end, oldest first."""
+        """Return the sessions with steps to send or an end to report, oldest first."""
         ...
 
     def extent(self, session: int) -> tuple[int, int]:
-        """Return the smallest sequence number held and the one after the largest."""
+        """Return the smallest sequence number held, and the largest plus one."""
         ...
 
     def read(self, session: int, sequence: int, max_bytes: int) -> list[bytes]:
-        """Return encoded steps from ``sequence`` on: at least one if there is one, else up to ``max_bytes``."""
+        """Return encoded steps from ``sequence`` on, up to ``max_bytes``, but at least one if there is one."""
         ...
 
     def settle(self, session: int, sequence: int) -> None:

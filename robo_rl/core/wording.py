@@ -1,4 +1,4 @@
-"""Words that people are told: of commands that they may give, and counts."""
+"""Wording of messages: commands to paste into a shell, and counts."""
 
 import re
 import shlex
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def override(key: str, value: str | Path) -> str:
-    """Return ``KEY=VALUE`` to be pasted into a shell: quoted for it, and for Hydra, where ``value`` needs that."""
+    """Return ``KEY=VALUE`` to paste into a shell, quoted for the shell and for Hydra if ``value`` requires it."""
     text = str(value)
     if re.fullmatch(r"[\w./:@+-]+", text, re.ASCII):
         return f"{key}={text}"
@@ -15,7 +15,7 @@ def override(key: str, value: str | Path) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """Return a count with its noun, whose plural has an s.
+    """Return a count with its noun, which forms its plural with an s.
 
     >>> counted(1, "episode"), counted(1200, "step")
     ('1 episode', '1,200 steps')

@@ -88,7 +88,7 @@ def test_a_limit_is_one_for_all_networks_of_a_block() -> None:
 def test_networks_that_this_machine_cannot_train_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network_size, "memory_bytes", lambda: 10**6)
     node = OmegaConf.create({"_target_": "robo_rl.agents.sac.make_sac", "hidden": [256, 256]})
-    with pytest.raises(ConfigError, match=r"they have 67,016 parameters or more, expected are at most 62,500\."):
+    with pytest.raises(ConfigError, match=r"they have at least 67,016 parameters, expected at most 62,500\."):
         build_agent(node, SPEC, 0)
 
 

@@ -42,12 +42,12 @@ def test_what_can_mean_one_thing_is_recognised(shape, found):
 @pytest.mark.parametrize(
     ("shape", "dtype", "options", "said"),
     [
-        ((3, 64, 3), "uint8", {}, "several orders, or none; say which: 'foreign.images={front:{axes:hwc}}'"),
+        ((3, 64, 3), "uint8", {}, "several orders, or none; set it with 'foreign.images={front:{axes:hwc}}'"),
         ((64, 96, 80), "uint8", {}, "several orders, or none"),
         ((2, 64, 96, 3), "uint8", {}, "several orders, or none"),
         ((64, 96, 4), "uint8", {}, "RGBA images.*{front:{channels:3}}' drops alpha"),
         ((4, 64, 96), "uint8", {}, "RGBA images"),
-        ((64, 96), "uint16", {}, "16-bit images.*'foreign.images={front:{low:LOW,high:HIGH}}' says"),
+        ((64, 96), "uint16", {}, "16-bit images.*'foreign.images={front:{low:LOW,high:HIGH}}' sets"),
         ((64, 96, 3), "float32", {}, "float32 images"),
         ((64, 96, 3), "bool", {"low": 0, "high": 1}, "bool images"),
         ((64, 96, 9), "uint8", {"channels": 3}, "9 channels cannot become 3"),
@@ -65,7 +65,7 @@ def test_what_is_declared_is_compared():
     for stored, declared, said in (
         ((96, 64, 3), (64, 96, 3), "{axes:whc}}' transposes"),
         ((32, 48, 3), (64, 96, 3), "correct what the data declares"),
-        ((64, 96), (64, 96, 3), "{channels:3}}' makes three"),
+        ((64, 96), (64, 96, 3), "{channels:3}}' repeats it"),
         ((64, 96, 3), (64, 96, 1), "correct what the data declares"),
     ):
         with pytest.raises(SpecError, match=r"front: stored as uint8 .*; declared as .*" + said):

@@ -126,7 +126,7 @@ def test_whatever_lies_there_stops_at_once(file: Path, make: Callable[[Path], No
     assert time.thread_time() - began < 1.0
     assert latch.press("again") and latch.pressed()
     if make is folder:
-        with pytest.raises(DriverError, match="robots stay stopped until it is"):
+        with pytest.raises(DriverError, match="robots stay stopped until you remove it"):
             latch.rearm()
     else:
         assert latch.rearm() and latch.pressed() is None

@@ -233,5 +233,5 @@ def test_mistakes_are_named(text, message):
 
 
 def test_an_unknown_signal_is_named():
-    with pytest.raises(ConfigError, match=r"names 'forse', which is no signal: did you mean 'force'"):
+    with pytest.raises(ConfigError, match=r"names 'forse', which is not a signal: did you mean 'force'"):
         parse("forse < 3").check({"force": "N"})

@@ -126,14 +126,14 @@ def test_images_are_scaled_and_decompressed():
     np.testing.assert_array_equal(decode(message), grey[:12, :16])
     message.data = array.array("B", png.tobytes())
     np.testing.assert_array_equal(decode(message), grey[:12, :16])
-    with pytest.raises(SpecError, match="3 bytes of format 'png' are no image"):
+    with pytest.raises(SpecError, match="3 bytes of format 'png' are not an image"):
         decode(TYPES.make("sensor_msgs/msg/CompressedImage", format="png", data=[1, 2, 3]))
     with pytest.raises(SpecError, match="0 bytes"):
         decode(TYPES.make("sensor_msgs/msg/CompressedImage", format="png"))
     huge = bytearray(png.tobytes())
     huge[16:24] = struct.pack(">II", 60_000, 60_000)  # width and height in the header
     huge[29:33] = struct.pack(">I", zlib.crc32(huge[12:29]))
-    with pytest.raises(SpecError, match=f"{len(huge)} bytes of format 'png' are no image"):
+    with pytest.raises(SpecError, match=f"{len(huge)} bytes of format 'png' are not an image"):
         decode(TYPES.make("sensor_msgs/msg/CompressedImage", format="png", data=huge))
     with pytest.raises(ConfigError, match=r"stacks images of shape \(12, 16, 9\)"):
         source = SourceConfig("topic", "sensor_msgs/msg/Image", "images/front")

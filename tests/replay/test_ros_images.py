@@ -60,7 +60,7 @@ def test_yuv_of_half_the_colours(encoding):
     packed[:, 1::2, 1 - luminance] = 240  # V, the second colour of each pair
     red = decode_ros_image(message(encoding, packed)).astype(int)
     assert (red[..., 0] > 200).all() and (red[..., 1] < 100).all()
-    with pytest.raises(SpecError, match=f"no {encoding} image of 15 x 12 pixels"):
+    with pytest.raises(SpecError, match=f"not a {encoding} image of 15 x 12 pixels"):
         decode_ros_image(message(encoding, packed, width=15))
 
 
@@ -93,7 +93,7 @@ def test_other_encodings_are_refused_by_name(encoding):
 @pytest.mark.parametrize("encoding", ["rgb8", "yuv422", "16UC1"])
 def test_sizes_that_do_not_agree_are_refused(encoding, wrong):
     sizes = {"rgb8": 3, "yuv422": 2, "16UC1": 2}
-    with pytest.raises(SpecError, match=f"bytes are no {encoding} image of"):
+    with pytest.raises(SpecError, match=f"bytes are not a {encoding} image of"):
         decode_ros_image(message(encoding, COLOURS[..., :1].repeat(sizes[encoding], 2), **wrong))
 
 
@@ -115,7 +115,7 @@ def test_compressed_images_keep_their_depth():
         ("h264", bytes(9)),
         ("png", b""),
     ):
-        with pytest.raises(SpecError, match=f"{len(data)} bytes of format '{format_}' are no image"):
+        with pytest.raises(SpecError, match=f"{len(data)} bytes of format '{format_}' are not an image"):
             decode_ros_compressed_image(compressed(format_, data))
 
 
