@@ -1,8 +1,8 @@
-"""Composition: a configuration in, running objects out.
+"""Composition of running objects from a configuration.
 
-The configuration names what to make by ``_target_``; this package makes it. So a user's own task, agent or robot in
-a package of their own needs a line of configuration and no registration here. What a *saved* configuration may name
-is an allow-list: see :func:`allow_packages`.
+The configuration names objects by ``_target_``, and this package makes them. A user's own task, agent or robot in the
+user's own package therefore needs a line of configuration, but no registration here. A *saved* configuration may name
+only what an allow-list permits: see :func:`allow_packages`.
 """
 
 from .allow_list import allow_packages, needed_packages

@@ -1,7 +1,7 @@
-"""Allow-list of what a saved configuration may name: code that it makes objects of, secrets and places to join.
+"""Allow-list of names in a saved configuration: code that it makes objects of, secrets, and hosts to join.
 
-A saved configuration may come from anybody: a run folder is copied, mailed and downloaded. Code that it names is run
-only where it is a registered node of the configuration, or of a package that the user registered (the entry point
+A saved configuration may come from anyone: a run folder is copied, mailed and downloaded. Code that it names is run
+only if it is a registered node of the configuration, or belongs to a package that the user registered (the entry point
 ``robo_rl.config``) or allowed. Configurations that a user writes, on the command line or in Python, are not checked.
 """
 
@@ -21,17 +21,17 @@ from .composition import ENTRY_POINTS, register_all_configs
 
 _NAME = re.compile(r"[\w.:-]+")
 _RESERVED = re.compile(r"_\w+_")
-"""Keys with a meaning to Hydra."""
+"""Keys with a special meaning in Hydra."""
 
 _allowed: set[str] = set()
 
 
 class _Named(NamedTuple):
-    """Something outside its own values that a saved configuration names.
+    """A reference in a saved configuration to something outside its own values.
 
     Attributes:
-        place: key, with those of the sections that it is in.
-        name: what it names.
+        place: key, including the sections that contain it.
+        name: name of the referenced thing.
         kind: ``target``, ``class``, ``module``, ``variable`` or ``host``.
     """
 
@@ -41,14 +41,14 @@ class _Named(NamedTuple):
 
 
 def allow_packages(names: Iterable[str]) -> None:
-    """Allow saved configurations to name code of these packages, in this process.
+    """Allow saved configurations to name code in these packages, in this process.
 
     Args:
-        names: of packages or modules, such as ``my_package``; also of environment variables and hosts that a refusal
-            named.
+        names: names of packages or modules, such as ``my_package``; also environment variables and hosts that an error
+            message named.
 
     Raises:
-        ConfigError: if something is no name.
+        ConfigError: if a value is not a name.
     """
     names = list(names)
     for name in names:
@@ -58,50 +58,50 @@ def allow_packages(names: Iterable[str]) -> None:
 
 
 def needed_packages(config: DictConfig) -> list[str]:
-    """Return what another process has to allow so that it may read ``config`` from a file."""
+    """Return the names that another process has to allow before it can read ``config`` from a file."""
     registered, named = _registered(), _named(OmegaConf.to_container(config, resolve=True))
     return sorted({missing for each in named if (missing := _missing(each, registered)) is not None} | _allowed)
 
 
 def check_saved(config: DictConfig, file: Path) -> None:
-    """Check that a configuration from a file names nothing but what is registered or allowed.
+    """Check that a configuration from a file names only what is registered or allowed.
 
     Args:
-        config: as it is in the file.
-        file: for errors.
+        config: the configuration as it is in the file.
+        file: path of the file, for messages.
 
     Raises:
-        ConfigError: naming the place, what it names and how that is allowed.
+        ConfigError: gives the place, the name, and how to allow it.
     """
     values = OmegaConf.to_container(config, resolve=False)
     for place, key, value in _entries(values):
         if isinstance(key, str) and _RESERVED.fullmatch(key) and key != "_target_":
-            raise ConfigError(f"{file}: {place} is no option of a saved configuration: remove it")
+            raise ConfigError(f"{file}: {place} is not an option of a saved configuration: remove it")
         if isinstance(value, str) and "${" in value:
             raise ConfigError(
-                f"{file}: {place}={value!r} is an interpolation, which may read what is none of a saved "
-                "configuration's business: write its value"
+                f"{file}: {place}={value!r} is an interpolation, which could read values that a saved configuration "
+                "must not access: write its value instead"
             )
     registered = _registered()
     for each in _named(values, f"{file}: "):
         if (missing := _missing(each, registered)) is None:
             continue
         if each.kind == "variable":
-            what, trust = f"the environment variable {each.name}, whose value would be sent away", "that is wanted"
+            what, trust = f"the environment variable {each.name}, whose value would be sent away", "you want that"
         elif each.kind == "host":
-            what, trust = f"the Ray cluster {each.name}, whose code would run here", "it is trusted"
+            what, trust = f"the Ray cluster {each.name}, whose code would run here", "you trust it"
         else:
-            what, trust = f"{each.name!r}, which is no registered configuration node", f"{missing} is trusted"
+            what, trust = f"{each.name!r}, which is not a registered configuration node", f"you trust {missing}"
         raise ConfigError(
-            f"{file}: {each.place} names {what}: saved configurations may not, unless that is allowed. Where {trust}, "
-            f"give allow=[{missing}], or have a package register its nodes under the entry point {ENTRY_POINTS}"
+            f"{file}: {each.place} names {what}: saved configurations may do so only if you allow it. If {trust}, "
+            f"add allow=[{missing}], or have a package register its nodes under the entry point {ENTRY_POINTS}"
         )
 
 
 def with_current_names(config: DictConfig) -> DictConfig:
-    """Return a saved configuration in which options and nodes of robo-rl have today's names.
+    """Return a saved configuration with the current names of options and nodes of robo-rl.
 
-    A node that is not registered by the name of its module, but by that of its class, has moved since.
+    A node whose class is registered, but under another module, has been moved since the configuration was saved.
     """
     registered = {name for name in _registered() if _is_in(name, "robo_rl")}
     values = OmegaConf.to_container(config, resolve=False)
@@ -126,17 +126,17 @@ def _entries(node: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
 
 
 def _named(values: Any, source: str = "") -> Iterator[_Named]:
-    """Yield what a configuration names.
+    """Yield the references in a configuration.
 
     Args:
         values: nested dictionaries and lists.
-        source: how errors begin.
+        source: beginning of error messages.
 
     Raises:
-        ConfigError: if a name is no text.
+        ConfigError: if a name is not a string.
     """
     for place, key, value in _entries(values):
-        merged = place.removeprefix("resumed.")  # where it stands once the run's configuration is complete
+        merged = place.removeprefix("resumed.")  # the place in the completed configuration of the run
         is_filter = key == "target" and re.fullmatch(r"safety\.filters\.\d+\.target", merged)
         if key == "_target_" or is_filter:
             if not isinstance(value, str) or not _NAME.fullmatch(value):
@@ -155,7 +155,7 @@ def _named(values: Any, source: str = "") -> Iterator[_Named]:
 
 
 def _registered() -> frozenset[str]:
-    """Return the targets of all nodes in Hydra's store, but for its own."""
+    """Return the targets of all nodes in Hydra's store, except Hydra's own nodes."""
     register_all_configs()
     return frozenset(_targets({key: node for key, node in ConfigStore.instance().repo.items() if key != "hydra"}))
 
@@ -172,13 +172,13 @@ def _targets(node: Any) -> Iterator[str]:
 
 @functools.cache
 def _own_packages() -> frozenset[str]:
-    """Return the packages whose entry points register nodes, but for robo-rl, of which the nodes alone count."""
+    """Return the packages whose entry points register nodes, except robo-rl, whose nodes alone are allowed."""
     modules = {entry.module.partition(".")[0] for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
     return frozenset(modules - {"robo_rl"})
 
 
 def _missing(named: _Named, registered: Set[str]) -> str | None:
-    """Return what has to be allowed before something may be named; None where it may be."""
+    """Return the name that has to be allowed before a reference is permitted; None if it is permitted."""
     if named.kind in ("variable", "host"):
         return None if named.name in _allowed else named.name
     if named.name in registered:
@@ -189,11 +189,11 @@ def _missing(named: _Named, registered: Set[str]) -> str | None:
     if named.kind == "module":
         return None
     try:
-        found = get_object(named.name)
-    except Exception:  # whoever makes the object says so
+        target = get_object(named.name)
+    except Exception:  # the code that makes the object reports it
         return None
-    # my_package.os.system is no code of my_package.
-    defined_in = getattr(found, "__module__", None) or type(found).__module__
+    # my_package.os.system is not code of my_package.
+    defined_in = getattr(target, "__module__", None) or type(target).__module__
     return None if any(_is_in(defined_in, package) for package in packages) else str(defined_in).partition(".")[0]
 
 

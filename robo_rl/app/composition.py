@@ -1,4 +1,4 @@
-"""A configuration in, running objects out."""
+"""Functions that make running objects from a configuration."""
 
 import functools
 import importlib.metadata
@@ -49,7 +49,7 @@ ENTRY_POINTS = "robo_rl.config"
 
 
 def register_configs() -> None:
-    """Offer the configuration classes of ``robo_rl`` to Hydra."""
+    """Register the configuration classes of ``robo_rl`` with Hydra."""
     store = ConfigStore.instance()
     sections = {
         "run": config_node(None, RunConfig),
@@ -78,9 +78,9 @@ def register_configs() -> None:
 
 @functools.cache
 def register_all_configs() -> None:
-    """Offer the configuration classes of every installed package that has the entry point ``robo_rl.config``, once.
+    """Register the configuration classes of all installed packages with the entry point ``robo_rl.config``, once.
 
-    From then on Hydra searches the folders of ``ROBO_RL_CONFIG_PATH`` too.
+    Afterwards Hydra also searches the folders in ``ROBO_RL_CONFIG_PATH``.
     """
     register_search_path()
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
@@ -88,7 +88,7 @@ def register_all_configs() -> None:
 
 
 def build(node: DictConfig, **arguments: Any) -> Any:
-    """Call the node's ``_target_`` with its fields and ``arguments``; return what it makes.
+    """Call the node's ``_target_`` with its fields and ``arguments``; return the result.
 
     Raises:
         ConfigError: if a value is out of range, or the target cannot be imported.
@@ -112,11 +112,11 @@ def build(node: DictConfig, **arguments: Any) -> Any:
 
 
 def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
-    """Make what ``config`` names: a robot or simulator before its task, with safety around it.
+    """Make the robot or simulator that ``config`` names, with its task and the safety filters around it.
 
     Args:
-        config: with the sections ``task``, ``safety`` and, for a robot, ``robot``.
-        simulated: make the simulation of the task even where there is a robot.
+        config: configuration with the sections ``task``, ``safety`` and, for a robot, ``robot``.
+        simulated: make the simulation of the task even if there is a robot.
     """
     backend = cast(EnvBackend, build(config.task))
     try:
@@ -130,24 +130,24 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
 
 
 def has_robot(config: DictConfig) -> bool:
-    """Return whether ``config`` names a robot, so that its task alone is not what acts."""
+    """Return whether ``config`` names a robot in addition to its task."""
     return "robot" in config and config.robot is not None
 
 
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
-    """Make the agent that ``agent`` configures, for an environment of ``spec``.
+    """Make the agent of the section ``agent``, for an environment of ``spec``.
 
     Raises:
-        ConfigError: if a value is out of range, or its networks are too large for this machine.
+        ConfigError: if a value is out of range, or the networks are too large for this machine.
     """
     with networks_within_memory():
         return cast(Agent, build(node, spec=spec, seed=seed))
 
 
 def build_acting_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
-    """As :func:`build_agent`, of an agent that acts with the policies of another: on the CPU.
+    """Make an agent, as :func:`build_agent` does, that acts on the CPU with the policies of another agent.
 
-    It decides on one observation at a time, where a GPU would only add its delay.
+    It decides on one observation at a time, for which a GPU would only add delay.
     """
     chosen = node.copy()
     if "device" in chosen:
@@ -156,45 +156,45 @@ def build_acting_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
 
 
 def agent_facts(node: DictConfig) -> dict[str, Any]:
-    """Return the agent's configuration as JSON values: what an actor and its learner must agree on."""
+    """Return the agent's configuration as JSON values, on which an actor and its learner must agree."""
     facts = OmegaConf.to_container(node, resolve=True, enum_to_str=True)
     assert isinstance(facts, dict)
     return {str(key): value for key, value in facts.items()}
 
 
 def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
-    """Make the reward that ``reward`` configures, for an environment of ``spec``."""
+    """Make the reward of the section ``reward``, for an environment of ``spec``."""
     with networks_within_memory():
         return cast(RewardConfig, build(node)).make(spec, seed)
 
 
 def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetController | None:
-    """Make what begins episodes of ``backend``, as ``reset`` configures it; None: the backend's own reset does."""
+    """Make the reset controller of the section ``reset``; None if the backend's own reset begins episodes."""
     arguments: dict[str, Any] = {"spec": backend.spec, "robot": backend.robot, "seed": seed}
     parts = {"agent", "reward"}
-    if parts <= node.keys():  # what learns to return is made of parts of its own
-        own = derive_seed(seed, "reset")
+    if parts <= node.keys():  # a learned reset has its own agent and reward
+        reset_seed = derive_seed(seed, "reset")
         with moved_section("agent", "reset.agent"):
-            agent = build_agent(node.agent, backend.spec, own)
+            agent = build_agent(node.agent, backend.spec, reset_seed)
         with moved_section("reward", "reset.reward"):
-            reward = build_reward(node.reward, backend.spec, own)
-        arguments["learner"] = ReturnLearner(agent, reward, backend.spec, node.replay_capacity, own)
+            reward = build_reward(node.reward, backend.spec, reset_seed)
+        arguments["learner"] = ReturnLearner(agent, reward, backend.spec, node.replay_capacity, reset_seed)
         node = OmegaConf.masked_copy(node, [str(key) for key in node if key not in parts])
     return cast("ResetController | None", build(node, **arguments))
 
 
 def set_threads(config: DictConfig) -> None:
-    """Have the learner compute in as many threads as ``config.runtime`` says, or may be good for its actors."""
+    """Set the number of the learner's threads as in ``config.runtime``, or leave one core to a robot's actor."""
     runtime: LocalRuntimeConfig | AsyncRuntimeConfig = section(config, "runtime")
     threads = runtime.threads
     if threads is None and isinstance(runtime, AsyncRuntimeConfig) and runtime.actors and has_robot(config):
-        threads = max(torch.get_num_threads() - 1, 1)  # a robot's control loop waits for nobody
+        threads = max(torch.get_num_threads() - 1, 1)  # a robot's control loop must never wait
     if threads is not None:
         torch.set_num_threads(threads)
 
 
 def section(config: DictConfig, name: str) -> Any:
-    """Return a part of the configuration as its dataclass, which checks the values."""
+    """Return a section of the configuration as its dataclass, which validates the values."""
     return OmegaConf.to_object(config[name])
 
 
@@ -202,9 +202,9 @@ class Components:
     """The objects of a run.
 
     Attributes:
-        backend: where the agent acts.
-        agent: what learns.
-        reward: makes one number of the reward terms, some of which it may compute itself.
+        backend: robot or simulator in which the agent acts.
+        agent: the agent.
+        reward: combines the reward terms, some of which it may compute itself, into one number.
         resets: begins the episodes of the training, or None.
     """
 
@@ -222,10 +222,10 @@ class Components:
             raise
 
     def evaluation_backend(self) -> EnvBackend:
-        """Return a second backend of the same task: evaluations leave the training episode alone.
+        """Return a second backend of the same task, so that evaluations do not disturb the training episode.
 
-        There is one robot, which training uses: where there is one, this is the simulation, with the same observations
-        and actions.
+        If there is a robot, training uses it, and this backend is its simulation, with the same observations and
+        actions.
         """
         if self._evaluation_backend is None:
             self._evaluation_backend = build_backend(self._config, simulated=True)

@@ -9,23 +9,23 @@ from ..transport import TransportConfig
 
 @dataclass(frozen=True)
 class RunConfig(Options, section="run"):
-    """How long a run is and what it leaves behind.
+    """The length and the results of a run.
 
     Attributes:
         dir: folder of the run.
-        overwrite: replace a run that the folder holds.
-        env_steps: environment steps in all.
+        overwrite: replace a run in the folder.
+        env_steps: total number of environment steps.
         evaluation_interval: environment steps between evaluations; 0: only at the end.
-        evaluation_episodes: episodes of each evaluation.
-        final_evaluation_episodes: episodes of the evaluation at the end, with start states of its own.
-        video_episodes: how many of the episodes of the last evaluation are filmed; 0: none.
-        checkpoint_interval: environment steps between checkpoints; there is one after each evaluation too.
-        keep_checkpoints: how many of the newest checkpoints are kept, besides the best.
-        rollbacks: how often an agent that diverges goes back to the newest checkpoint, with fewer than
-            ``checkpoint_interval`` environment steps between, before the run ends; 0: it ends at once.
-        replay_capacity: observations that the online replay holds; an episode of L steps takes L + 1.
-        relabel_rows: stored transitions whose learned rewards are computed again after each step, where a module has
-            changed; those that are sampled always are.
+        evaluation_episodes: number of episodes of each evaluation.
+        final_evaluation_episodes: number of episodes of the final evaluation, which has its own start states.
+        video_episodes: number of filmed episodes of the final evaluation; 0: none.
+        checkpoint_interval: environment steps between checkpoints; each evaluation is also followed by one.
+        keep_checkpoints: number of newest checkpoints to keep, besides the best.
+        rollbacks: how often in a row a diverging agent goes back to the newest checkpoint, with fewer than
+            ``checkpoint_interval`` environment steps in between, before the run ends; 0: it ends at once.
+        replay_capacity: number of observations in the online replay buffer; an episode of L steps takes L + 1.
+        relabel_rows: number of stored transitions whose learned rewards are recomputed after each step, if a module has
+            changed; sampled transitions are always up to date.
         stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
         stop_at_return: end the run when an evaluation reaches this mean return; null: never.
     """
@@ -53,15 +53,15 @@ class RunConfig(Options, section="run"):
 
 @dataclass(frozen=True)
 class DemonstrationsConfig(Options, section="demonstrations"):
-    """Where demonstrations come from.
+    """The origin of demonstrations.
 
     Attributes:
-        path: data set to read; null: record them from the task's scripted expert into the run folder.
-        episodes: how many to use; 0: none.
-        source: who demonstrates where they are recorded: ``human_like``, a script that is as slow, inexact and fallible
-            as a person, or ``expert``, one that knows the whole state.
-        noise: of ``expert``: standard deviation of the Gaussian noise on what is executed; what the expert wanted is
-            stored beside it (DART, Laskey et al. 2017). No person can give such data.
+        path: data set to read; null: record demonstrations by a script into the run folder.
+        episodes: number of demonstrations to use; 0: none.
+        source: who demonstrates if they are recorded: ``human_like``, a script that is as slow, inexact and fallible
+            as a person, or ``expert``, a script that knows the whole state.
+        noise: for ``expert``, the standard deviation of the Gaussian noise on executed actions; the intended actions
+            are stored beside them (DART, Laskey et al. 2017). A person cannot give such data.
     """
 
     path: str | None = None
@@ -84,26 +84,26 @@ class LocalRuntimeConfig(Options, section="runtime"):
 
 @dataclass(frozen=True)
 class AsyncRuntimeConfig(Options, section="runtime"):
-    """Learner and actors in processes of their own, here or on other machines.
+    """Learner and actors in separate processes, on one or several machines.
 
-    Ratios are learner steps to environment steps (both after ``agent.learning_starts``); a learner step is
-    ``agent.update_to_data`` updates of the critics. The learner waits where it would exceed ``max_ratio``, and where an
-    evaluation is due while the one before goes on: it learns while a copy of its policy is evaluated. While it is more
-    than a few steps below ``min_ratio``, or waits for an evaluation, an actor begins no other episode; a simulator
-    waits within one too, a robot never.
+    Ratios are learner steps per environment step (both after ``agent.learning_starts``); a learner step is
+    ``agent.update_to_data`` updates of the critics. The learner waits if it would exceed ``max_ratio``, or if an
+    evaluation is due while the previous one is running: it learns while a copy of its policy is evaluated. While the
+    learner is more than a few steps below ``min_ratio``, or waits for an evaluation, an actor begins no new episode; a
+    simulator also waits within an episode, a robot never does.
 
     Attributes:
-        threads: threads for PyTorch and the native update of the learner; null: one for each core that it may use, but
-            one where the learner starts the actor of a robot, whose control loop is to have a core of its own.
+        threads: threads for PyTorch and the native update of the learner; null: one for each available core, but one
+            fewer if the learner starts the actor of a robot, whose control loop needs its own core.
         actors: actors that the learner starts on this machine; others may join at ``transport.address``.
         min_ratio: see above; 0: actors are never held.
         max_ratio: see above.
         publish_interval: learner steps between two policies that are sent to actors.
-        real_time_factor: how many simulated seconds a second may have for simulators that the learner starts: 1 is the
-            pace of a robot, as which they then collect; null: as many as they can.
-        restarts: how often actors that failed are started again, all together.
-        finish_seconds: how long the learner waits at the end for what actors still hold [s].
-        transport: the wire. Without an address: a Unix socket for the learner's own actors alone.
+        real_time_factor: simulated seconds per second for simulators that the learner starts: 1 is the pace of a robot;
+            null: as fast as possible.
+        restarts: number of restarts of failed actors, for all of them together.
+        finish_seconds: how long the learner waits at the end for steps that actors still hold [s].
+        transport: the transport. Without an address: a Unix socket for the learner's own actors alone.
     """
 
     name: str = "async"
@@ -121,44 +121,44 @@ class AsyncRuntimeConfig(Options, section="runtime"):
         super().__post_init__()
         require(0 <= self.min_ratio <= self.max_ratio, "runtime.min_ratio", "0 to runtime.max_ratio", self.min_ratio)
         check_pace("runtime.real_time_factor", self.real_time_factor)
-        given = self.actors > 0 or self.transport.address is not None
-        require(given, "runtime.transport.address", "given where runtime.actors is 0", None)
+        has_actors = self.actors > 0 or self.transport.address is not None
+        require(has_actors, "runtime.transport.address", "given where runtime.actors is 0", None)
 
 
 def check_pace(key: str, factor: float | None) -> None:
-    """Check how much faster than a robot a simulator may be.
+    """Check the real-time factor of a simulator.
 
     Raises:
-        ConfigError: if it is so slow or fast that no clock keeps it.
+        ConfigError: if it is too slow or too fast for a clock.
     """
     require(factor is None or 0.001 <= factor <= 10_000, key, "null or in [0.001, 10000]", factor)
 
 
 def check_resources(key: str, amounts: Mapping[str, float]) -> None:
-    """Check what is asked of Ray, which counts in ten-thousandths and has names of its own.
+    """Check the resources requested from Ray, which counts in units of 0.0001 and reserves some names.
 
     Raises:
-        ConfigError: if Ray would not take it.
+        ConfigError: if Ray would reject them.
     """
-    fits = all(amount == 0 or 1e-4 <= amount < float("inf") for amount in amounts.values())
-    require(fits, key, "0, or 0.0001 or more, of each", dict(amounts))
-    taken = {"object_store_memory", "bundle"} & amounts.keys()
-    require(not taken, key, "CPU, GPU, memory [bytes] and names of your own", sorted(taken))
+    is_valid = all(amount == 0 or 1e-4 <= amount < float("inf") for amount in amounts.values())
+    require(is_valid, key, "0, or 0.0001 or more, of each", dict(amounts))
+    reserved = {"object_store_memory", "bundle"} & amounts.keys()
+    require(not reserved, key, "CPU, GPU, memory [bytes] and names of your own", sorted(reserved))
 
 
 @dataclass(frozen=True)
 class RayRuntimeConfig(AsyncRuntimeConfig):
-    """As ``async``, with a learner and simulators that Ray places and starts again. Other attributes mean the same.
+    """As ``async``, with a learner and simulators that Ray places and restarts. Other attributes are as there.
 
     Attributes:
-        actors: processes of simulators at the start; others may join, and the number may be changed while it runs.
-        restarts: how often Ray starts each process again that ended before its time, the learner's too.
-        cluster: ``auto`` (the cluster that this machine is part of) or HOST:PORT of its head; null: a Ray of this run's
-            own, on this machine alone.
-        environments: simulators in each process, in threads of their own.
-        learner_resources: what Ray reserves for the learner: ``CPU``, ``GPU``, ``memory`` [bytes], and what a cluster
-            defines of its own.
-        actor_resources: the same for each process of simulators.
+        actors: processes of simulators at the start; others may join, and the number may be changed during the run.
+        restarts: number of times that Ray restarts each process that failed, including the learner.
+        cluster: ``auto`` (the cluster that this machine belongs to) or HOST:PORT of its head; null: a Ray cluster for
+            this run alone, on this machine.
+        environments: simulators in each process, one per thread.
+        learner_resources: resources that Ray reserves for the learner: ``CPU``, ``GPU``, ``memory`` [bytes], and custom
+            resources of a cluster.
+        actor_resources: resources that Ray reserves for each process of simulators.
     """
 
     name: str = "ray"
@@ -182,18 +182,18 @@ class RayRuntimeConfig(AsyncRuntimeConfig):
 
 @dataclass(frozen=True)
 class ActorConfig(Options, section="actor"):
-    """One robot or simulator that acts for a learner elsewhere.
+    """One robot or simulator that acts for a learner in another process.
 
     Attributes:
         name: its identity, unique within the run; with certificates, the name in them.
         spool: folder that keeps its steps until the learner has stored them; one for each actor.
-        spool_bytes: most bytes to keep; collecting pauses where that is reached.
-        sync_seconds: time between synchronisations of the spool with the disk: what a power cut may cost [s].
-        finish_seconds: how long it waits at its end for the learner to store what is left [s].
+        spool_bytes: largest size of the spool; collection pauses when it is reached.
+        sync_seconds: time between synchronisations of the spool to disk, and so the loss in a power cut [s].
+        finish_seconds: how long it waits at its end for the learner to store the remaining steps [s].
         threads: threads for PyTorch.
-        parent: process id; the actor ends when this process is no longer its parent. null: it does not look.
-        real_time_factor: how many simulated seconds a second may have: 1 is the pace of a robot; null: as many as the
-            simulator can. A robot has its own.
+        parent: process id; the actor ends when this process is no longer its parent. null: not checked.
+        real_time_factor: simulated seconds per second: 1 is the pace of a robot; null: as fast as the simulator can. A
+            robot runs at its own pace.
     """
 
     name: str = "actor"

@@ -1,4 +1,4 @@
-"""Who takes over from the policy in simulation, as ``intervention`` configures it."""
+"""The expert that intervenes in simulation, as configured by ``intervention``."""
 
 from pathlib import Path
 
@@ -14,35 +14,35 @@ class _Reference:
     """A trained agent as an expert.
 
     Args:
-        agent: that is not trained any more.
+        agent: an agent that is no longer trained.
     """
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing, as there is no state to forget."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
-        """Return what the agent's policy does without exploring (A,).
+        """Return the action (A,) of the agent's policy without exploration.
 
-        It is asked in every step, while others act too: of a chunk of actions only the first is ever meant.
+        This is called in every step, while others act too, so only the first action of a chunk is ever valid.
         """
         self._agent.forget_plan(explore=False)
         return self._agent.act(observation, explore=False)
 
 
 def make_intervention(config: InterventionConfig, backend: EnvBackend, seed: int) -> SimulatedIntervention | None:
-    """Return what takes over from the policy now and then; None: nothing does.
+    """Return the expert that intervenes now and then, or None.
 
     Args:
-        config: when, and who.
-        backend: that the policy acts on.
-        seed: of the expert and of when it takes over.
+        config: who intervenes, and when.
+        backend: backend of the policy.
+        seed: seed of the expert and of the times of its interventions.
 
     Raises:
         CheckpointError: if the reference cannot be loaded, or was trained for another environment.
-        ConfigError: if it has no critics of single actions, and its values are to decide.
+        ConfigError: if ``criterion`` is ``value``, and the reference has no critics of single actions.
     """
     if config.criterion == "never":
         return None

@@ -1,4 +1,4 @@
-"""Limits on the networks of a run: its configuration may ask for no larger ones than its checkpoints hold."""
+"""Limits on the networks of a run: its configuration may request no larger ones than its checkpoints hold."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from ..core import CheckpointError, networks_within
 NO_NETWORKS = ("demonstrations", "intervention", "replay", "run")
 """Parts of a checkpoint without networks."""
 CRITICS = 64
-"""Largest ratio of an agent's parameters to those of its policy, where a checkpoint has the policy alone."""
+"""Largest ratio of an agent's parameters to those of its policy, for a checkpoint that holds the policy alone."""
 
 
 NUMBER = 4
@@ -18,15 +18,14 @@ NUMBER = 4
 
 @contextlib.contextmanager
 def networks_of(checkpoint: Path, part: str) -> Iterator[None]:
-    """Refuse, in a block, networks that are larger than what a checkpoint holds.
+    """Reject, within a block, networks that are larger than those in a checkpoint.
 
-    Args:
-        checkpoint: its folder.
-        part: ``agent``, ``reward`` or ``policy``, in which the networks are. A policy is made with its critics, which
-            are in the part ``agent``.
+    checkpoint: folder of the checkpoint.
+    part: ``agent``, ``reward`` or ``policy``: the part with the networks. A policy is made with its critics, which
+        are in the part ``agent``.
 
     Raises:
-        CheckpointError: in the block, before such a network is made.
+        CheckpointError: within the block, before such a network is made.
     """
     sizes = _sizes(checkpoint)
     size = sizes.get("agent", CRITICS * sizes.get(part, 0)) if part == "policy" else sizes.get(part, 0)
@@ -36,13 +35,13 @@ def networks_of(checkpoint: Path, part: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def networks_of_run(run: Path | None) -> Iterator[None]:
-    """Refuse, in a block, networks that are larger than what any checkpoint of a run holds.
+    """Reject, within a block, networks that are larger than those in any checkpoint of a run.
 
     Args:
-        run: its folder. None, or a run that has no checkpoint yet: this sets no limit.
+        run: folder of the run. None, or a run without checkpoints, sets no limit.
 
     Raises:
-        CheckpointError: in the block, before such a network is made.
+        CheckpointError: within the block, before such a network is made.
     """
     steps = [] if run is None else sorted((run / "checkpoints").glob("step_*"))
     held = [sum(size for part, size in _sizes(step).items() if part not in NO_NETWORKS) for step in steps]
@@ -51,5 +50,5 @@ def networks_of_run(run: Path | None) -> Iterator[None]:
 
 
 def _sizes(checkpoint: Path) -> dict[str, int]:
-    """Return how large the files of a checkpoint are [B], by part."""
+    """Return the sizes of the files of a checkpoint [B], by part."""
     return {file.stem: file.stat().st_size for file in checkpoint.glob("*.safetensors") if file.is_file()}

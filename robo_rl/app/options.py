@@ -11,9 +11,9 @@ Config = TypeVar("Config")
 
 
 def typed(config_class: type[Config], config: DictConfig, section: str | None = None) -> Config:
-    """Return ``config``, or a section of it, as ``config_class``, which has the types and checks the values.
+    """Return ``config``, or a section of it, as ``config_class``, which has the types and validates the values.
 
-    The defaults stand in the YAML file, so the class has none.
+    The class has no defaults, as they are in the YAML file.
     """
     node = config_node(None, config_class)
     if section is None:
@@ -31,5 +31,5 @@ class _SeedConfig:
 
 
 def check_seed(config: DictConfig) -> None:
-    """Check the option ``seed`` of a command that has no configuration class: a whole number of 0 or more."""
+    """Check the option ``seed`` of a command without a configuration class: an integer of 0 or more."""
     typed(_SeedConfig, OmegaConf.create({"seed": config.seed}))

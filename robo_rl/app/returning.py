@@ -1,4 +1,4 @@
-"""Learning to return to where episodes begin: an agent, its replay, and a reward that knows beginnings."""
+"""A learner that returns a robot to where episodes begin: an agent, its replay buffer, and a learned reward."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,21 +23,21 @@ from ..core import (
 from ..replay import MixedSampler, ReplayRing
 
 UNLIKE = 0.1
-"""Quantile of what the modules give the known beginnings: a state that they give less is no beginning."""
+"""Quantile of the rewards of known beginnings, below which a state is not a beginning."""
 
 
 class ReturnLearner:
-    """A :class:`~robo_rl.core.ReturnLearner` that is made of the parts that learn tasks.
+    """A :class:`~robo_rl.core.ReturnLearner` composed of the parts that also learn tasks.
 
     Args:
-        agent: with critics.
-        reward: with modules, all of which judge single states.
-        spec: of the environment.
-        replay_capacity: observations that are remembered.
-        seed: of the run.
+        agent: an agent with critics.
+        reward: a reward with modules, all of which judge single states.
+        spec: spec of the environment.
+        replay_capacity: number of observations in the replay buffer.
+        seed: seed of the run.
 
     Raises:
-        ConfigError: if agent or reward are of another kind.
+        ConfigError: if agent or reward are of an unsuitable kind.
     """
 
     def __init__(self, agent: Agent, reward: Reward, spec: EnvSpec, replay_capacity: int, seed: int) -> None:
@@ -63,7 +63,7 @@ class ReturnLearner:
         self._steps = 0
 
     def fit(self, episodes: Sequence[Batch]) -> None:
-        """Learn from demonstrations of the task where episodes begin: there each ends that is seen backwards.
+        """Learn where episodes of the task begin, from demonstrations that are reversed so that they end there.
 
         Raises:
             DataError: if there are none.
@@ -76,18 +76,18 @@ class ReturnLearner:
         self._agent.fit_normaliser({key: np.concatenate([each[key] for each in backwards]) for key in backwards[0]})
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
-        """Return an action (A,): at first a random one, as the agent is configured."""
+        """Return an action (A,), at first a random one, as the agent is configured."""
         if self._steps < self._agent.config.random_steps:
             rng = generator(self._seed, "reset", "random action", self._steps)
             return rng.uniform(-1, 1, self._spec.action.shape).astype(np.float32)
         return self._agent.act(observation, explore=True)
 
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
-        """Return the critics' value of ``action`` (A,)."""
+        """Return the critics' estimate for ``action`` (A,)."""
         return self._critic.value(observation, action)
 
     def is_back(self, observation: Observation) -> bool:
-        """Whether the modules give ``observation`` no less than they give nine in ten of the known beginnings."""
+        """Whether the modules' reward for ``observation`` is no lower than for nine in ten known beginnings."""
         version = self._scorer.version
         if self._threshold is None or self._threshold[0] != version:
             self._threshold = version, float(np.quantile(self._judged(self._beginnings), UNLIKE))
@@ -97,14 +97,14 @@ class ReturnLearner:
         return bool(self._judged(rows)[0] >= self._threshold[1])
 
     def add(self, transition: Transition) -> None:
-        """Take in a step. It ends an episode of returning where it leads to a beginning, and only there."""
+        """Store a step. It terminates an episode of returning only if it leads to a beginning."""
         back = self.is_back(transition.next_observation)
         ended = transition.terminated or transition.truncated
         self._ring.append([replace(transition, terminated=back, truncated=ended and not back)])
         self._ring.score_held(self._scorer, online=True)
 
     def learn(self) -> None:
-        """Do the updates that one step of its own pays for, once enough is remembered."""
+        """Do the updates that one step of the learner pays for, once it has enough steps."""
         self._steps += 1
         config = self._agent.config
         self._scorer.update(self._ring.rows)
@@ -112,7 +112,7 @@ class ReturnLearner:
             self._agent.update(self._sampler.sample(self._agent.update_rows, config.batch_size))
 
     def state(self) -> State:
-        """Return everything needed to go on."""
+        """Return the state for :meth:`load`."""
         parts = {
             "agent": self._agent.state(),
             "replay": self._ring.state(),
@@ -124,10 +124,10 @@ class ReturnLearner:
         return state | {"steps": np.array([self._steps], np.int64)}
 
     def load(self, state: State) -> None:
-        """Go on from what :meth:`state` returned.
+        """Restore what :meth:`state` returned.
 
         Raises:
-            CheckpointError: if it is of other parts.
+            CheckpointError: if it belongs to other parts.
         """
         parts: dict[str, State] = {}
         for key, value in state.items():
@@ -145,15 +145,15 @@ class ReturnLearner:
         self._threshold = None
 
     def _judged(self, rows: Batch) -> NDArray[np.float32]:
-        """Return what the modules give each of the n rows in all (n,)."""
+        """Return the total reward (n,) that the modules give the n rows."""
         total: NDArray[np.float32] = np.sum(list(self._scorer.judge(rows).values()), axis=0)
         return total
 
 
 def _backwards(episode: Batch) -> Batch:
-    """Return an episode as if its states had come in the opposite order."""
+    """Return an episode with its states in reverse order."""
     names = {key: key.removeprefix("next_") if key.startswith("next_") else f"next_{key}" for key in episode}
     swapped = {key: names[key] if "observation/" in key else key for key in episode}
     rows = {swapped[key]: np.ascontiguousarray(value[::-1]) for key, value in episode.items()}
-    # That the task is unsolved where the episode began is no failure of the way back: unknown, -1.
+    # An unsolved task where the episode began is no failure of the way back: unknown, -1.
     return rows | {"success": np.full_like(rows["success"], -1)}

@@ -1,4 +1,4 @@
-"""Folders with configuration files of the user, searched after those of robo-rl."""
+"""Folders with the user's configuration files, searched after those of robo-rl."""
 
 import contextlib
 import os
@@ -12,11 +12,11 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from ..core import ConfigError
 
 VARIABLE = "ROBO_RL_CONFIG_PATH"
-"""Environment variable with the folders, separated as in PATH. Processes that a run starts inherit it."""
+"""Environment variable with the folders, separated as in PATH. Child processes of a run inherit it."""
 
 
 class ConfigFolders(SearchPathPlugin):
-    """Has Hydra search the folders of ``ROBO_RL_CONFIG_PATH``."""
+    """A plugin that makes Hydra search the folders in ``ROBO_RL_CONFIG_PATH``."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append the folders to ``search_path``."""
@@ -25,28 +25,28 @@ class ConfigFolders(SearchPathPlugin):
 
 
 def register_search_path() -> None:
-    """Tell Hydra of :class:`ConfigFolders`."""
+    """Register :class:`ConfigFolders` with Hydra."""
     Plugins.instance().register(ConfigFolders)
 
 
 @contextlib.contextmanager
 def config_folders(folders: Sequence[str]) -> Iterator[None]:
-    """Search ``folders`` too, in this process and in those that it starts.
+    """Search ``folders`` too, in this process and its child processes.
 
     Raises:
-        ConfigError: if one of them is no folder.
+        ConfigError: if one of them is not a folder.
     """
     for folder in folders:
         if not Path(folder).expanduser().is_dir():
             raise ConfigError(f"--config-dir: there is no folder {folder!r}")
     before = os.environ.get(VARIABLE)
-    found = [str(Path(folder).expanduser().resolve()) for folder in folders]
-    if found:
-        os.environ[VARIABLE] = os.pathsep.join([*found, *filter(None, [before])])
+    resolved = [str(Path(folder).expanduser().resolve()) for folder in folders]
+    if resolved:
+        os.environ[VARIABLE] = os.pathsep.join([*resolved, *filter(None, [before])])
     try:
         yield
     finally:
-        if found and before is None:
+        if resolved and before is None:
             del os.environ[VARIABLE]
-        elif found and before is not None:
+        elif resolved and before is not None:
             os.environ[VARIABLE] = before

@@ -1,4 +1,4 @@
-"""Which stops a run obeys and presses: those of its robot, or none in simulation."""
+"""The stops that a run obeys and presses: those of its robot, or none in simulation."""
 
 import contextlib
 import functools
@@ -12,24 +12,24 @@ from ..core import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_
 from ..core.emergency import default_file
 
 SIMULATED = "robo_rl.sim.make_backend"
-"""What makes the tasks that are simulation alone. An environment of somebody else may drive a robot."""
+"""The function that makes purely simulated tasks. An environment of another package may drive a robot."""
 
 
 def robot_name(config: DictConfig) -> str | None:
-    """Return the name of the robot that ``config`` drives, which its latches go by; None: it drives none."""
+    """Return the name of the robot in ``config``, which its latches are named after; None if there is no robot."""
     robot = config.get("robot")
     return None if robot is None else str(robot.name)
 
 
 def find_emergency_stop(config: DictConfig, simulated: bool = False) -> EmergencyStop | None:
-    """Return the emergency stop that ``config`` obeys; None where it has none.
+    """Return the emergency stop that ``config`` obeys, or None.
 
-    A robot obeys the stop of all robots and its own. An environment of somebody else obeys that of all robots. A
-    simulation obeys one only where it is told to: by ``safety.emergency_stop.simulation``, or ``file``.
+    A robot obeys the stop of all robots and its own. An environment of another package obeys the stop of all robots. A
+    simulation obeys a stop only if ``safety.emergency_stop.simulation`` or ``file`` says so.
 
     Args:
-        config: with the sections ``task``, ``safety`` and, for a robot, ``robot``.
-        simulated: of the simulation of the task even where there is a robot.
+        config: configuration with the sections ``task``, ``safety`` and, for a robot, ``robot``.
+        simulated: return the stop of the task's simulation even if there is a robot.
     """
     if "emergency_stop" not in config.safety:
         return None
@@ -43,7 +43,7 @@ def find_emergency_stop(config: DictConfig, simulated: bool = False) -> Emergenc
 
 
 def find_stop_button(config: DictConfig, simulated: bool = False) -> StopButton:
-    """Return all that holds the robot or simulation of ``config`` still; arguments as :func:`find_emergency_stop`."""
+    """Return all stops of the robot or simulation of ``config``; arguments as in :func:`find_emergency_stop`."""
     emergency = find_emergency_stop(config, simulated)
     if "emergency_stop" not in config.safety:
         return StopButton(None)
@@ -57,22 +57,22 @@ def find_stop_button(config: DictConfig, simulated: bool = False) -> StopButton:
 
 
 def emergency_stop(config: DictConfig, reason: str) -> Callable[[], str] | None:
-    """Return what presses the emergency stop that ``config`` obeys; None where it has none.
+    """Return a function that presses the emergency stop of ``config``, or None if it has none.
 
-    It returns what :func:`press_emergency_stop` does.
+    The function returns the result of :func:`press_emergency_stop`.
     """
     button = find_emergency_stop(config)
     return None if button is None else functools.partial(press_emergency_stop, button, reason)
 
 
 def press_emergency_stop(button: EmergencyStop, reason: str) -> str:
-    """Stop the robot; return why other processes are not told, which people are; nothing where they are told."""
+    """Stop the robot; return the problem, which is also printed, if other processes cannot be stopped, else ""."""
     if button.press(reason):
         return ""
     problem = (
         f"{button.file} CANNOT BE WRITTEN, so whoever drives the robot is not told to stop. Use the button that cuts "
         "the power"
     )
-    with contextlib.suppress(OSError):  # not by print, which a signal may have interrupted
+    with contextlib.suppress(OSError):  # not with print, which a signal may have interrupted
         os.write(2, f"{problem}\n".encode())
     return problem

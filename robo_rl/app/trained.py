@@ -1,4 +1,4 @@
-"""What a run folder holds: its configuration, its policy and its reward."""
+"""The contents of a run folder: its configuration, its policy and its reward."""
 
 import math
 import re
@@ -33,22 +33,22 @@ OTHER = "use another checkpoint"
 
 
 def run_config(run: Path) -> DictConfig:
-    """Return the configuration of a run folder: what it saved, typed and completed by today's defaults.
+    """Return the configuration of a run folder: the saved values, typed, with current defaults for missing keys.
 
     Raises:
-        ConfigError: if the folder is no run, its configuration is damaged, or a key of it no longer exists.
+        ConfigError: if the folder is not a run, its configuration is damaged, or one of its keys no longer exists.
     """
     file = run / "config.yaml"
     if not file.exists():
-        raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give a folder that robo-rl train made")
+        raise ConfigError(f"{run} is not a run folder: it has no config.yaml. Give a folder that robo-rl train made")
     return complete_config(saved_config(file), file)
 
 
 def acting_config(run: Path, on_robot: bool) -> DictConfig:
     """Return the configuration of a run whose policy is to act now.
 
-    The run may be somebody else's, and its configuration decides what limits a robot. So a robot acts only where a
-    person has confirmed them, and obeys the stops of this user, never a file that the run names.
+    The run may be someone else's, and its configuration sets the limits of a robot. So a robot acts only if a person
+    has confirmed them, and it obeys the stops of this user, never a file that the run names.
 
     Args:
         run: folder of the run.
@@ -70,7 +70,7 @@ def acting_config(run: Path, on_robot: bool) -> DictConfig:
 
 
 def _use_own_cache(node: Any) -> None:
-    """Replace the folders of answers that ``endpoint.cache`` names within ``node`` by that of this user."""
+    """Replace the cache folders that ``endpoint.cache`` names within ``node`` by this user's own."""
     if isinstance(node, DictConfig):
         endpoint = node.get("endpoint")
         if isinstance(endpoint, DictConfig) and "cache" in endpoint:
@@ -80,7 +80,7 @@ def _use_own_cache(node: Any) -> None:
 
 
 def robot_note(config: DictConfig) -> str | None:
-    """Return a line on the robot of ``config`` and what limits it; None if it drives none."""
+    """Return a line about the robot of ``config`` and its limits; None if there is no robot."""
     if not has_robot(config):
         return None
     robot = f"The robot {printable(str(config.robot.name))!r} acts"
@@ -95,7 +95,7 @@ def robot_note(config: DictConfig) -> str | None:
 
 
 def saved_config(file: Path) -> DictConfig:
-    """Return what a ``config.yaml`` says, and nothing more.
+    """Return the contents of a ``config.yaml``, without additions.
 
     Raises:
         ConfigError: if it is damaged.
@@ -111,28 +111,28 @@ RESUMED = frozenset(("logging", "run"))
 
 
 def complete_config(saved: DictConfig, file: Path) -> DictConfig:
-    """Return the configuration that a run saved, typed and completed by today's defaults.
+    """Return the configuration that a run saved, typed, with current defaults for missing keys.
 
-    What was given when the run was resumed, which stands apart under ``resumed``, holds from then on. Objects are made
-    only of what :func:`robo_rl.app.allow_packages` and the registered configuration nodes allow.
+    Options of a resumption, stored separately under ``resumed``, take precedence. Objects are made only of names that
+    :func:`robo_rl.app.allow_packages` and the registered configuration nodes allow.
 
     Args:
-        saved: as it is in ``config.yaml``.
-        file: where it is from, for errors.
+        saved: contents of ``config.yaml``.
+        file: path of the file, for messages.
 
     Raises:
-        ConfigError: if a key of it no longer exists, or it names what is not allowed.
+        ConfigError: if one of its keys no longer exists, or it names something that is not allowed.
     """
     saved = with_current_names(saved)
     check_saved(saved, file)
     choices = saved.pop("choices", None)
     if not isinstance(choices, DictConfig) or not all(map(_is_choice, choices, choices.values())):
-        raise ConfigError(f"{file} was not written by robo-rl train: it does not say which choices were made")
+        raise ConfigError(f"{file} was not written by robo-rl train: it does not list the choices that were made")
     resumed = saved.pop("resumed", None) or OmegaConf.create()
     if not isinstance(resumed, DictConfig) or (others := {str(key) for key in resumed} - RESUMED):
         refused = ", ".join(sorted(others)) if isinstance(resumed, DictConfig) else repr(resumed)
         raise ConfigError(
-            f"{file}: resumed: expected the sections {' and '.join(sorted(RESUMED))} alone, got {refused}. "
+            f"{file}: resumed: expected only the sections {' and '.join(sorted(RESUMED))}, got {refused}. "
             "robo-rl train writes no others: do not use this file unless you know who changed it"
         )
     register_all_configs()
@@ -148,22 +148,22 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
             raise
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         raise ConfigError(
-            f"{file} was made with {group}={choice}, which is no choice here. Where a folder of yours has it, give "
-            "--config-dir=FOLDER; where a package of yours has it, install that"
+            f"{file} was made with {group}={choice}, which is not a choice here. If it is in a folder of yours, add "
+            "--config-dir=FOLDER; if it is in a package of yours, install the package"
         ) from error
-    except Exception as error:  # Hydra and OmegaConf pass on many kinds where a value is of another one
+    except Exception as error:  # Hydra and OmegaConf raise many types if a value has a wrong type
         raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
     finally:
         if outer is not None:
             GlobalHydra.instance().initialize(outer)
     with open_dict(config):
         config.choices, config.resumed = choices, resumed
-        config.pop("allow", None)  # who reads a file allows what it names, never the file
+        config.pop("allow", None)  # names are allowed by the user who reads a file, never by the file
     return config
 
 
 def _is_choice(group: Any, choice: Any) -> bool:
-    """Whether these are names of a group and of one of its choices, and no other override of Hydra."""
+    """Whether these are names of a group and of one of its choices, and not another kind of Hydra override."""
     names = [(group, r"(?!hydra\b)\w+(/\w+)*"), (choice, r"[\w-]+(/[\w-]+)*")][: 1 if choice is None else 2]
     return all(isinstance(name, str) and re.fullmatch(form, name) is not None for name, form in names)
 
@@ -173,11 +173,11 @@ class TrainedPolicy:
     """A policy from a run folder.
 
     Attributes:
-        policy: what acts.
-        spec: what it was trained for: observations, actions and their rate.
-        config: of the run.
+        policy: the policy.
+        spec: spec that it was trained for: observations, actions and their rate.
+        config: configuration of the run.
         step: environment steps after which it was saved.
-        action_chunk: how many actions it decides at once.
+        action_chunk: number of actions that it decides at once.
         checkpoint: folder that it was loaded from.
     """
 
@@ -194,7 +194,7 @@ def load_policy(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best"
 
     Args:
         run: folder of the run.
-        spec: where the policy will act; refused unless it is what the policy was trained for. None: not known.
+        spec: spec of the environment to act in, which must match that of the training. None: unknown.
         checkpoint: ``best``, ``newest`` or the number of a step.
 
     Raises:
@@ -212,7 +212,7 @@ def load_policy(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best"
 
 
 def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
-    """Return the agent of a run with all that it has learned, its critics too. Arguments as of :func:`load_policy`.
+    """Return the agent of a run with everything it has learned, including critics. Arguments as in :func:`load_policy`.
 
     Raises:
         CheckpointError: as :func:`load_policy`.
@@ -221,7 +221,7 @@ def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
     folder = _folder(run, checkpoint)
     loaded = _load_part(folder, spec, "agent")
     if "agent" not in loaded.parts:
-        raise CheckpointError(f"{run}: its checkpoint of step {loaded.step} has a policy and no agent to load")
+        raise CheckpointError(f"{run}: its checkpoint of step {loaded.step} has a policy but no agent to load")
     with networks_of(folder, "agent"):
         agent = build_agent(config.agent, spec, config.seed)
     with reading(f"{run}: the agent of step {loaded.step}", CheckpointError, OTHER):
@@ -231,7 +231,7 @@ def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
 
 @dataclass(frozen=True)
 class TrainedReward:
-    """The reward from a run folder, what it was trained for, and the environment steps after which it was saved."""
+    """The reward from a run folder, the spec it was trained for, and the environment steps after which it was saved."""
 
     reward: Reward
     spec: EnvSpec
@@ -240,7 +240,7 @@ class TrainedReward:
 
 
 def load_reward(run: Path, spec: EnvSpec | None = None, checkpoint: str = "newest") -> TrainedReward:
-    """Return the reward of a run, its modules as they were in a checkpoint. Arguments as of :func:`load_policy`.
+    """Return the reward of a run, with its modules from a checkpoint. Arguments as in :func:`load_policy`.
 
     Raises:
         CheckpointError: as :func:`load_policy`.
@@ -271,14 +271,14 @@ def _folder(run: Path, checkpoint: str) -> Path:
         held = ", ".join(str(int(p.name.removeprefix("step_"))) for p in folder.folders())
         if not held:
             raise CheckpointError(
-                f"{run} has no checkpoint {checkpoint!r}, nor any other; go on with it by resume={run}"
+                f"{run} has no checkpoint {checkpoint!r}, nor any other; resume the run with resume={run}"
             )
         raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; choose best, newest or a step of: {held}")
     return path
 
 
 def _load_part(path: Path, spec: EnvSpec | None, part: str) -> Checkpoint:
-    """Return the checkpoint in a folder with one part alone, or without it where it has none."""
+    """Return the checkpoint in a folder with only the named part, or without it if it has none."""
     loaded = load_checkpoint(path, only=(part,))
     differences = _spec(loaded).differences(spec) if spec is not None else []
     if differences:
@@ -290,7 +290,7 @@ def _spec(loaded: Checkpoint) -> EnvSpec:
     try:
         return EnvSpec.from_json(loaded.facts.get("spec", {}))
     except SpecError as error:
-        raise CheckpointError(f"the checkpoint of step {loaded.step} does not fit: {error}") from error
+        raise CheckpointError(f"the checkpoint of step {loaded.step} does not match: {error}") from error
 
 
 def _step(text: str) -> float:

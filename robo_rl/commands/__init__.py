@@ -1,4 +1,4 @@
-"""One module a command of the command line, each with ``run(cfg) -> exit code``.
+"""The commands of the command line: one module each, with ``run(config) -> exit code``.
 
-Like ``robo_rl.app`` these compose: they alone, of the platform, import from several rooms.
+Like ``robo_rl.app``, these modules compose objects; no others in the platform import from several packages.
 """

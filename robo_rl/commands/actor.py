@@ -13,17 +13,17 @@ from ..training.remote_actor import RemoteActor
 
 
 def run(config: DictConfig) -> int:
-    """Act as configs/actor.yaml says until the run ends.
+    """Act as configured in configs/actor.yaml until the run ends.
 
     Returns:
-        the exit code: 130 where it was interrupted, 143 terminated, 75 where the robot is not there.
+        The exit code: 130 if interrupted, 143 if terminated, 75 if the robot is unreachable.
     """
     settings: ActorConfig = section(config, "actor")
     if config.run is not None:
         saved = run_config(Path(str(config.run)))
         with open_dict(config):
             robot = ["robot"] if has_robot(saved) else []
-            # Who joins the run of a learner by hand says what device they hold themselves.
+            # An actor that a person starts uses the person's own device, not that of the run.
             person = [name for name in ("teleop", "steering") if settings.parent is not None and name in saved]
             for name in ("task", "safety", "agent", "reset", "intervention", "seed", *robot, *person):
                 config[name] = saved[name]

@@ -1,4 +1,4 @@
-"""robo-rl cameras: which cameras this machine has, what they can do, and what they see."""
+"""robo-rl cameras: the cameras of this machine, their modes, and pictures of what they see."""
 
 from omegaconf import DictConfig
 from rich.console import Console
@@ -6,12 +6,12 @@ from rich.markup import escape
 
 from ..app import build
 
-NONE = "There are no cameras here: connect one; in a container pass --device /dev/video0"
+NONE = "No cameras found: connect one; in a container pass --device /dev/video0"
 EXIT_FAILED = 1
 
 
 def run(config: DictConfig) -> int:
-    """Print what was found and save pictures as configs/cameras.yaml says; return 1 where a camera gives none."""
+    """Print the cameras and save pictures as configured in configs/cameras.yaml; return 1 if one fails."""
     console = Console(highlight=False, soft_wrap=True)
     count = failed = 0
     for camera in build(config.cameras).find():

@@ -1,4 +1,4 @@
-"""robo-rl collect: a trained policy's episodes into a data set."""
+"""robo-rl collect: episodes of a trained policy, recorded into a data set."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from ..telemetry import Console
 
 @dataclass(frozen=True)
 class CollectConfig:
-    """configs/collect.yaml, where what each option means and its default stand."""
+    """Options of configs/collect.yaml, which documents them and holds their defaults."""
 
     policy: str
     checkpoint: str
@@ -44,7 +44,7 @@ class CollectConfig:
 
 
 def run(config: DictConfig) -> int:
-    """Collect as configs/collect.yaml says and print what the data set holds then; return 0."""
+    """Collect episodes as configured in configs/collect.yaml and print a summary of the data set; return 0."""
     settings = typed(CollectConfig, config)
     folder = Path(settings.policy)
     trained_as = acting_config(folder, settings.on_robot)

@@ -1,4 +1,4 @@
-"""robo-rl control: a command to a run on this machine, or to a learner."""
+"""robo-rl control: a command for a run on this machine, or for a learner."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from ..transport import COMMANDS, is_command, send_command, wanted_actors
 
 
 def run(config: DictConfig) -> int:
-    """Send what configs/control.yaml says and print the answer; return 0.
+    """Send the command in configs/control.yaml and print the answer; return 0.
 
     Raises:
-        ConfigError: if there is no such command, or no run that could take it.
-        DataError: if the run does not take it.
-        TransportError: if the learner does not.
+        ConfigError: if there is no such command, or no run that could execute it.
+        DataError: if the run does not accept it.
+        TransportError: if the learner does not accept it.
     """
     command = str(config.send)
     if not is_command(command):
@@ -26,9 +26,9 @@ def run(config: DictConfig) -> int:
         return 0
     watch = LiveWatch(Path(str(config.run)))
     if wanted_actors(command) is not None:
-        raise ConfigError(f"{command!r} goes to a learner alone: give transport.address as it printed it, not run")
+        raise ConfigError(f"{command!r} is only for a learner: give the transport.address that it printed, not run")
     if not watch.is_going_on():
-        raise ConfigError(f"run={config.run}: no run goes on there; robo-rl top shows those that do")
+        raise ConfigError(f"run={config.run}: no run is active there; robo-rl top lists active runs")
     watch.send(Command(command))
-    print(f"{config.run}: {command}: the run does so when it comes to it")
+    print(f"{config.run}: {command}: sent; the run executes it between two steps")
     return 0

@@ -1,4 +1,4 @@
-"""robo-rl doctor: check this machine and say what to do."""
+"""robo-rl doctor: checks of this machine, with advice."""
 
 import json
 import os
@@ -29,14 +29,14 @@ EXIT_FAILED = 1
 
 @dataclass(frozen=True)
 class DoctorConfig:
-    """The section ``doctor`` of configs/doctor.yaml, where the defaults and their meaning stand."""
+    """The section ``doctor`` of configs/doctor.yaml, which documents the options and holds their defaults."""
 
     json: bool
     folder: str
 
 
 def run(config: DictConfig) -> int:
-    """Check everything and print the report; return 1 if something fails, else 0."""
+    """Make all checks and print the report; return 1 if one fails, else 0."""
     settings = typed(DoctorConfig, config, "doctor")
     checks = examine(Path(settings.folder))
     if settings.json:
@@ -47,7 +47,7 @@ def run(config: DictConfig) -> int:
 
 
 def examine(folder: Path) -> list[Check]:
-    """Return all checks of this machine; ``folder`` is where runs would go."""
+    """Return all checks of this machine; ``folder`` is the folder for runs."""
     installed = machine.installed_versions()
     required, extras = machine.requirements()
     return [

@@ -1,4 +1,4 @@
-"""robo-rl eval: evaluate the policy of a run."""
+"""robo-rl eval: an evaluation of the policy of a run."""
 
 import json
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from ..telemetry import Console
 
 @dataclass(frozen=True)
 class EvalConfig:
-    """Options of configs/eval.yaml, where the defaults and their meaning stand."""
+    """Options of configs/eval.yaml, which documents them and holds their defaults."""
 
     run: str
     checkpoint: str
@@ -50,11 +50,11 @@ class EvalConfig:
 
 
 def run(config: DictConfig) -> int:
-    """Evaluate as configs/eval.yaml says and print the result; return 0."""
+    """Evaluate as configured in configs/eval.yaml and print the result; return 0."""
     settings = typed(EvalConfig, config)
     folder = Path(settings.run)
     trained = acting_config(folder, settings.on_robot)
-    for name in ("video", "output"):  # before episodes are spent
+    for name in ("video", "output"):  # before any episode is run
         if (file := getattr(settings, name)) is not None:
             output_file(name, file)
     for key, value in settings.task.items():
@@ -101,7 +101,7 @@ def run(config: DictConfig) -> int:
 
 
 def show(result: EvaluationResult, step: int, console: Console, demonstrated: CycleTime | None = None) -> None:
-    """Print what an evaluation of the policy of ``step`` came to, beside the cycle time of its demonstrations."""
+    """Print the result of the policy of ``step``, with the cycle time of its demonstrations for comparison."""
     rate = result.success_rate
     episodes = counted(len(result.episodes), "episode")
     console.print(f"{result.task}, policy of step {step:,}, {episodes}, seed {result.seed}")
@@ -123,7 +123,7 @@ def show(result: EvaluationResult, step: int, console: Console, demonstrated: Cy
 
 
 def show_periods(slow: DecisionPeriods, console: Console) -> None:
-    """Print how well the policy does by how often it decides."""
+    """Print the performance of the policy for each decision period."""
     table = Table("decides every", "per second", "success", "mean return", box=None, pad_edge=False)
     for period, result in zip(slow.periods, slow.results, strict=True):
         rate = result.success_rate

@@ -1,4 +1,4 @@
-"""robo-rl export: a data set into the format of another project."""
+"""robo-rl export: conversion of a data set to the format of another project."""
 
 from pathlib import Path
 from typing import cast
@@ -13,11 +13,11 @@ from ..telemetry import Console, versions
 
 
 def run(config: DictConfig) -> int:
-    """Export as configs/export.yaml says; return 0."""
+    """Export as configured in configs/export.yaml; return 0."""
     format_ = cast(DataFormat, build(config.format))
     path, output = Path(str(config.path)), Path(str(config.output))
     if output.exists():
-        raise DataError(f"{output} exists already; choose another output")
+        raise DataError(f"{output} already exists; choose another output")
     with EpisodeStore.open(path) as store:
         if not len(store):
             raise DataError(f"{path} holds no episode, so there is nothing to export")
@@ -32,14 +32,14 @@ def run(config: DictConfig) -> int:
 
 
 def data_set(store: EpisodeStore, instruction: str | None) -> DataSet:
-    """Return what ``store`` holds, each episode with its instruction.
+    """Return the contents of ``store``, each episode with its instruction.
 
     Args:
         store: open data set.
-        instruction: of episodes that were recorded without; None: the name of the task.
+        instruction: instruction of episodes that were recorded without one; None for the name of the task.
     """
     listed = store.metadata.get("instructions", [])
-    told = [str(text) for text in (listed if isinstance(listed, list) else [])][: len(store)]
-    instructions = told + [instruction or store.spec.task] * (len(store) - len(told))
+    recorded = [str(text) for text in (listed if isinstance(listed, list) else [])][: len(store)]
+    instructions = recorded + [instruction or store.spec.task] * (len(store) - len(recorded))
     metadata = {**store.metadata, "exported_from": {"path": printable(str(store.path)), "versions": versions()}}
     return DataSet(store.spec, metadata, instructions, lambda: map(store.arrays, range(len(store))))

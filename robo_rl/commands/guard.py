@@ -1,4 +1,4 @@
-"""robo-rl guard: a process of its own that watches a robot and stops it, whoever drives it."""
+"""robo-rl guard: a separate process that watches a robot and stops it, whichever process drives it."""
 
 import functools
 
@@ -17,7 +17,7 @@ from ..safety import SafetyWatch
 
 
 def run(config: DictConfig) -> int:
-    """Guard as configs/guard.yaml says until it is ended; return the exit code (130 or 143: by a signal).
+    """Guard as configured in configs/guard.yaml until a signal ends it; return the exit code (130 or 143).
 
     Raises:
         ConfigError: if there is no robot, or no emergency stop to press.
@@ -27,7 +27,7 @@ def run(config: DictConfig) -> int:
     if robot is None:
         raise ConfigError("robo-rl guard watches a robot over ROS 2: choose one, such as robot=virtual")
     if button is None:
-        raise ConfigError("robo-rl guard presses the emergency stop, which safety=none has not: choose safety=default")
+        raise ConfigError("robo-rl guard presses the emergency stop, which safety=none lacks: choose safety=default")
     clock, pulse = MonotonicClock(), Pulse.inherited()
     press = functools.partial(press_emergency_stop, button, "emergency_stop of the safety guard")
     backend = build(config.robot, simulation=build(config.task))
@@ -37,7 +37,7 @@ def run(config: DictConfig) -> int:
             try:
                 judge = SafetyWatch(watch.spec, backend.robot, settings)
                 steering = build(config.steering, emergency_stop=press, marks=False)
-                # To be read alone: whoever can reach the node is not to loosen a guard.
+                # Read-only: a process that can reach the node must not be able to loosen a guard.
                 offer_settings(steering, config, "task", "guard")
                 try:
                     guard = Guard(settings, watch, judge, button, steering, clock, robot, pulse)

@@ -1,4 +1,4 @@
-"""robo-rl import: a data set out of the format of another project."""
+"""robo-rl import: conversion of a data set from the format of another project."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from ..telemetry import Console, versions
 
 
 def run(config: DictConfig) -> int:
-    """Import as configs/import.yaml says and print what the data set holds then; return 0."""
+    """Import as configured in configs/import.yaml and print a summary of the data set; return 0."""
     format_ = cast(DataFormat, build(config.format))
     foreign = cast(ForeignConfig, section(config, "foreign"))
     path, output = Path(str(config.path)), Path(str(config.output))
     if output.exists():
-        raise DataError(f"{output} exists already; choose another output")
+        raise DataError(f"{output} already exists; choose another output")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with _reading(path, type(format_).__name__):
         lines = _import(format_, path, output, foreign)
@@ -33,7 +33,7 @@ def run(config: DictConfig) -> int:
 
 
 def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> list[str]:
-    """Import, and return what was left out or changed, as lines."""
+    """Import; return lines about data that was left out or changed."""
     data = format_.load(path, foreign)
     check_storable(data, path)
     notes = data.notes or ImportNotes()
@@ -51,8 +51,8 @@ def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfi
                     notes.add("Episodes without an action between two observations, left out", str(number))
             lines = notes.lines()
             if not instructions:
-                told = f" ({'; '.join(lines)})" if lines else ""
-                raise DataError(f"{path}: no episode has an action between two observations{told}")
+                details = f" ({'; '.join(lines)})" if lines else ""
+                raise DataError(f"{path}: no episode has an action between two observations{details}")
             store.describe({**metadata, "instructions": instructions, "import_notes": lines})
         draft.replace(output)
     return lines
@@ -60,13 +60,13 @@ def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfi
 
 @contextlib.contextmanager
 def _reading(path: Path, name: str) -> Iterator[None]:
-    """Turn whatever a reader stumbles over in a file that is damaged, or made to harm, into a :class:`DataError`."""
+    """Turn any error of a reader, in a file that is damaged or malicious, into a :class:`DataError`."""
     try:
         yield
     except (RoboRLError, OSError):
         raise
     except Exception as error:
         raise DataError(
-            f"{path} cannot be read as {name} ({type(error).__name__}: {error}): it is damaged, or of another format "
+            f"{path} cannot be read as {name} ({type(error).__name__}: {error}): it is damaged, or has another format "
             "or layout (--debug shows where)"
         ) from error

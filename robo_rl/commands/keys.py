@@ -1,4 +1,4 @@
-"""robo-rl keys: make certificates for learner and actors."""
+"""robo-rl keys: certificates for learner and actors."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from ..transport import make_keys
 
 @dataclass(frozen=True)
 class KeysConfig:
-    """Options of configs/keys.yaml, where the defaults and their meaning stand."""
+    """Options of configs/keys.yaml, which documents them and holds their defaults."""
 
     path: str
     hosts: list[str]
@@ -20,7 +20,7 @@ class KeysConfig:
 
 
 def run(config: DictConfig) -> int:
-    """Make certificates as configs/keys.yaml says; return 0."""
+    """Create certificates as configured in configs/keys.yaml; return 0."""
     settings = typed(KeysConfig, config)
     folder = Path(settings.path)
     for file in make_keys(folder, settings.hosts, settings.actors, settings.days):

@@ -1,4 +1,4 @@
-"""robo-rl label: a person says what the frames of recorded episodes show, and a classifier learns it."""
+"""robo-rl label: labels by a person for the frames of recorded episodes, and a classifier that learns them."""
 
 from pathlib import Path
 from typing import cast
@@ -15,14 +15,14 @@ from ..telemetry import Console
 
 
 def run(config: DictConfig) -> int:
-    """Label and learn as configs/label.yaml says, and print how well it was learned; return 0.
+    """Label and learn as configured in configs/label.yaml, and print the errors of the classifier; return 0.
 
     Raises:
         DataError: if no episode is labelled at the end.
     """
     settings = typed(LabelConfig, config, "label")
     learning = cast(ClassifierConfig, build(config.classifier))
-    require(learning.file is None, "classifier.file", "null: label.output says where it goes", learning.file)
+    require(learning.file is None, "classifier.file", "null: label.output sets the file to write", learning.file)
     output = None if settings.output is None else new_output("label.output", settings.output, "file")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with EpisodeStore.open(Path(settings.path)) as store:
@@ -33,15 +33,15 @@ def run(config: DictConfig) -> int:
         if not book.numbers:
             raise DataError(
                 "nothing to learn from: an episode is labelled once a person at its last frame lets go and moves "
-                "forward (label.device says by what)"
+                "forward (with the device in label.device)"
             )
         labels = [book[number][1:] for number in book.numbers]
         console.print(f"after their steps: {format_counts(np.concatenate(labels), learning.stages)}")
         if output is None:
             return 0
         classifier = learning.make("classifier", store.spec, config.seed)
-        looked_at = {key for key in store.spec.observation if not key.startswith("images/")} | {*(learning.keys or ())}
-        episodes = [store.arrays(number, looked_at).rows() for number in book.numbers]
+        read_keys = {key for key in store.spec.observation if not key.startswith("images/")} | {*(learning.keys or ())}
+        episodes = [store.arrays(number, read_keys).rows() for number in book.numbers]
     errors = classifier.learn(episodes, labels)
     classifier.save(output, {"data_set": settings.path, "seed": config.seed, "errors": errors})
     print_errors(errors, learning.stages, console)

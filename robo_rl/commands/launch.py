@@ -1,4 +1,4 @@
-"""robo-rl launch: several commands at once, as a file says."""
+"""robo-rl launch: several commands at once, as listed in a file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +15,11 @@ def run(command: str, words: Sequence[str]) -> int:
 
     Args:
         command: ``launch``.
-        words: name of a launch file of robo-rl or path of one, then ``ARGUMENT=VALUE``.
+        words: name or path of a launch file, then ``ARGUMENT=VALUE``.
 
     Returns:
-        the exit code of the main process, or of the first one that failed; 128 + N where signal N ended it, or us.
+        The exit code of the main process, or of the first one that failed; 128 + N if signal N ended it or this
+        process.
 
     Raises:
         ConfigError: if the file cannot be used, or an argument is unknown.
@@ -35,7 +36,7 @@ def run(command: str, words: Sequence[str]) -> int:
 
 
 def usage() -> str:
-    """Return the launch files of robo-rl with their arguments, what they mean, and defaults, for people."""
+    """Return the help text on the launch files of robo-rl, with their arguments and defaults."""
     lines = []
     for file in sorted(LAUNCHES.glob("*.yaml")):
         lines.append(f"\n{file.stem}")

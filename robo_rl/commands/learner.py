@@ -1,4 +1,4 @@
-"""robo-rl learner: train from actors on other machines. It is robo-rl train with other defaults."""
+"""robo-rl learner: training with actors on other machines. It is robo-rl train with other defaults."""
 
 from .train import run
 

@@ -1,4 +1,4 @@
-"""robo-rl record: demonstrations from the scripted expert or by teleoperation, and play."""
+"""robo-rl record: demonstrations by a script or by teleoperation, and play."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from ..telemetry import Console
 
 
 def run(config: DictConfig) -> int:
-    """Record as configs/record.yaml says and print what the data set holds then; return 0."""
+    """Record as configured in configs/record.yaml and print a summary of the data set; return 0."""
     settings = typed(RecordConfig, config, "record")
     check_seed(config)
     console = Console(highlight=False, markup=False)

@@ -1,4 +1,4 @@
-"""``robo-rl report runs=[FOLDER, ...]``: an HTML page of one or more runs."""
+"""``robo-rl report runs=[FOLDER, ...]``: an HTML page about one or more runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..telemetry import Console
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """Options of configs/report.yaml, where the defaults and their meaning stand."""
+    """Options of configs/report.yaml, which documents them and holds their defaults."""
 
     runs: list[str]
     output: str | None
@@ -31,8 +31,8 @@ class ReportConfig:
 
 
 def run(config: DictConfig) -> int:
-    """Write the page, and the table of results if asked for; print the table and where the page is."""
-    if not isinstance(config.runs, ListConfig):  # one needs no brackets
+    """Write the page and, if requested, the table of results; print the table and the path of the page."""
+    if not isinstance(config.runs, ListConfig):  # a single run needs no brackets
         config.runs = [config.runs]
     settings = typed(ReportConfig, config)
     paths = find_runs(settings.runs)
@@ -45,7 +45,7 @@ def run(config: DictConfig) -> int:
     runs = [load_run(path) for path in paths]
     groups = group_runs(runs)
     console = Console()
-    columns = RESULTS[:5]  # What fits a terminal; the page has the times too.
+    columns = RESULTS[:5]  # as many as fit a terminal; the page also has the times
     table = Table(*columns, box=None, pad_edge=False)
     for row in results(groups):
         table.add_row(*map(Text, row[: len(columns)]))
@@ -63,5 +63,5 @@ def run(config: DictConfig) -> int:
 
 
 def _default_output(runs: list[Path]) -> Path:
-    """In the run folder of a single run, else in the folder that holds the first run."""
+    """Return the path in the run folder of a single run, else in the folder that holds the first run."""
     return (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"

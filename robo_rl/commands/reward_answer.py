@@ -1,4 +1,4 @@
-"""robo-rl reward answer: a person, in a terminal or browser, answers what reward modules ask of a model."""
+"""robo-rl reward answer: a person's answers, in a terminal or browser, to the questions of reward modules."""
 
 import asyncio
 import tempfile
@@ -19,7 +19,7 @@ FENCE = "```"
 
 @dataclass(frozen=True)
 class RewardAnswerConfig:
-    """The section ``answer`` of configs/reward_answer.yaml, where the options and defaults are explained."""
+    """The section ``answer`` of configs/reward_answer.yaml, which documents the options and holds their defaults."""
 
     device: str
     port: int
@@ -31,7 +31,7 @@ class RewardAnswerConfig:
 
 
 def run(config: DictConfig) -> int:
-    """Ask the person until the input ends, or Ctrl-C; return 0.
+    """Ask the person until the input ends or Ctrl-C is pressed; return 0.
 
     Raises:
         ConfigError: if an address is taken, or the package for pages is missing.
@@ -59,33 +59,33 @@ def _ask_in_browser(server: QuestionServer, config: DictConfig) -> None:
 def _ask_in_terminal(server: QuestionServer, pictures: str | None) -> None:
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory() as folder:
-        shown = Path(pictures or folder)
-        shown.mkdir(parents=True, exist_ok=True)
+        picture_folder = Path(pictures or folder)
+        picture_folder.mkdir(parents=True, exist_ok=True)
         for number in range(1, 1 << 62):
             question = server.questions.get()
             while question.answer.cancelled():
                 question = server.questions.get()
-            show(question.parts, shown, number, console)
+            show(question.parts, picture_folder, number, console)
             if question.form:
                 answer = read_line()
             else:
                 console.print("(an empty line, or the end of a block of code, ends the answer)")
                 answer = read_text()
             if not question.give(answer):
-                console.print("Whoever asked waits no longer: raise endpoint.timeout_seconds there")
+                console.print("The reward module no longer waits: raise its endpoint.timeout_seconds")
 
 
 def read_line() -> str:
-    """Return the next line that a person types and that is not empty."""
+    """Return the next non-empty line that a person types."""
     while not (line := input("> ")).strip():
         pass
     return line
 
 
 def read_text() -> str:
-    """Return the lines that a person types, until an empty one, the end of a block of code, or of all input.
+    """Return the lines that a person types, up to an empty line, the end of a block of code, or the end of input.
 
-    Within a block of code lines may be empty.
+    Within a block of code, lines may be empty.
     """
     lines = [read_line()]
     with suppress(EOFError):
@@ -100,7 +100,7 @@ def _is_whole(lines: list[str]) -> bool:
 
 
 def show(parts: list[str | bytes], folder: Path, number: int, console: Console) -> None:
-    """Print the texts of a question, and where its pictures were put."""
+    """Print the texts of a question, and the paths of its pictures."""
     console.print(f"\nQuestion {number}")
     for part, content in enumerate(parts):
         if isinstance(content, str):

@@ -1,4 +1,4 @@
-"""robo-rl reward benchmark: how well reward modules agree with the true progress of a task."""
+"""robo-rl reward benchmark: the agreement of reward modules with the true progress of a task."""
 
 import json
 import tempfile
@@ -16,7 +16,7 @@ from ..telemetry import Console
 
 
 def run(config: DictConfig) -> int:
-    """Measure as configs/reward_benchmark.yaml says, and print a table; return 0."""
+    """Measure as configured in configs/reward_benchmark.yaml, and print a table; return 0."""
     settings = typed(RewardBenchmarkConfig, config, "benchmark")
     if settings.output is not None:
         output_file("benchmark.output", settings.output)
@@ -37,8 +37,8 @@ def run(config: DictConfig) -> int:
     )
     print_comparison(console, measured.comparison)
     if measured.learned:
-        told = ", ".join(f"{name} {value:,.6g}" for name, value in measured.learned.items())
-        console.print(f"learned: {told}", soft_wrap=True)
+        learned = ", ".join(f"{name} {value:,.6g}" for name, value in measured.learned.items())
+        console.print(f"learned: {learned}", soft_wrap=True)
     if settings.output is not None:
         measured_with = asdict(settings)
         del measured_with["output"]  # a path of this machine

@@ -1,4 +1,4 @@
-"""robo-rl reward inspect: what the reward modules of a run say along an episode."""
+"""robo-rl reward inspect: the output of a run's reward modules along an episode."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ PROGRESS = "true progress"
 
 @dataclass(frozen=True)
 class RewardInspectConfig:
-    """configs/reward_inspect.yaml, where what each option means and its default stand."""
+    """Options of configs/reward_inspect.yaml, which documents them and holds their defaults."""
 
     run: str
     checkpoint: str
@@ -47,27 +47,27 @@ class RewardInspectConfig:
 
 
 def run(config: DictConfig) -> int:
-    """Print a table, and draw a picture or record the episode, as configs/reward_inspect.yaml says; return 0."""
-    # Matplotlib is loaded only where a picture is drawn.
+    """Print a table, and draw a picture or record the episode, as configured in reward_inspect.yaml; return 0."""
+    # Imported here, as Matplotlib is needed only to draw a picture.
     from ..evaluation.reward_plot import COLUMNS, plot_rewards, reward_rows, write_reward_page
 
     settings = typed(RewardInspectConfig, config)
     folder = Path(settings.run)
-    run_config(folder)  # that it is no run is said before a folder is made for the picture
+    run_config(folder)  # raises before a folder is created for the picture, if this is not a run
     drawn = folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png"
     output = output_file("output", settings.output or drawn)
     if output.suffix == ".rrd":
-        import_rerun()  # that it is missing is said before the work
-    # The run may be somebody else's: neither its simulator is started nor its robot reached.
+        import_rerun()  # raises before the work begins, if Rerun is missing
+    # The run may be someone else's: its simulator is not started, and its robot is not accessed.
     trained = load_reward(folder, checkpoint=settings.checkpoint)
     spec = trained.spec
     scorer = trained.reward.scorer
     if scorer is None:
-        raise ConfigError(f"{folder} was trained by the task's own terms: it has no reward module to look at")
+        raise ConfigError(f"{folder} was trained with the task's own terms: it has no reward module to inspect")
     with EpisodeStore.open(Path(settings.path)) as store:
         store.check_against(spec)
         episode = store.arrays(settings.episode)
-        others = [store.arrays(number) for number in range(min(len(store), settings.compare_episodes))]
+        compared = [store.arrays(number) for number in range(min(len(store), settings.compare_episodes))]
     rewards = scorer.score(episode.rows(), online=False)
     progress = true_progress(episode)
 
@@ -78,25 +78,25 @@ def run(config: DictConfig) -> int:
     for row in reward_rows(rewards, progress):
         table.add_row(*row)
     console.print(table)
-    if others:
-        console.print(f"rank correlation with true progress, {len(others)} episodes of the data set", soft_wrap=True)
+    if compared:
+        console.print(f"rank correlation with true progress, {len(compared)} episodes of the data set", soft_wrap=True)
         rng = generator(settings.episode, "distances")
-        print_comparison(console, compare_rewards(scorer, others, settings.discount, rng))
-    shown = rewards, progress, _frames(episode), spec.control_rate, output
+        print_comparison(console, compare_rewards(scorer, compared, settings.discount, rng))
+    contents = rewards, progress, _frames(episode), spec.control_rate, output
     if output.suffix == ".rrd":
         with Recording(output, about) as recording:
             judged = replace(episode, rewards={**rewards, PROGRESS: progress})
             record_episodes(recording, spec, [(settings.episode, judged)])
     elif output.suffix == ".html":
-        write_reward_page(*shown, about)
+        write_reward_page(*contents, about)
     else:
-        plot_rewards(*shown)
+        plot_rewards(*contents)
     console.print(f"written: {output}", markup=False, soft_wrap=True)
     return 0
 
 
 def _frames(episode: EpisodeArrays) -> list[NDArray[np.uint8]]:
-    """Return pictures of the first camera, of a stack the newest, at evenly spaced moments; none without a camera."""
+    """Return evenly spaced pictures of the first camera, the newest of a stack; none without a camera."""
     cameras = sorted(key for key in episode.observation if key.startswith("images/"))
     if not cameras:
         return []

@@ -12,7 +12,7 @@ from ..replay import EpisodeStore
 
 
 def run(config: DictConfig) -> int:
-    """Score as configs/reward_publish.yaml says until it is ended; return the exit code (130 or 143: by a signal).
+    """Score as configured in configs/reward_publish.yaml until a signal ends it; return the exit code (130 or 143).
 
     Raises:
         ConfigError: if there is no robot, or no module that can score it.
@@ -54,7 +54,7 @@ def _turn_until_interrupted(node: RewardNode, interruption: Interruption, clock:
 
 
 def _fitted(config: DictConfig, spec: EnvSpec) -> Scorer:
-    """Return the modules: of a run's checkpoint, or made from demonstrations.
+    """Return the reward modules: from a run's checkpoint, or fitted to demonstrations.
 
     Raises:
         ConfigError: if there are none.

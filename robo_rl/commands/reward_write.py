@@ -1,4 +1,4 @@
-"""robo-rl reward write: a language model writes reward code for a task, and improves it by what people say."""
+"""robo-rl reward write: reward code for a task by a language model, improved by a person's feedback."""
 
 import tempfile
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ..telemetry import Console
 
 @dataclass(frozen=True)
 class RewardWriteConfig:
-    """The section ``code`` of configs/reward_write.yaml, where options and defaults are explained."""
+    """The section ``code`` of configs/reward_write.yaml, which documents the options and holds their defaults."""
 
     goal: str
     output: str
@@ -28,28 +28,28 @@ class RewardWriteConfig:
     episodes: int
 
     def __post_init__(self) -> None:
-        require(bool(self.goal.strip()), "code.goal", "what the robot shall do, in words", self.goal)
-        allowed = f"{len(NOISES)} or more, as there are so many kinds"
+        require(bool(self.goal.strip()), "code.goal", "a description of what the robot must do", self.goal)
+        allowed = f"{len(NOISES)} or more, one for each kind"
         require(self.episodes >= len(NOISES), "code.episodes", allowed, self.episodes)
         require(self.feedback is None or self.previous is not None, "code.previous", "given where feedback is", None)
 
 
 class Writer(Protocol):
-    """What the configuration group ``writer`` makes."""
+    """The object that the configuration group ``writer`` makes."""
 
     def write(
         self, goal: str, spec: EnvSpec, episodes: Sequence[Batch], previous: str | None, feedback: str | None
     ) -> tuple[str, RewardModule]:
-        """Return code that runs on ``episodes``, and the module that runs it."""
+        """Return code that runs on ``episodes``, and the reward module that runs it."""
         ...
 
     def cost(self) -> str:
-        """Return what was asked so far, for people."""
+        """Return a description of the requests so far, for display."""
         ...
 
 
 def run(config: DictConfig) -> int:
-    """Have code written as configs/reward_write.yaml says, and say how it agrees with the truth; return 0."""
+    """Have code written as configured in configs/reward_write.yaml, and print its rank correlation; return 0."""
     settings = typed(RewardWriteConfig, config, "code")
     output = new_output("code.output", settings.output, "file")
     previous = None

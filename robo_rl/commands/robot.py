@@ -1,4 +1,4 @@
-"""robo-rl robot: a task's simulated arm or car as a robot over ROS 2."""
+"""robo-rl robot: the simulated arm or car of a task as a robot over ROS 2."""
 
 import os
 
@@ -9,9 +9,9 @@ from ..core import ConfigError, Interruption
 
 
 def run(config: DictConfig) -> int:
-    """Be a robot as configs/robot.yaml says until it is ended; return the exit code (130 or 143: by a signal).
+    """Act as a robot as configured in configs/robot.yaml until a signal ends it; return the exit code (130 or 143).
 
-    Unless the environment says otherwise, only nodes on this machine find it: every node that does may move it.
+    Unless the environment variable says otherwise, only nodes on this machine can find it: any that can may move it.
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     backend = build(config.task)

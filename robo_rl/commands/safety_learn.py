@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 
 
 def run(config: DictConfig) -> int:
-    """Learn and save as configs/safety_learn.yaml says, and print how the value fits the data; return 0."""
+    """Learn and save as configured in configs/safety_learn.yaml, and print the accuracy on the data; return 0."""
     learning = typed(FeasibilityConfig, config, "learning")
     output = new_output("output", str(config.output), "folder")
     require(config.threads is None or config.threads >= 1, "threads", "null or 1 or more", config.threads)
@@ -36,16 +36,16 @@ def run(config: DictConfig) -> int:
         raise DataError(f"{config.path} holds no episodes")
     if config.keep is None:
         keep = "to stay near what was demonstrated"
-        broken, shown = unlike(demonstrated, spec, episodes)
-        episodes += shown
-        broken += [np.full(len(episode["action"]), -1, np.float32) for episode in shown]
+        broken, demonstrations = unlike(demonstrated, spec, episodes)
+        episodes += demonstrations
+        broken += [np.full(len(episode["action"]), -1, np.float32) for episode in demonstrations]
     else:
         keep = str(config.keep)
         broken = [costs(keep, spec, episode) for episode in episodes]
     h = np.concatenate(broken)
     if not 0 < (h > 0).mean() < 1:
         always = "always" if (h > 0).all() else "never"
-        raise DataError(f"{config.path} {always} breaks {keep!r}: it takes states of both kinds to learn from")
+        raise DataError(f"{config.path} {always} breaks {keep!r}: learning needs states of both kinds")
     keys = state_keys(spec)
     states, next_states = (
         np.concatenate([stacked({key: episode[f"{when}/{key}"] for key in keys}, keys) for episode in episodes])
@@ -59,7 +59,7 @@ def run(config: DictConfig) -> int:
     save_model(output, model, spec, learning.hidden, facts)
     say = Console(highlight=False, soft_wrap=True).print
     say(f"{len(h):,} steps of {len(episodes)} episodes, {100 * shares['broken']:.1f} % break {keep!r}")
-    say(f"Of the states from which it was broken later {100 * shares['recognised']:.0f} % are judged so")
-    say(f"Of those from which it never was {100 * shares['false_alarms']:.0f} % are judged so too")
+    say(f"Of the states from which it was broken later, {100 * shares['recognised']:.0f} % are recognised")
+    say(f"Of the states from which it was never broken, {100 * shares['false_alarms']:.0f} % are false alarms")
     say(f"Use it: safety.feasibility.model={output}")
     return 0

@@ -1,4 +1,4 @@
-"""robo-rl stop, rearm and enable: what a person stops robots with. They need no Hydra, so they act at once."""
+"""robo-rl stop, rearm and enable: commands that stop robots and release them. Without Hydra, they act at once."""
 
 import os
 import select
@@ -24,13 +24,13 @@ def run(command: str, words: Sequence[str]) -> int:
 
     Raises:
         ConfigError: if an option is unknown, or a person is needed and there is no terminal.
-        DriverError: if robots could not be stopped, or not everything could be taken back.
+        DriverError: if robots could not be stopped, or not every stop could be released.
     """
     options = dict.fromkeys(OPTIONS[command], "")
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in options:
-            raise ConfigError(f"robo-rl {command} takes no {word!r}: {nearest(key, options)}")
+            raise ConfigError(f"robo-rl {command} has no option {word!r}: {nearest(key, options)}")
         options[key] = value
     file, robot = options["file"], options.get("robot", "")
     if file and robot:
@@ -62,18 +62,18 @@ def _stop(latch: Latch, robot: str, reason: str) -> None:
 
 
 def _rearm(holds: Sequence[Hold], others: Sequence[Hold] = (), ask: Callable[[str], str] = input) -> None:
-    """Take back what keeps robots still, once a person has confirmed it, and say what cannot be.
+    """Release what holds robots still, once a person has confirmed it, and report what remains.
 
     Args:
-        holds: what is to be taken back.
-        others: what keeps robots still besides.
-        ask: a person at the terminal.
+        holds: the holds to release.
+        others: all holds, to report those that remain.
+        ask: asks the person at the terminal.
 
     Raises:
-        ConfigError: if nobody is at a terminal.
-        DriverError: if something could not be taken back.
+        ConfigError: if there is no terminal.
+        DriverError: if a hold could not be released.
     """
-    left = [hold for hold in others if all(hold.what != taken.what for taken in holds)]
+    remaining = [hold for hold in others if all(hold.what != released.what for released in holds)]
     if not holds:
         print("No emergency stop is pressed")
     else:
@@ -92,7 +92,7 @@ def _rearm(holds: Sequence[Hold], others: Sequence[Hold] = (), ask: Callable[[st
             failed.append(f"NOT re-armed: {hold.what}: {error}")
         else:
             print(f"Re-armed: {hold.what}")
-    for hold in left:
+    for hold in remaining:
         print(f"Still stopped: {hold.what}: {hold.reason}")
     if failed:
         raise DriverError("; ".join(failed))
@@ -105,7 +105,7 @@ def enable(switch: DeadmanSwitch, interruption: Interruption) -> None:
         raise ConfigError("the deadman switch is a key that a person holds: run robo-rl enable in a terminal")
     modes = termios.tcgetattr(descriptor)
     try:
-        tty.setcbreak(descriptor)  # before anybody is asked to press a key: it discards what was typed
+        tty.setcbreak(descriptor)  # before the prompt, as it discards what was typed
         print("Hold the space bar: robots move while it is held. q ends.", flush=True)
         while interruption.signal is None:
             if select.select([descriptor], [], [], 0.1)[0]:

@@ -1,4 +1,4 @@
-"""``robo-rl top``: what runs are doing, in the terminal, while they go on."""
+"""``robo-rl top``: a table of active runs in the terminal."""
 
 import time
 
@@ -11,8 +11,8 @@ from ..telemetry import Console
 
 
 def run(config: DictConfig) -> int:
-    """Show the newest runs until Ctrl-C, or once; return 0."""
-    if isinstance(config.runs, str):  # one needs no brackets
+    """Display the newest runs until Ctrl-C, or once; return 0."""
+    if isinstance(config.runs, str):  # a single folder needs no brackets
         config.runs = [config.runs]
     settings = typed(TopConfig, config)
     console = Console()

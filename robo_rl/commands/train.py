@@ -1,4 +1,4 @@
-"""robo-rl train: make or take up a run folder, and train."""
+"""robo-rl train: training in a new run folder, or resumed in an existing one."""
 
 import contextlib
 from pathlib import Path
@@ -19,7 +19,7 @@ RESUMABLE = (*(f"{name}." for name in RESUMED), "resume", "allow")
 
 
 def run(config: DictConfig) -> int:
-    """Train as ``config`` says; return the exit code (0, 1: diverged, 130: interrupted, 143: terminated)."""
+    """Train as configured; return the exit code (0, 1: diverged, 130: interrupted, 143: terminated)."""
     with joined_ranks() as rank:
         if rank == 0:
             return _train(config)
@@ -30,7 +30,7 @@ def _train(config: DictConfig) -> int:
     if config.resume is None:
         check_seed(config)
         if has_robot(config) and config.runtime.name != "async":
-            raise ConfigError("a robot does not wait while something learns: choose runtime=async")
+            raise ConfigError("a robot cannot wait for the learner: choose runtime=async")
         folder = Path(config.run.dir)
         choices = HydraConfig.get().runtime.choices
         with open_dict(config):
@@ -56,10 +56,10 @@ def _with_ray(config: DictConfig, folder: Path) -> int:
     with contextlib.ExitStack() as claim:
         claim.enter_context(claimed(config, folder))
         if several_ranks():
-            raise ConfigError("runtime=ray starts its learner itself: under torchrun choose runtime=local or async")
+            raise ConfigError("runtime=ray starts its own learner: under torchrun choose runtime=local or async")
         settings: RayRuntimeConfig = section(config, "runtime")
         if has_person(config):
-            raise ConfigError("nobody takes over from simulators that Ray places: leave out teleop.device and steering")
+            raise ConfigError("a person cannot intervene in simulators of Ray: leave out teleop.device and steering")
         try:
             from ..training.with_ray import connect, learn
         except ModuleNotFoundError as error:
@@ -69,18 +69,18 @@ def _with_ray(config: DictConfig, folder: Path) -> int:
 
 
 def _resumed(config: DictConfig, folder: Path) -> DictConfig:
-    """Return the configuration of the run in ``folder``, with the ``run`` and ``logging`` overrides given now."""
+    """Return the configuration of the run in ``folder``, with the current overrides of ``run`` and ``logging``."""
     saved = run_config(folder)
-    given = [word.partition("=")[0].lstrip("+~") for word in HydraConfig.get().overrides.task]
-    refused = [key for key in given if not key.startswith(RESUMABLE)]
+    keys = [word.partition("=")[0].lstrip("+~") for word in HydraConfig.get().overrides.task]
+    refused = [key for key in keys if not key.startswith(RESUMABLE)]
     if refused:
         raise ConfigError(
             f"a resumed run keeps its configuration: {', '.join(refused)} cannot be changed; only run.*, logging.* "
             "and allow may be given beside resume"
         )
-    if "run.dir" in given:
-        raise ConfigError("a resumed run stays in its folder: leave run.dir out")
-    for key in given:
+    if "run.dir" in keys:
+        raise ConfigError("a resumed run stays in its folder: leave out run.dir")
+    for key in keys:
         if key not in ("resume", "allow"):
             value = OmegaConf.select(config, key)
             OmegaConf.update(saved, key, value)

@@ -17,19 +17,19 @@ from ..telemetry import Console
 
 
 def run(config: DictConfig) -> int:
-    """Show or export what configs/view.yaml says; return 0, or the viewer's exit code."""
+    """Display or export data as configured in configs/view.yaml; return 0, or the viewer's exit code."""
     settings = typed(ViewConfig, config)
     path = Path(settings.path)
     if is_run(path):
         if settings.export is not None:
             videos = ", ".join(str(video) for video in load_run(path).videos) or "none"
-            raise ConfigError(f"export: {path} is a run, and only data sets are exported. Its videos: {videos}")
+            raise ConfigError(f"export: {path} is a run, but only data sets are exported. Its videos: {videos}")
         require(settings.episodes is None, "episodes", f"null, as {path} is a run", settings.episodes)
         return _show(settings, path.resolve().name, lambda recording: record_run(recording, load_run(path)))
     with _dataset(path) as store:
         episodes = _chosen(settings.episodes, store)
         if settings.save is not None or settings.shown:
-            import_rerun()  # that it is missing is said before a video is made
+            import_rerun()  # raises before a video is made, if Rerun is missing
         if settings.export is not None:
             export_video(store, episodes, Path(settings.export))
             Console(highlight=False).print(f"video: {settings.export}", markup=False, soft_wrap=True)
@@ -40,7 +40,7 @@ def run(config: DictConfig) -> int:
 
 
 def _show(settings: ViewConfig, title: str, fill: Callable[[Recording], None]) -> int:
-    """Write a recording by ``fill``, and show it unless it was only to be saved."""
+    """Write a recording with ``fill``, and display it unless it was only to be saved."""
     console = Console(highlight=False)
     if settings.shown:
         check_viewer(settings.web, settings.port)
@@ -58,7 +58,7 @@ def _show(settings: ViewConfig, title: str, fill: Callable[[Recording], None]) -
 
 
 def _dataset(path: Path) -> EpisodeStore:
-    """Open the data set at ``path``; if there is nothing, the error names what lies beside it."""
+    """Open the data set at ``path``; if it does not exist, the error names similar folders beside it."""
     if not path.exists() and path.parent.is_dir():
         names = [entry.name for entry in path.parent.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
         raise ConfigError(f"path: there is no {path}; in {path.parent}: {nearest(path.name, names)}")
@@ -66,7 +66,7 @@ def _dataset(path: Path) -> EpisodeStore:
 
 
 def _chosen(episodes: object, store: EpisodeStore) -> list[int]:
-    """Return the numbers of the episodes to show: all by default."""
+    """Return the numbers of the selected episodes, by default all."""
     count = len(store)
     if count == 0:
         raise DataError(f"{store.path} holds no episodes; record some with `robo-rl record`")
@@ -74,6 +74,6 @@ def _chosen(episodes: object, store: EpisodeStore) -> list[int]:
         return list(range(count))
     numbers: list[Any] = episodes if isinstance(episodes, list) and episodes else [episodes]
     for number in numbers:
-        valid = type(number) is int and 0 <= number < count  # By type: True is a number to isinstance.
+        valid = type(number) is int and 0 <= number < count  # by type, as isinstance accepts True
         require(valid, "episodes", f"numbers of episodes, 0 to {count - 1}", number)
     return numbers

@@ -24,7 +24,7 @@ Frames = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class PlayConfig:
-    """The section ``play`` of configs/vision_contrast.yaml, where options and defaults are explained."""
+    """The section ``play`` of configs/vision_contrast.yaml, which documents the options and holds their defaults."""
 
     paths: tuple[str, ...]
     cameras: tuple[str, ...] | None
@@ -37,16 +37,16 @@ class PlayConfig:
 
 
 class Trainer(Protocol):
-    """What the configuration group ``contrastive_trainer`` makes."""
+    """The object that the configuration group ``contrastive_trainer`` makes."""
 
     def prepared(self, frames: Frames) -> Frames:
-        """Return frames (n, H, W, 3) as they are kept for the training."""
+        """Return frames (n, H, W, 3) in the form in which they are kept for training."""
         ...
 
     def train(self, episodes: Sequence[Frames], report: Callable[[int, float], bool] | None = None) -> None:
         """Train on episodes (cameras, moments, S, S, 3).
 
-        ``report`` is called with the number of each step and its loss, and returns whether to go on.
+        ``report`` is called with the number of each step and its loss, and returns whether to continue.
         """
         ...
 
@@ -55,13 +55,13 @@ class Trainer(Protocol):
         ...
 
     def misaligned(self, folder: Path, episode: Frames) -> float:
-        """Return how far in time moments are that are alike to the encoder in a folder; 1: as far as by chance."""
+        """Return the distance in time of moments that the encoder in a folder finds similar; 1 is chance."""
         ...
 
 
 @dataclass(frozen=True)
 class Play:
-    """Episodes of one data set, each (cameras, moments, S, S, 3): to train on, and those that are kept back."""
+    """Episodes of one data set, each (cameras, moments, S, S, 3): for training, and held out."""
 
     name: str
     cameras: tuple[str, ...]
@@ -70,9 +70,9 @@ class Play:
 
 
 def run(config: DictConfig) -> int:
-    """Read play, train and save as configs/vision_contrast.yaml says, and print how it went; return the exit code.
+    """Train on play as configured in configs/vision_contrast.yaml, save and report; return the exit code.
 
-    Ctrl-C or SIGTERM ends the training early: the encoder is then kept as it is. A second one keeps nothing.
+    Ctrl-C or SIGTERM ends the training early, and the encoder is saved as it is. A second signal saves nothing.
     """
     settings = typed(PlayConfig, config, "play")
     output = new_output("output", config.output, "folder")
@@ -87,15 +87,15 @@ def run(config: DictConfig) -> int:
     moments = sum(episode.shape[1] for episode in training)
     pictures = sum(episode.shape[0] * episode.shape[1] for episode in training)
     console.print(f"{len(training):,} episodes, {moments:,} moments, {pictures:,} pictures", soft_wrap=True)
-    found: list[float] = []
+    misalignments: list[float] = []
 
     def judge(folder: Path) -> dict[str, Any]:
-        found.extend(
+        misalignments.extend(
             float(np.mean([trainer.misaligned(folder, episode) for episode in each.held_out])) for each in play
         )
         facts = [
             {"data": each.name, "cameras": list(each.cameras), "episodes": len(each.held_out), "misalignment": value}
-            for each, value in zip(play, found, strict=True)
+            for each, value in zip(play, misalignments, strict=True)
         ]
         return {"held_out": facts}
 
@@ -108,7 +108,7 @@ def run(config: DictConfig) -> int:
         output, config, facts, lambda report: trainer.train(training, report), trainer.save, judge, console
     )
     table = Table("play", "cameras", "episodes", "misalignment (1: chance)", box=None, pad_edge=False)
-    for each, value in zip(play, found, strict=True):
+    for each, value in zip(play, misalignments, strict=True):
         table.add_row(each.name, " ".join(each.cameras), str(len(each.held_out)), f"{value:.3f}")
     console.print(table)
     console.print(f"encoder: reward.modules.NAME.images.model=local-dir:{output}", markup=False, soft_wrap=True)
@@ -117,25 +117,27 @@ def run(config: DictConfig) -> int:
 
 
 def _read(path: Path, settings: PlayConfig, trainer: Trainer, rng: np.random.Generator) -> Play:
-    """Return the episodes of a data set, some of them kept back."""
+    """Return the episodes of a data set, some of them held out."""
     with EpisodeStore.open(path) as store:
-        there = [key.removeprefix(PREFIX) for key in store.spec.observation if key.startswith(PREFIX)]
-        if not there:
+        names = [key.removeprefix(PREFIX) for key in store.spec.observation if key.startswith(PREFIX)]
+        if not names:
             raise ConfigError(
                 f"play.paths: {path} has no images; record with cameras, as task.observation.cameras=[front]"
             )
         for name in settings.cameras or ():
-            if name not in there:
-                raise ConfigError(f"play.cameras: {path} has no {name!r}: {nearest(name, there)}")
-        cameras = tuple(there if settings.cameras is None else settings.cameras)
+            if name not in names:
+                raise ConfigError(f"play.cameras: {path} has no {name!r}: {nearest(name, names)}")
+        cameras = tuple(names if settings.cameras is None else settings.cameras)
         count = len(store)
         if count < 2:
-            raise ConfigError(f"play.paths: {path} must hold two episodes or more, one to keep back, got {count}")
-        kept = set(rng.choice(count, max(1, min(count - 1, round(settings.held_out * count))), replace=False).tolist())
+            raise ConfigError(f"play.paths: {path} must hold at least two episodes, one to hold out, got {count}")
+        chosen = set(
+            rng.choice(count, max(1, min(count - 1, round(settings.held_out * count))), replace=False).tolist()
+        )
         training: list[Frames] = []
         held_out: list[Frames] = []
         for number in range(count):
             arrays = store.arrays(number, [PREFIX + name for name in cameras])
             views = [trainer.prepared(arrays.observation[PREFIX + name][..., -3:]) for name in cameras]
-            (held_out if number in kept else training).append(np.stack(views))
+            (held_out if number in chosen else training).append(np.stack(views))
     return Play(path.name, cameras, training, held_out)

@@ -24,7 +24,7 @@ from ..telemetry import Console
 
 @dataclass(frozen=True)
 class VisionPretrainConfig:
-    """The section ``pictures`` of configs/vision_pretrain.yaml, where options and defaults are explained."""
+    """The section ``pictures`` of configs/vision_pretrain.yaml, which documents the options with their defaults."""
 
     tasks: tuple[str, ...] | None
     steps: int
@@ -39,7 +39,7 @@ class VisionPretrainConfig:
 
 
 class Trainer(Protocol):
-    """What the configuration group ``trainer`` makes."""
+    """The object that the configuration group ``trainer`` makes."""
 
     def train(
         self,
@@ -48,9 +48,9 @@ class Trainer(Protocol):
         truth: NDArray[np.bool_],
         report: Callable[[int, float], bool] | None = None,
     ) -> None:
-        """Train on pictures (n, H, W, 3), of which ``truth`` (n, K) says whether each of K captions is true.
+        """Train on pictures (n, H, W, 3); ``truth`` (n, K) tells which of K captions is true for each.
 
-        ``report`` is called with the number of each step and its loss, and returns whether to go on.
+        ``report`` is called with the number of each step and its loss, and returns whether to continue.
         """
         ...
 
@@ -59,14 +59,14 @@ class Trainer(Protocol):
         ...
 
     def similarities(self, folder: Path, images: NDArray[np.uint8], captions: Sequence[str]) -> NDArray[np.float32]:
-        """Return how alike pictures and captions are (n, K) to the model in a folder."""
+        """Return the similarities (n, K) of pictures and captions, computed by the model in a folder."""
         ...
 
 
 def run(config: DictConfig) -> int:
-    """Take pictures, train and save as configs/vision_pretrain.yaml says, and print how it went; return the exit code.
+    """Train on pictures as configured in configs/vision_pretrain.yaml, save and report; return the exit code.
 
-    Ctrl-C or SIGTERM ends the training early: the model is then kept as it is. A second one keeps nothing.
+    Ctrl-C or SIGTERM ends the training early, and the model is saved as it is. A second signal saves nothing.
     """
     settings = typed(VisionPretrainConfig, config, "pictures")
     output = new_output("output", config.output, "folder")
@@ -106,7 +106,7 @@ def run(config: DictConfig) -> int:
 
 
 def _pictures(config: DictConfig, settings: VisionPretrainConfig) -> tuple[Pictures, Pictures]:
-    """Return the pictures to train on, and those that are kept back."""
+    """Return the pictures for training, and those that are held out."""
     with ExitStack() as stack:
         backends: dict[str, EnvBackend] = {}
         for name in config.tasks if settings.tasks is None else settings.tasks:
@@ -115,7 +115,7 @@ def _pictures(config: DictConfig, settings: VisionPretrainConfig) -> tuple[Pictu
             try:
                 node = OmegaConf.merge(config.tasks[name], config.view)
             except OmegaConfBaseException as error:
-                raise ConfigError(f"tasks.{name}: view does not fit ({str(error).partition(chr(10))[0]})") from error
+                raise ConfigError(f"tasks.{name}: view does not match ({str(error).partition(chr(10))[0]})") from error
             backends[str(name)] = backend = build(cast(DictConfig, node))
             stack.callback(backend.close)
         require(bool(backends), "pictures.tasks", "null or at least one task", [])
@@ -124,13 +124,13 @@ def _pictures(config: DictConfig, settings: VisionPretrainConfig) -> tuple[Pictu
                 raise ConfigError(f"pictures.times: there is no task {name!r}: {nearest(name, map(str, config.tasks))}")
         longer = {name: settings.steps * settings.times.get(name, 1) for name in backends}
         training = take_pictures(backends, longer, derive_seed(config.seed, "training"))
-        kept = dict.fromkeys(backends, settings.held_out_steps)
-        held_out = take_pictures(backends, kept, derive_seed(config.seed, "held out"))
+        held_out_steps = dict.fromkeys(backends, settings.held_out_steps)
+        held_out = take_pictures(backends, held_out_steps, derive_seed(config.seed, "held out"))
     return training, held_out
 
 
 def _areas(similarities: NDArray[np.float32], pictures: Pictures) -> dict[str, float | None]:
-    """Return for each caption how well it tells the pictures of the tasks that it is a caption of."""
+    """Return for each caption how well it identifies its pictures among those of the tasks that it belongs to."""
     return {
         caption: area_under_curve(similarities[own, column], pictures.truth[own, column])
         for column, (caption, own) in enumerate(zip(pictures.captions, pictures.own.T, strict=True))
@@ -138,7 +138,7 @@ def _areas(similarities: NDArray[np.float32], pictures: Pictures) -> dict[str, f
 
 
 def area_under_curve(scores: NDArray[np.float32], labels: NDArray[np.bool_]) -> float | None:
-    """Return the chance that a score of label True is above one of label False (ties count half); None without both."""
+    """Return the chance that a score labelled True exceeds one labelled False (ties: half), or None."""
     positives = int(labels.sum())
     if positives in (0, len(labels)):
         return None

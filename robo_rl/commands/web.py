@@ -1,4 +1,4 @@
-"""robo-rl web: a page in the browser to watch runs, and to command those that go on."""
+"""robo-rl web: a web page on which to watch runs, and to command active ones."""
 
 import asyncio
 import sys
@@ -21,17 +21,17 @@ def run(config: DictConfig) -> int:
         from ..web.server import PageServer
     except ImportError as error:
         raise ConfigError(f"pages need the package websockets ({error}): pip install 'robo-rl[web]'") from error
-    if isinstance(config.runs, str):  # one needs no brackets
+    if isinstance(config.runs, str):  # a single folder needs no brackets
         config.runs = [config.runs]
     options = {key: value for key, value in config.items() if key != "web"}
     dashboard = Dashboard(typed(WatchConfig, DictConfig(options)))
-    EmergencyStop()  # that this user has no place for it is said now
+    EmergencyStop()  # raises now if this user has no folder for it
     settings: WebConfig = section(config, "web")
     server = PageServer(settings, PAGES, dashboard.serve)
 
     async def serve() -> None:
         async with server.serving():
-            print(f"Open {server.link}\nWhoever has this address may command the runs. Ctrl-C ends.", flush=True)
+            print(f"Open {server.link}\nAnyone with this address can command the runs. Ctrl-C ends.", flush=True)
             await asyncio.get_running_loop().create_future()
 
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -36,7 +36,7 @@ def test_the_arm_is_trained_on_the_simulated_robot(tmp_path):
         del reader.environment[VARIABLE]
         evaluation = ["robo-rl", "eval", "run=runs/six", "episodes=1"]
         with pytest.raises(
-            AssertionError, match=r"was made with robot=six_joint_arm, which is no choice here.*--config-"
+            AssertionError, match=r"was made with robot=six_joint_arm, which is not a choice here.*--config-"
         ):
             reader.run(evaluation)
         with pytest.raises(AssertionError, match="then give on_robot=true"):

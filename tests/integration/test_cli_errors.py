@@ -116,8 +116,8 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
         (["label", "label=x"], "robo-rl: label: a section of options, not a value; give them one by one, as label.pat"),
         (["train", "task=null"], "robo-rl: task=null: expected one of bin_relocate, cable_route, drive, "),
         (["train", "task=reach", "steering=null"], "robo-rl: steering=null: expected one of ros2; leave it out to ha"),
-        (["train", "resume=true"], "robo-rl: True is no run folder: it has no config.yaml. Give a folder that robo-rl"),
-        (["control", "send=pause", "run=5"], "robo-rl: run=5: no run goes on there; robo-rl top shows those that do"),
+        (["train", "resume=true"], "robo-rl: True is not a run folder: it has no config.yaml. Give a folder that"),
+        (["control", "send=pause", "run=5"], "robo-rl: run=5: no run is active there; robo-rl top lists active runs"),
         (["export", "path=5", "output=x"], "robo-rl: 5: there is no data set"),
         # Groups of which nothing is chosen are groups all the same, where the command reads them.
         (["train", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: agent, allow, demon"),
@@ -125,8 +125,8 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
         (["train", "robot.namespace=left"], "robo-rl: robot.namespace: nothing is chosen of the group robot: give rob"),
         (["record", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: record, robot, saf"),
         (["control", "send=stopp"], "robo-rl: send: there is no command 'stopp': did you mean 'stop'? Valid: actors N"),
-        (["control", "send=pause", "run=x"], "robo-rl: run=x: no run goes on there; robo-rl top shows those that do"),
-        (["control", "send=actors 2", "run=x"], "robo-rl: 'actors 2' goes to a learner alone: give transport.addres"),
+        (["control", "send=pause", "run=x"], "robo-rl: run=x: no run is active there; robo-rl top lists active runs"),
+        (["control", "send=actors 2", "run=x"], "robo-rl: 'actors 2' is only for a learner: give the transport.addr"),
         (["record", "agent=drq"], "robo-rl: robo-rl record does not read agent: leave out 'agent=drq'"),
         (["robot", "task=reach", "reward.weights={near: 1}"], "robo-rl: robo-rl robot does not read reward: leave out"),
         # In quotes of its own the sentence is read, and the next mistake told.
@@ -161,7 +161,7 @@ def test_one_line_begins_with_the_fault(
             "robo-rl: agent.batch_size=many: value 'many' of type 'str' could not be converted to Integer",
         ),
         (["train", "reach"], "robo-rl: cannot read 'reach': an override is KEY=VALUE, for example task=reach"),
-        (["eval", "run=nowhere"], "robo-rl: nowhere is no run folder: it has no config.yaml. "),
+        (["eval", "run=nowhere"], "robo-rl: nowhere is not a run folder: it has no config.yaml. "),
         (["eval"], "robo-rl: run is missing: give it as run=VALUE"),
         (["label"], "robo-rl: label.path is missing: give it as label.path=VALUE"),
         (["train", "agent.hidden=256"], "robo-rl: agent.hidden: expected a list, as agent.hidden=[256]"),
@@ -171,7 +171,7 @@ def test_one_line_begins_with_the_fault(
             "robo-rl: unknown command 'reward inspct': did you mean 'inspect'? "
             "Valid: answer, benchmark, inspect, publish, write",
         ),
-        (["train", "resume=nowhere"], "robo-rl: nowhere is no run folder: it has no config.yaml. "),
+        (["train", "resume=nowhere"], "robo-rl: nowhere is not a run folder: it has no config.yaml. "),
     ],
 )
 def test_one_line_names_the_fault(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,7 +286,7 @@ def test_words_that_could_be_paths_do_not_lie_in_a_run(
 def test_a_resumed_run_stays_in_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.yaml").write_text(CONFIG)
     line = fails(["train", f"resume={tmp_path}", "run.dir=elsewhere"], capsys)
-    assert line == "robo-rl: a resumed run stays in its folder: leave run.dir out"
+    assert line == "robo-rl: a resumed run stays in its folder: leave out run.dir"
 
 
 def test_dictionaries_take_new_keys_without_a_plus(capsys: pytest.CaptureFixture[str]) -> None:
@@ -432,7 +432,7 @@ def test_a_run_on_this_machine_is_commanded_by_its_folder(tmp_path: Path, capsys
         with pytest.raises(SystemExit) as caught:
             main(["control", "send=pause", f"run={tmp_path}"])
         assert caught.value.code == 0 and live.take_commands() == [Command("pause")]
-    assert capsys.readouterr().out == f"{tmp_path}: pause: the run does so when it comes to it\n"
+    assert capsys.readouterr().out == f"{tmp_path}: pause: sent; the run executes it between two steps\n"
 
 
 def test_the_flag_of_a_sweep_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:

@@ -324,7 +324,7 @@ def test_what_cannot_be_shown_says_why(tmp_path):
         ConfigError, match=r"holds no images, only state, so there is nothing to export; record it again"
     ):
         view.run(configuration("view", path=str(states), export=clip))
-    with pytest.raises(ConfigError, match=r"is a run, and only data sets are exported\. Its videos: .*final #1\.mp4"):
+    with pytest.raises(ConfigError, match=r"is a run, but only data sets are exported\. Its videos: .*final #1\.mp4"):
         view.run(configuration("view", path=str(run), export=clip))
     with pytest.raises(ConfigError, match=r"episodes must be numbers of episodes, 0 to 1, got 2"):
         view.run(configuration("view", path=str(states), episodes=[0, 2]))

@@ -120,7 +120,7 @@ def test_data_that_will_not_do_is_named(play: Path, tmp_path: Path, capsys: pyte
     robo_rl(*PLAY, *LONG, *CAMERAS, "record.episodes=1", f"record.path={single}")
     for options, message in (
         ([f"play.paths=[{blind}]"], f"play.paths: {blind} has no images"),
-        ([f"play.paths=[{single}]"], f"{single} must hold two episodes or more, one to keep back, got 1"),
+        ([f"play.paths=[{single}]"], f"{single} must hold at least two episodes, one to hold out, got 1"),
         ([f"play.paths=[{play}]", "play.cameras=[sdie]"], f"play.cameras: {play} has no 'sdie': did you mean 'side'"),
         (["play.paths=[]"], "play.paths must be at least one data set"),
         ([f"play.paths=[{tmp_path / 'nothing'}]"], "nothing"),
