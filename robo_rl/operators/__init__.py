@@ -1,1 +1,1 @@
-"""People beside a robot: panels, takeovers, questions, and what re-arms a stopped robot."""
+"""Operators beside a robot: panels, takeovers, questions, and the release of a stopped robot."""

@@ -1,4 +1,4 @@
-"""A page on which a person answers questions, one after the other."""
+"""A web page on which a person answers questions, one after another."""
 
 import asyncio
 import json
@@ -13,23 +13,23 @@ from .questions import Question
 
 PAGES = {"/": "answer.html"} | {f"/{name}": name for name in ("answer.js", "link.js", "page.css", "icon.svg")}
 MESSAGE_BYTES = 1 << 17
-"""Largest message of a page: an answer of 20,000 characters, as reward code may have, of at most 6 bytes in JSON."""
+"""Largest message of a page: an answer of 20,000 characters, such as reward code, of at most 6 bytes each in JSON."""
 LOOK_SECONDS = 0.1
-"""Between two looks whether there is something new."""
+"""Interval between two checks for changes [s]."""
 ALIVE_SECONDS = 1.0
 
 
 class AnswerPage:
-    """Shows the oldest question that is not answered to all pages; the first answer counts.
+    """Shows the oldest unanswered question on all pages; the first answer counts.
 
-    A page is told ``{"question": {number, parts, form}}``, number 0 where nothing is asked; parts are texts, or null
-    for a picture. Pictures follow: bytes whose first line is ``{"question": number, "part": index, "type":
-    "image/png"}``. A page says ``{"question": number, "answer": text}``.
+    A page receives ``{"question": {number, parts, form}}``, with number 0 if there is no question; parts are texts, or
+    null for a picture. Pictures follow: bytes whose first line is ``{"question": number, "part": index, "type":
+    "image/png"}``. A page sends ``{"question": number, "answer": text}``.
 
     Args:
-        config: where it is served, and with which keys.
-        questions: what is asked.
-        say: tells people what they should know.
+        config: address and keys of the page.
+        questions: the queue of questions.
+        say: reports messages to operators.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class AnswerPage:
         self._number = 0
 
     async def serve(self, ended: Callable[[], bool]) -> None:
-        """Serve until ``ended`` says so.
+        """Serve until ``ended`` returns True.
 
         Raises:
-            ConfigError: if the address cannot be listened on.
+            ConfigError: if the address is not available.
         """
         async with self._server.serving():
-            self._say(f"Answer at {self._server.link}\nWhoever has this address may answer.")
+            self._say(f"Answer at {self._server.link}\nAnyone with this address can answer.")
             while not ended():
                 if self._open is not None and self._open.answer.cancelled():
                     self._open = None

@@ -1,4 +1,4 @@
-"""robo-rl guard: a process of its own that watches a robot and stops it, whoever drives it."""
+"""The guard: a separate process that watches a robot and stops it, whichever process drives it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ BEAT_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class GuardConfig(WatchConfig):
-    """The section ``guard`` of configs/guard.yaml; what each option means stands there and in :class:`WatchConfig`."""
+    """The section ``guard`` of configs/guard.yaml; the options are documented there and in :class:`WatchConfig`."""
 
     rate: float = option(50.0, low=MIN_RATE, high=MAX_RATE)
     silence: float = option(1.0, above=0, high=MAX_SECONDS)
 
 
 class Seen(Protocol):
-    """What is known of a robot; see :class:`robo_rl.drivers.robot.watch.Seen`."""
+    """The observed state of a robot; see :class:`robo_rl.drivers.robot.watch.Seen`."""
 
     @property
     def observation(self) -> Observation | None: ...
@@ -49,7 +49,7 @@ class Seen(Protocol):
 
 
 class Watch(Protocol):
-    """Sees a robot, and has it stop; :class:`robo_rl.drivers.robot.watch.RobotWatch` is one."""
+    """An observer of a robot that can stop it, such as :class:`robo_rl.drivers.robot.watch.RobotWatch`."""
 
     @property
     def spec(self) -> EnvSpec: ...
@@ -59,28 +59,29 @@ class Watch(Protocol):
     def stop(self) -> tuple[bool, str]: ...
 
     def rearm_facts(self) -> Mapping[str, str] | None:
-        """Return how the robot's own stop is taken back; None where it has none."""
+        """Return the facts for releasing the robot's own stop; None if it has none."""
         ...
 
 
 class Guard:
-    """Looks at a robot again and again. What is beyond its limits presses the emergency stop, which is latched.
+    """Checks a robot again and again. If it exceeds a limit, the guard presses the emergency stop, which is latched.
 
-    It is *inactive* until every source has spoken once, and while a person pauses it; then it is active. A stop that
-    somebody else pressed is passed on to the robot as well. When a person has re-armed, it watches again.
+    The guard is *inactive* until every source has sent data once, and while a person pauses it. It also passes a stop
+    that someone else pressed on to the robot. After a person has re-armed, it watches again.
 
-    Each look is a heartbeat for whoever drives the robot: a guard that hangs or is killed stops it. Where ``robo-rl
-    launch`` started the guard each hears the other's, and a launch that hangs or is killed stops the robot too.
+    Each look is a heartbeat for the process that drives the robot: a guard that hangs or is killed stops the robot. If
+    ``robo-rl launch`` started the guard, the two monitor each other, and a launch that hangs or is killed also stops
+    it.
 
     Args:
         settings: rate and longest silence.
-        watch: sees the robot.
-        judge: says of an observation whether the robot has to be stopped.
+        watch: observes the robot.
+        judge: decides from an observation whether the robot has to be stopped.
         button: the emergency stop.
-        steering: buttons of people, and where to tell.
+        steering: receives buttons of operators and publishes the state of the guard.
         clock: monotonic time.
-        robot: its name.
-        pulse: of ``robo-rl launch``; None: it did not start this guard.
+        robot: name of the robot.
+        pulse: heartbeat of ``robo-rl launch``; None if it did not start this guard.
     """
 
     def __init__(
@@ -104,11 +105,11 @@ class Guard:
         self._beat_ns = 0
 
     def close(self) -> None:
-        """Leave in good order: the robot may move without a guard again."""
+        """Leave properly, so that the robot may move without a guard again."""
         self._beat.end()
 
     def turn(self) -> None:
-        """Look once, stop the robot where that has to be, and tell."""
+        """Look once, stop the robot if necessary, and report."""
         self._give_sign_of_life()
         self._paused ^= "pause" in self._steering.take_buttons()
         if self._reason is not None and self._button.pressed() is None:
@@ -124,7 +125,7 @@ class Guard:
         self._steering.tell(state, inactive, reason is not None, facts)
 
     def _give_sign_of_life(self) -> None:
-        """Beat for whoever drives the robot, and for ``robo-rl launch``; stop the robot where that is gone."""
+        """Beat for the robot's driving process and for ``robo-rl launch``; stop the robot if the latter is gone."""
         now_ns = self._clock.now_ns()
         if now_ns >= self._beat_ns:
             self._beat_ns = now_ns + round(BEAT_SECONDS * 1e9)
@@ -139,7 +140,7 @@ class Guard:
             self._press(f"robo-rl launch has said nothing for {SILENT_SECONDS:g} s")
 
     def _look(self) -> str:
-        """Look once; return what there is to tell."""
+        """Look once; return the state to report."""
         self._looks += 1
         try:
             seen = self._watch.look()
@@ -164,7 +165,7 @@ class Guard:
         return reason
 
     def _pass_on(self, reason: str) -> None:
-        """Have the robot itself stop, once; again and again while it does not answer."""
+        """Stop the robot's own controller once, and retry while it does not answer."""
         if reason != self._reason:
             self._reason, self._robot_stops, self._retry_ns = reason, False, 0
             print(f"Stopped: {reason}", flush=True)

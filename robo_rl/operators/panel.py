@@ -1,4 +1,4 @@
-"""A person beside a robot: sees it, and says something once a control period."""
+"""The panel of a person beside a robot: it displays the robot, and is read once per control period."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -27,53 +27,53 @@ AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
 class TeleopDevice(Teleop, Protocol):
-    """What a person holds; it may be a :class:`Screen` too."""
+    """A device in a person's hands; it may also be a :class:`Screen`."""
 
     @property
     def in_base_frame(self) -> bool:
-        """Whether actions are told in the base frame, whatever the frame of the robot's; else they are in that one."""
+        """Whether actions are given in the base frame, instead of the frame of the robot's actions."""
         ...
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: commands go on from a gripper that is open, or ``closed``."""
+        """Begin an episode, or follow another actor: commands continue from a gripper that is open or ``closed``."""
         ...
 
 
 @runtime_checkable
 class Screen(Protocol):
-    """What a person sees."""
+    """A display for a person."""
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
-        """Show a picture (height, width, 3), or none, and lines of text."""
+        """Display a picture (height, width, 3), or none, and lines of text."""
         ...
 
 
 class Steering(Protocol):
-    """Buttons elsewhere, such as services of ROS 2, and where to tell how the robot is."""
+    """Remote buttons, such as services of ROS 2, and a publisher of the robot's state."""
 
     def take_buttons(self) -> frozenset[str]:
         """Return the buttons that were pressed since the last call."""
         ...
 
     def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
-        """Tell what the robot is doing; ``alarm``: it was stopped."""
+        """Publish what the robot is doing; ``alarm``: the robot was stopped."""
         ...
 
     def offer(self, name: str, value: bool | int | float | str, change: Callable[[Any], None] | None = None) -> None:
-        """Offer a setting to be read and, with ``change``, set; ``change`` refuses a value by a ConfigError."""
+        """Offer a setting for reading and, with ``change``, writing; ``change`` rejects a value with ConfigError."""
         ...
 
     def close(self) -> None: ...
 
 
 class ActionFrame:
-    """Turns what a person does in the base frame into the frame of the end effector, where a robot's actions are in it.
+    """Rotates a person's actions from the base frame into the frame of the end effector.
 
     Args:
-        spec: names the elements of actions and of the observation.
+        spec: spec that names the elements of actions and of the observation.
 
     Raises:
-        ConfigError: if it does not, or the orientation of the end effector is not observed.
+        ConfigError: if it does not name them, or the orientation of the end effector is not observed.
     """
 
     def __init__(self, spec: EnvSpec) -> None:
@@ -90,16 +90,16 @@ class ActionFrame:
         self._axes, self._places = ([*part] for part in zip(*moved, strict=True))
 
     def __call__(self, observation: Observation, action: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return ``action`` (A,), which is in the base frame, in the frame of the end effector as it is observed.
+        """Return ``action`` (A,), given in the base frame, in the observed frame of the end effector.
 
-        What is then faster than actions is shortened without a change of direction; what turns about an axis that
-        actions do not move is left out.
+        A motion that would exceed the largest action is scaled without a change of direction; rotation about an axis
+        that actions do not move is dropped.
         """
         x, y = observation["state"][self._columns].astype(np.float64).reshape(2, 3)
         rotation = np.stack([x, y, np.cross(x, y)], axis=1)
-        asked, turned = np.zeros(6), np.zeros(6)
-        asked[self._axes] = action[self._places]
-        turned[self._axes] = (asked.reshape(2, 3) @ rotation).ravel()[self._axes]
+        base_motion, turned = np.zeros(6), np.zeros(6)
+        base_motion[self._axes] = action[self._places]
+        turned[self._axes] = (base_motion.reshape(2, 3) @ rotation).ravel()[self._axes]
         for part in (turned[:3], turned[3:]):
             part /= max(1.0, float(np.abs(part).max()))
         result = action.copy()
@@ -108,18 +108,18 @@ class ActionFrame:
 
 
 class Panel:
-    """What a person holds and sees, read once a control period.
+    """The device and the display of a person, read once per control period.
 
     Args:
-        backend: shown, and stopped where the emergency stop is pressed.
-        device: what the person holds; None: nothing.
-        steering: buttons elsewhere; None: none.
-        press: the emergency stop of all robots, which returns why they are not stopped, nothing where they are; None:
-            there is none.
+        backend: displayed, and stopped if the emergency stop is pressed.
+        device: device in the person's hands, or None.
+        steering: remote buttons, or None.
+        press: the emergency stop of all robots, which returns a problem with it, or an empty string; None if there is
+            none.
         clock: monotonic time.
 
     Raises:
-        ConfigError: if the device's actions cannot be turned into the frame of the robot's.
+        ConfigError: if the device's actions cannot be converted to the frame of the robot's.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Panel:
         self._screen: Screen | None = device if isinstance(device, Screen) else None
         self._steering, self._press = steering, press
         self._clock = clock or MonotonicClock()
-        self._simulated = isinstance(backend.clock, ManualClock)  # its time goes by in steps alone
+        self._simulated = isinstance(backend.clock, ManualClock)  # simulated time passes only in steps
         self._period_ns = round(1e9 / backend.spec.control_rate)
         self._deadline_ns = 0
         self._render_problem = self._stop_problem = ""
@@ -145,24 +145,23 @@ class Panel:
         self.said = Intervention(np.zeros(backend.spec.action.shape, np.float32), in_control=False)
 
     def begin(self) -> None:
-        """Begin a schedule of control periods."""
+        """Start the schedule of control periods."""
         self._deadline_ns = self._clock.now_ns()
 
     def turn(
         self, state: str, *lines: str, facts: Mapping[str, str], alarm: bool = False, waits: bool = False
     ) -> Intervention:
-        """Show the robot and ``state``, wait for the end of the control period and return what the person says then.
+        """Display the robot and ``state``, wait for the end of the control period, and return the person's input.
 
-        There is no waiting between two steps of a robot, which keeps its time itself: a second clock beside its own
-        would only make commands late. What the person says with a device that says nothing new stays; buttons count
-        once.
+        There is no wait between two steps of a robot, which keeps its own time: a second clock would only delay
+        commands. If the device has no new input, the last input stays in effect; buttons count once.
 
         Args:
             state: what the robot is doing.
-            lines: shown below it.
-            facts: told elsewhere.
+            lines: displayed below the state.
+            facts: published by ``steering``.
             alarm: whether the robot was stopped.
-            waits: whether no step comes next.
+            waits: whether no step follows.
         """
         self._show([state, *lines])
         if self._steering is not None:
@@ -173,7 +172,7 @@ class Panel:
         return self.look()
 
     def look(self) -> Intervention:
-        """Return what the person says now; as :meth:`turn`, without waiting."""
+        """Return the person's current input, as :meth:`turn` does, without waiting."""
         said = None if self.device is None else self.device.read()
         said = said or Intervention(self.said.action, self.said.in_control)
         buttons = said.buttons | (frozenset() if self._steering is None else self._steering.take_buttons())
@@ -187,15 +186,15 @@ class Panel:
         return self.said
 
     def action(self, observation: Observation) -> NDArray[np.float32]:
-        """Return what the person does (A,), in the frame of the robot's actions at ``observation``."""
+        """Return the person's action (A,), in the frame of the robot's actions at ``observation``."""
         return self.said.action if self._frame is None else self._frame(observation, self.said.action)
 
     def forget_buttons(self) -> None:
-        """Let buttons that were pressed in the last period count no more."""
+        """Discard the buttons that were pressed in the last period."""
         self.said = Intervention(self.said.action, self.said.in_control)
 
     def close(self) -> None:
-        """Let go of the device."""
+        """Release the device."""
         try:
             if self.device is not None:
                 self.device.close()
@@ -207,7 +206,7 @@ class Panel:
         if self._screen is None:
             return
         picture = None
-        # A simulator that cannot render never will, and takes its time to find out; a robot's picture is on its way.
+        # A simulator that cannot render never will, and is slow to find out; a robot's picture may still arrive.
         if not (self._simulated and self._render_problem):
             try:
                 picture, self._render_problem = self.backend.render(), ""
@@ -218,17 +217,17 @@ class Panel:
 
 
 def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whose: str) -> Panel:
-    """Open what ``config.teleop`` and ``config.steering`` name.
+    """Open the devices that ``config.teleop`` and ``config.steering`` name.
 
     Args:
-        config: with the sections ``teleop``, ``steering``, ``web`` and ``safety``.
-        backend: that the person drives.
-        device: that the person holds; None: none.
-        whose: says in the emergency stop who pressed it.
+        config: configuration with the sections ``teleop``, ``steering``, ``web`` and ``safety``.
+        backend: backend that the person controls.
+        device: device of the person, or None.
+        whose: reason that is recorded when this panel presses the emergency stop.
 
     Raises:
-        ConfigError: if the device cannot drive the robot, or a package is missing.
-        DriverError: if it is not there.
+        ConfigError: if the device cannot control the robot, or a package is missing.
+        DriverError: if the device is not connected.
     """
     press = emergency_stop(config, whose)
     held: TeleopDevice | None = None
@@ -250,7 +249,7 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
 
 
 def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> None:
-    """Offer what stands in sections of the configuration, on their first level, to be read."""
+    """Offer the values on the first level of sections of the configuration for reading."""
     for name in sections:
         part = config.get(name)
         for key, value in part.items() if isinstance(part, DictConfig) else ():  # an actor's run is a folder
@@ -259,12 +258,12 @@ def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> No
 
 
 def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], str] | None = None) -> TeleopDevice:
-    """Serve a page by which a person drives, and say where it is.
+    """Serve a web page for driving, and print its address.
 
     Args:
-        config: with the sections ``teleop`` and ``web``.
-        spec: of what is driven.
-        press: the emergency stop of all robots; None: there is none.
+        config: configuration with the sections ``teleop`` and ``web``.
+        spec: spec of the robot.
+        press: the emergency stop of all robots, or None.
 
     Raises:
         ConfigError: if a package is missing, the address is taken, or the page cannot drive a robot of ``spec``.
@@ -282,7 +281,7 @@ def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], str] | None
     except BaseException:
         page.close()
         raise
-    print(f"Drive at {page.link}\nWhoever has this address may drive.", flush=True)
+    print(f"Drive at {page.link}\nAnyone with this address can drive.", flush=True)
     if not settings.is_local:  # for a phone's camera
         segno.make(page.link).terminal(compact=True)
     return device

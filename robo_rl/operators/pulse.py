@@ -1,4 +1,4 @@
-"""Signs of life, both ways, between ``robo-rl launch`` and a process that watches a robot."""
+"""Heartbeats in both directions between ``robo-rl launch`` and a process that watches a robot."""
 
 import contextlib
 import os
@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from ..core import Clock, MonotonicClock
 
 VARIABLE = "ROBO_RL_PULSE"
-"""Of the environment of a process that was launched: the descriptors that it reads and writes."""
+"""Environment variable of a launched process, with the descriptors that it reads and writes."""
 BEAT_NS = 100_000_000
 SILENT_SECONDS = 1.0
-"""Who has said nothing for longer hangs [s]."""
+"""An end that has sent nothing for longer counts as hung [s]."""
 READ_BYTES = 65536
 
 
 class Pulse:
-    """One end of two pipes. It beats, and hears the other end beat; a hung process does neither.
+    """One end of two pipes. It beats, and receives the beats of the other end; a hung process does neither.
 
     Args:
-        reads: descriptor on which the other end is heard.
-        writes: descriptor on which it hears this one.
+        reads: descriptor from which the beats of the other end are read.
+        writes: descriptor to which this end beats.
         clock: monotonic time.
 
     Attributes:
@@ -38,7 +38,7 @@ class Pulse:
 
     @classmethod
     def inherited(cls, environment: Mapping[str, str] | None = None) -> "Pulse | None":
-        """Return this process's end where it was launched; None elsewhere."""
+        """Return this process's end if it was launched, else None."""
         words = (os.environ if environment is None else environment).get(VARIABLE, "").split(",")
         try:
             reads, writes = map(int, words)
@@ -47,11 +47,11 @@ class Pulse:
             return None
 
     def turn(self) -> None:
-        """Beat and listen; takes microseconds."""
+        """Beat and read; takes microseconds."""
         now_ns = self._clock.now_ns()
         if now_ns - self._beaten_ns >= BEAT_NS:
             self._beaten_ns = now_ns
-            with contextlib.suppress(OSError):  # the other end does not read, or is gone: it is heard no more
+            with contextlib.suppress(OSError):  # the other end does not read, or is gone and will be found silent
                 os.write(self._writes, b".")
         try:
             heard = os.read(self._reads, READ_BYTES)
@@ -64,7 +64,7 @@ class Pulse:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the other end has been heard, and not for :data:`SILENT_SECONDS` now."""
+        """Whether the other end has beaten before, but not within the last :data:`SILENT_SECONDS`."""
         return self._heard_ns is not None and self._clock.now_ns() - self._heard_ns > SILENT_SECONDS * 1e9
 
     def close(self) -> None:

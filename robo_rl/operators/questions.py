@@ -1,4 +1,4 @@
-"""Questions for a vision-language model, as chat completions over HTTP, that a person is to answer."""
+"""A server of chat completions over HTTP whose questions, meant for a vision-language model, a person answers."""
 
 import base64
 import binascii
@@ -19,17 +19,17 @@ from ..core import ConfigError
 LARGEST_QUESTION = 64 << 20
 PNG = "data:image/png;base64,"
 LOOK_SECONDS = 1.0
-"""Between two looks whether whoever asked is there still."""
+"""Interval between two checks whether the client is still connected [s]."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What somebody asks.
+    """A question of a client.
 
     Attributes:
-        parts: texts and pictures (PNG) in their order.
-        form: how it may be answered without typing, as whoever asks says; see :func:`read_form`.
-        answer: the place for the answer; cancelled when whoever asked has gone.
+        parts: texts and pictures (PNG) in order.
+        form: choices for answering without typing, as sent by the client; see :func:`read_form`.
+        answer: receives the answer; cancelled when the client has gone.
     """
 
     parts: list[str | bytes]
@@ -37,7 +37,7 @@ class Question:
     answer: "Future[str]"
 
     def give(self, text: str) -> bool:
-        """Answer; return whether whoever asked is there still."""
+        """Answer; return whether the client is still connected."""
         if not self.answer.set_running_or_notify_cancel():
             return False
         self.answer.set_result(text)
@@ -45,7 +45,7 @@ class Question:
 
 
 class QuestionServer(ThreadingHTTPServer):
-    """Takes questions on this machine alone; each waits for its answer in a thread of its own."""
+    """A server for questions from this machine alone; each question waits for its answer in its own thread."""
 
     def __init__(self, port: int) -> None:
         self.questions: queue.SimpleQueue[Question] = queue.SimpleQueue()
@@ -80,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Return the answer.
 
         Raises:
-            CancelledError: if there will be none, or whoever asked has gone.
+            CancelledError: if there will be no answer, or the client has gone.
         """
         while True:
             try:
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
             return True
 
     def _parts(self) -> list[str | bytes]:
-        # A page in a browser cannot send this type to us without asking first, which is not answered.
+        # A page in a browser cannot send this type without a preflight request, which is not answered.
         if self.path != "/v1/chat/completions" or self.headers.get("Content-Type") != "application/json":
             raise ValueError("expected JSON at /v1/chat/completions")
         length = self.headers.get("Content-Length", "")
@@ -112,20 +112,20 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
-        with suppress(ConnectionError):  # whoever asked may have gone
+        with suppress(ConnectionError):  # the client may have gone
             self.end_headers()
             self.wfile.write(data)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Do not print requests among the questions."""
+        """Print nothing, so that requests do not appear among the questions."""
 
 
 @contextmanager
 def serving(port: int) -> Iterator[QuestionServer]:
-    """Serve chat completions on this machine alone; yield the server, which has the questions as they come.
+    """Serve chat completions on this machine alone; yield the server, which queues the questions.
 
     Args:
-        port: 0: any that is free.
+        port: port number; 0 for any free port.
 
     Raises:
         ConfigError: if the port is taken.
@@ -146,10 +146,10 @@ def serving(port: int) -> Iterator[QuestionServer]:
 
 
 def read_form(header: str) -> dict[str, Any]:
-    """Return what the header ``Answer-Form`` says, JSON; an empty form where it cannot be read.
+    """Return the JSON content of the header ``Answer-Form``; an empty form if it cannot be parsed.
 
-    ``{"choices": [[answer, label], ...]}``: one of these; ``{"grid": n}``: a list of cells [column, row], from 1, of a
-    picture that is divided into n by n.
+    ``{"choices": [[answer, label], ...]}``: one of these; ``{"grid": n}``: a list of cells [column, row], counted from
+    1, of a picture that is divided into n by n cells.
     """
     try:
         said = json.loads(header)
@@ -167,7 +167,7 @@ def read_parts(body: bytes) -> list[str | bytes]:
     """Return the texts and pictures of a chat completion's messages.
 
     Raises:
-        ValueError: if it is none, or a picture is no PNG in the request itself.
+        ValueError: if it is not a chat completion, or a picture is not a PNG within the request.
     """
     try:
         contents = [message["content"] for message in json.loads(body)["messages"]]

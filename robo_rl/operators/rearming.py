@@ -1,4 +1,4 @@
-"""The latches that keep robots still, each with what it says and how a person takes it back."""
+"""The latches that hold robots still, with their reasons and how a person releases them."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -11,21 +11,21 @@ from ..core.emergency import GUARD_SECONDS, default_file, file_of
 from ..core.latch import Latch
 
 OWN_STOP = "robo_rl.drivers.robot.own_stop.rearm_robot"
-"""What calls the service by which a robot itself is re-armed."""
+"""The function that calls the service by which a robot's own controller is re-armed."""
 KINDS = ("emergency_stop", "own_stop", "reset", "guard")
 
 
 @dataclass(frozen=True)
 class Hold:
-    """Something that keeps robots still.
+    """A latch that holds robots still.
 
     Attributes:
-        what: its name, for people.
-        reason: what it says.
-        release: takes it back.
+        what: its name, for display.
+        reason: its reason.
+        release: releases it.
 
     Raises:
-        RoboRLError: by ``release``, if that is not possible; the message says why and what to do.
+        RoboRLError: from ``release``, if it fails; the message states why and what to do.
     """
 
     what: str
@@ -34,7 +34,7 @@ class Hold:
 
 
 def find_holds(robot: str | None = None) -> list[Hold]:
-    """Return what keeps robots of this user still: all of them, or one by its name."""
+    """Return the latches that hold this user's robots still: all of them, or those of one robot."""
     holds = []
     if robot is None and (reason := Latch(default_file()).pressed()) is not None:
         holds.append(Hold("all robots", reason, Latch(default_file()).rearm))
@@ -44,13 +44,13 @@ def find_holds(robot: str | None = None) -> list[Hold]:
 
 
 def _named(folder: Path) -> list[str]:
-    """Return the names of robots of which there is any file."""
+    """Return the names of robots that have any such file."""
     names = {path.name.partition(".")[2] for kind in KINDS for path in folder.glob(f"{kind}.*")}
     return sorted(unquote(name) for name in names if name)
 
 
 def _holds_of(robot: str) -> list[Hold]:
-    """Return what keeps one robot still, its own controller's stop last: nothing moves before that is taken back."""
+    """Return the latches of one robot, that of its own controller last: nothing moves before it is released."""
     holds = []
     latch = Latch(file_of(default_file(), robot))
     if (reason := latch.pressed()) is not None:
@@ -74,29 +74,28 @@ def _holds_of(robot: str) -> list[Hold]:
 
 def _release_reset(reset: ResetLatch) -> None:
     if reset.is_under_way():
-        raise DriverError("its answer is waited for still; where it is not to come, end that process first")
+        raise DriverError("the reset is still waiting for its answer; if none is to come, end that process first")
     reset.release()
 
 
 def _rearm_robot(own: OwnStop, facts: Mapping[str, str]) -> None:
-    """Have the robot itself allow motion again.
+    """Re-arm the robot's own controller.
 
     Raises:
-        DriverError: if it has no service for that, or that does not answer or refuses.
+        DriverError: if it has no service for that, or the service does not answer or refuses.
     """
     if not facts.get("service"):
         raise DriverError(
-            "it names no service for that (robot.rearm_service): take its stop back at the robot, and remove "
-            f"{own.file}"
+            f"it names no service for that (robot.rearm_service): release its stop at the robot, and remove {own.file}"
         )
     from omegaconf import OmegaConf
 
-    from ..app import build  # loads much; only where a robot has to be asked
+    from ..app import build  # slow to import; only needed if a robot has a service
 
     try:
         success, message = build(OmegaConf.create({"_target_": OWN_STOP}), **facts)
     except RoboRLError as error:
-        raise DriverError(f"{error}. Take its stop back at the robot, and remove {own.file}") from error
+        raise DriverError(f"{error}. Release its stop at the robot, and remove {own.file}") from error
     if not success:
         raise DriverError(f"{facts['service']} refused: {message}")
     own.clear()

@@ -1,4 +1,4 @@
-"""A person who takes over from the policy, and hands back."""
+"""Intervention of a person, who takes over from the policy and hands back."""
 
 import importlib.util
 
@@ -9,18 +9,18 @@ from ..core import EMERGENCY_STOP, ConfigError, EnvBackend, Intervention, Observ
 from .panel import Panel, open_panel
 
 ENDING = ("emergency_stop", "discard", "failure", "success", "pause", "stop")
-"""Buttons that end the episode; of several that were pressed in one period the first one does."""
+"""Buttons that end the episode; if several were pressed in one period, the first one counts."""
 PACKAGES = {"window": "pygame", "gamepad": "pygame", "spacemouse": "pyspacemouse"}
-"""What devices need that is not installed with everything."""
+"""Packages that devices need and that a plain installation lacks."""
 
 
 class Takeover:
-    """Replaces actions of the policy by those of a person who has taken control, and ends episodes by buttons.
+    """Replaces actions of the policy by those of a person in control, and ends episodes by buttons.
 
-    Training then goes on in real time. While it is paused nothing begins; a second press of the button ends that.
+    Training then runs in real time. While it is paused, no episode begins; a second press of the button resumes it.
 
     Args:
-        panel: what the person holds and sees.
+        panel: device and display of the person.
 
     Attributes:
         stops: whether the person wants the run to end.
@@ -37,16 +37,16 @@ class Takeover:
 
     @property
     def paused(self) -> bool:
-        """Whether no episode is to begin."""
+        """Whether no episode may begin."""
         return self._panel.paused
 
     def __call__(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
-        """Return what is to be done, where the policy would do ``choice``: in the frame of the robot's actions."""
+        """Return the action to execute, given the policy's ``choice``, in the frame of the robot's actions."""
         self._policy_version = choice.policy_version
         said = self._turn("a person has control" if self._panel.said.in_control else "the policy has control")
         self._steps += 1
         if not said.in_control:
-            # So that a person who takes over does not let go of what the policy holds.
+            # The gripper command of a person who takes over starts as the policy's, so that objects are not dropped.
             if self._gripper is not None and self._panel.device is not None:
                 self._panel.device.reset(closed=bool(choice.action[self._gripper] > 0))
             return choice
@@ -54,9 +54,9 @@ class Takeover:
         return ActionChoice(self._panel.action(observation), Source.HUMAN)
 
     def begin_episode(self) -> bool:
-        """Forget what the person pressed before the first step: it was not about this episode.
+        """Discard buttons pressed before the first step, as they are not about this episode.
 
-        Returns whether that step may be taken: the person neither paused meanwhile nor stopped.
+        Returns whether that step may be taken: the person has neither paused nor stopped meanwhile.
         """
         said = self._panel.look()
         self.stops |= "stop" in said.buttons
@@ -67,10 +67,10 @@ class Takeover:
         return not self.paused and not self.stops
 
     def heed(self) -> None:
-        """Hear the person while the robot is brought back by itself; what they do is not about the next episode.
+        """Read the device while the robot returns to the start on its own; buttons are not about the next episode.
 
         Raises:
-            SafetyStop: if they press the emergency stop.
+            SafetyStop: if the person pressed the emergency stop.
         """
         said = self._panel.look()
         self.stops |= "stop" in said.buttons
@@ -81,25 +81,25 @@ class Takeover:
             raise SafetyStop(EMERGENCY_STOP, "a person pressed it while the robot was brought back")
 
     def mark(self, transition: Transition) -> Transition:
-        """Return the step just taken as the person's buttons have it: perhaps as the last of its episode."""
+        """Return the step that was just taken with the person's marks; they may make it the last of its episode."""
         button = next((name for name in ENDING if name in self._panel.said.buttons), None)
         self._panel.forget_buttons()
         if button is None:
             return transition
         self._panel.backend.stop(button)
-        if button == "emergency_stop":  # one that is latched has raised SafetyStop before
+        if button == "emergency_stop":  # a latched stop would have raised SafetyStop earlier
             self._panel.paused = True
         return marked(transition, button)
 
     def wait(self, state: str, alarm: bool = False) -> None:
-        """Spend a control period between episodes; ``alarm``: the robot was stopped."""
+        """Wait for one control period between episodes; ``alarm``: the robot was stopped."""
         said = self._turn(state, alarm, waits=True)
-        if "emergency_stop" in said.buttons:  # one that is not latched would be forgotten
+        if "emergency_stop" in said.buttons:  # a stop that is not latched would be forgotten
             self._panel.paused = True
         self._panel.forget_buttons()
 
     def close(self) -> None:
-        """Let go of the device."""
+        """Release the device."""
         self._panel.close()
 
     def _turn(self, state: str, alarm: bool = False, waits: bool = False) -> Intervention:
@@ -115,15 +115,15 @@ class Takeover:
 
 
 def has_person(config: DictConfig) -> bool:
-    """Return whether ``config`` lets a person take over or steer, so that one has to be there."""
+    """Return whether ``config`` lets a person take over or steer, so that one has to be present."""
     return config.teleop.device is not None or config.get("steering") is not None
 
 
 def check_device(config: DictConfig, why_no_terminal: str) -> None:
-    """Check that a device that ``config.teleop`` names for a training can be there, before it is opened.
+    """Check that the device that ``config.teleop`` names for a training is usable, before it is opened.
 
     Raises:
-        ConfigError: if it draws in the terminal, and ``why_no_terminal`` says why that is not possible, or a package
+        ConfigError: if it draws in the terminal, which is not possible for the reason ``why_no_terminal``, or a package
             that it needs is not installed.
     """
     teleop = config.teleop
@@ -140,15 +140,15 @@ def check_device(config: DictConfig, why_no_terminal: str) -> None:
 
 
 def open_takeover(config: DictConfig, backend: EnvBackend) -> Takeover | None:
-    """Return what lets a person take over, None where ``config`` names neither a device nor steering.
+    """Return the takeover of a person, or None if ``config`` names neither a device nor steering.
 
     Args:
-        config: with the sections ``teleop``, ``steering`` and ``safety``.
-        backend: that the policy acts on.
+        config: configuration with the sections ``teleop``, ``steering`` and ``safety``.
+        backend: backend of the policy.
 
     Raises:
-        ConfigError: if a device cannot drive the robot.
-        DriverError: if it is not there.
+        ConfigError: if the device cannot control the robot.
+        DriverError: if the device is not connected.
     """
     if not has_person(config):
         return None

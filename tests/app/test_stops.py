@@ -109,7 +109,7 @@ def test_rearm_takes_back_all_that_it_can_and_says_what_not(
     for line in (
         "NOT re-armed: robot left, its own controller: /left/rearm refused: the enabling switch is open",
         "NOT re-armed: robot old, its own controller: it names no service for that (robot.rearm_service)",
-        "NOT re-armed: robot busy: its answer is waited for still",
+        "NOT re-armed: robot busy: the reset is still waiting for its answer",
     ):
         assert line in said.err
     assert "has not answered: it may still be running" in person[0], "a person reads it before they confirm"
@@ -129,7 +129,7 @@ def test_a_robot_that_does_not_answer_stays_on_the_list(
     monkeypatch.setattr("robo_rl.drivers.robot.own_stop.rearm_robot", rearm_robot)
     OwnStop("arm").note({"service": "/rearm", "name": "arm"})
     assert call("rearm", "robot=arm") == 2
-    assert "no server of /rearm. Take its stop back at the robot" in capsys.readouterr().err
+    assert "no server of /rearm. Release its stop at the robot" in capsys.readouterr().err
     assert OwnStop("arm").facts() is not None
 
 
