@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
@@ -61,7 +62,7 @@ class ActionMap(ABC):
 
     def motion(self, observation: Observation, action: Action) -> Motion:
         """Return the motion that ``action`` commands; a repeated call returns the same object."""
-        key = (observation["state"].tobytes(), action.tobytes())
+        key = observation["state"].tobytes(), action.tobytes()
         if key != self._key:
             self._motion, self._key = self._motion_of(observation, action), key
         return self._motion
@@ -85,15 +86,15 @@ class ActionMap(ABC):
     def with_controls(self, observation: Observation, action: Action, controls: Array) -> Action:
         """Return ``action`` with other ``controls`` (k,)."""
 
-    def with_elements(self, action: Action, values: Array) -> Action:
+    def with_elements(self, action: Action, values: Iterable[float]) -> Action:
         """Return ``action`` with other elements for the arm; the gripper's stays."""
-        changed = action.copy()
-        changed[self.moves] = np.minimum(np.maximum(values, -1.0), 1.0)  # half the time of np.clip
-        return changed
+        # Plain numbers: of so few that is faster than arrays. NaN stays.
+        limited = [-1.0 if value < -1.0 else 1.0 if value > 1.0 else value for value in values]
+        return np.array([*limited, *action.tolist()[self.moves.stop :]], action.dtype)
 
     def scaled(self, observation: Observation, action: Action, factor: float) -> Action:
         """Return ``action`` with the arm's motion times ``factor``; 0 stands still."""
-        return self.with_elements(action, factor * action[self.moves].astype(np.float64))
+        return self.with_elements(action, [factor * value for value in action[self.moves].tolist()])
 
     def slowed(self, observation: Observation, action: Action, factor: float) -> Action:
         """Return ``action`` with at most ``factor`` of the arm's motion, also beside a wall."""
@@ -101,7 +102,7 @@ class ActionMap(ABC):
 
     def hold(self, observation: Observation, action: Action) -> Action:
         """Return the action that stands still, with the gripper as in ``action``."""
-        return self.with_elements(action, np.zeros(self.moves.stop))
+        return self.with_elements(action, [0.0] * self.moves.stop)
 
     def with_measured_gripper(self, observation: Observation, action: Action) -> Action:
         """Return ``action`` with the gripper's command at its measured opening, if that is observed."""
@@ -143,7 +144,8 @@ class JointDeltaActions(JointActions):
 
     def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
         super().__init__(spec, robot, kinematics, reader)
-        self._scales = np.full(self.joint_count, robot.joint_delta)
+        self._unit = float(robot.joint_delta)
+        self._scales = np.full(self.joint_count, self._unit)
 
     @property
     def top_velocity(self) -> Array:
@@ -154,7 +156,7 @@ class JointDeltaActions(JointActions):
         return Motion(self._kinematics, self._reader.joint_positions(observation), joints=change)
 
     def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
-        return self.with_elements(action, change / self._scales)
+        return self.with_elements(action, [part / self._unit for part in change.tolist()])
 
 
 class JointPositionActions(JointActions):
@@ -164,6 +166,7 @@ class JointPositionActions(JointActions):
         super().__init__(spec, robot, kinematics, reader)
         self._lower = np.array(robot.command_lower)
         self._scales = (np.array(robot.command_upper) - self._lower) / 2
+        self._ranges = list(zip(self._lower.tolist(), self._scales.tolist(), strict=True))
         self._endless = robot.endless if robot.endless.any() else None
 
     def _motion_of(self, observation: Observation, action: Action) -> Motion:
@@ -178,7 +181,8 @@ class JointPositionActions(JointActions):
     def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
         # Endless joints are commanded in [-pi, pi), as they are observed.
         target = self._shortest(self._reader.joint_positions(observation) + change)
-        return self.with_elements(action, (target - self._lower) / self._scales - 1)
+        ways = zip(target.tolist(), self._ranges, strict=True)
+        return self.with_elements(action, [(value - lower) / scale - 1 for value, (lower, scale) in ways])
 
     def scaled(self, observation: Observation, action: Action, factor: float) -> Action:
         return self.with_joints(observation, action, factor * self.motion(observation, action).joints)
@@ -206,31 +210,34 @@ class EndEffectorActions(ActionMap):
             else None
         )
         self._sides = list(zip(robot.workspace_low, robot.workspace_high, strict=True))
-        self._axes = np.array([AXES.index(name) for name in spec.action.names[self.moves]])
+        axes = [AXES.index(name) for name in spec.action.names[self.moves]]
         translation, rotation = spec.extra.get("translation_scale", 1.0), spec.extra.get("rotation_scale", 1.0)
-        self._scales = np.array([translation] * 3 + [rotation] * 3)[self._axes]
+        self._scales = [(axis, float(translation if axis < 3 else rotation)) for axis in axes]
         self.directions = np.zeros((6, self.moves.stop))
-        self.directions[self._axes, np.arange(len(self._axes))] = self._scales
+        for element, (axis, scale) in enumerate(self._scales):
+            self.directions[axis, element] = scale
 
     def _motion_of(self, observation: Observation, action: Action) -> Motion:
-        uncut: Array = self.directions.dot(action[self.moves].astype(np.float64))
+        uncut = [0.0] * 6
+        for value, (axis, scale) in zip(action.tolist(), self._scales, strict=False):  # the gripper's has no axis
+            uncut[axis] = scale * value
         if self.own_frame:
             rotation = self._reader.rotation(observation)
-            uncut[:3], uncut[3:] = rotation @ uncut[:3], rotation @ uncut[3:]
+            uncut = np.array(uncut).reshape(2, 3).dot(rotation.T).ravel().tolist()
         displacement = uncut if self.controller_box is None else self._cut_off(observation, uncut)
         return Motion(
             self._kinematics, self._reader.joint_positions(observation), displacement=displacement, uncut=uncut
         )
 
-    def _cut_off(self, observation: Observation, displacement: Array) -> Array:
-        """Return what the robot's own controller leaves of a ``displacement`` (6,) at the sides of its box."""
-        shift = displacement[:3].tolist()
-        ways = zip(self._reader.position(observation).tolist(), shift, self._sides, strict=True)
-        kept = [  # plain numbers: of three that is faster than arrays
+    def _cut_off(self, observation: Observation, displacement: list[float]) -> list[float]:
+        """Return what the robot's own controller leaves of a ``displacement`` (6) at the sides of its box."""
+        shift = displacement[:3]
+        ways = zip(self._reader.coordinates(observation), shift, self._sides, strict=True)
+        kept = [
             move if low <= here + move <= high else min(max(here + move, low), high) - here
             for here, move, (low, high) in ways
         ]
-        return displacement if kept == shift else np.array([*kept, *displacement[3:]])
+        return displacement if kept == shift else [*kept, *displacement[3:]]
 
     def linear(self, observation: Observation, action: Action) -> tuple[Array, Array]:
         joints = self._reader.joint_positions(observation)
@@ -244,11 +251,11 @@ class EndEffectorActions(ActionMap):
         return action[self.moves].astype(np.float64)
 
     def with_controls(self, observation: Observation, action: Action, controls: Array) -> Action:
-        return self.with_elements(action, controls)
+        return self.with_elements(action, controls.tolist())
 
-    def with_displacement(self, action: Action, displacement: Array) -> Action:
-        """Return ``action`` with a displacement (6,). Only where its elements are axes of the base frame."""
-        return self.with_elements(action, displacement[self._axes] / self._scales)
+    def with_displacement(self, action: Action, displacement: list[float]) -> Action:
+        """Return ``action`` with a displacement (6). Only where its elements are axes of the base frame."""
+        return self.with_elements(action, [displacement[axis] / scale for axis, scale in self._scales])
 
     def slowed(self, observation: Observation, action: Action, factor: float) -> Action:
         """Return ``action`` with at most ``factor`` of the arm's motion, also beside a wall.
@@ -260,9 +267,9 @@ class EndEffectorActions(ActionMap):
         if uncut is made:
             return self.scaled(observation, action, factor)
         if not self.own_frame:
-            return self.with_displacement(action, factor * made)
+            return self.with_displacement(action, [factor * part for part in made])
         # The action keeps its direction: what is left of it is cut off as before, so it is no longer than this.
-        left, whole = math.hypot(*made[:3].tolist()), math.hypot(*uncut[:3].tolist())
+        left, whole = math.hypot(*made[:3]), math.hypot(*uncut[:3])
         return self.scaled(observation, action, factor * left / whole if left < whole else factor)
 
 

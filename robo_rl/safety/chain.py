@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -137,19 +138,20 @@ class FilterChain:
         return result, verdict
 
     def _combined(self, verdicts: list[Verdict]) -> Verdict:
-        changed = any(verdict.changed for verdict in verdicts)
+        changed = stops = False
+        for verdict in verdicts:
+            changed, stops = changed or verdict.changed, stops or verdict.stop
         self._violations = self._violations + 1 if changed else 0
         if self._budget and self._violations >= self._budget:
             message = f"{self._violations} actions in a row had to be changed"
-            verdicts = [*verdicts, Verdict(stop=True, reasons=("violation_budget",), message=message)]
+            verdicts, stops = [*verdicts, Verdict(stop=True, reasons=("violation_budget",), message=message)], True
         if len(verdicts) == 1:
             return verdicts[0]
-        return Verdict(
-            changed=changed,
-            stop=any(verdict.stop for verdict in verdicts),
-            reasons=tuple(reason for verdict in verdicts for reason in verdict.reasons),
-            message="; ".join(verdict.message for verdict in verdicts if verdict.message),
-        )
+        reasons = tuple([reason for verdict in verdicts for reason in verdict.reasons])
+        return _verdict(changed, stops, reasons, "; ".join([each.message for each in verdicts if each.message]))
+
+
+_verdict = lru_cache(maxsize=256)(Verdict)  # most are the same again and again
 
 
 def _fault(result: object, verdict: object, action: Action) -> str | None:
@@ -162,6 +164,7 @@ def _fault(result: object, verdict: object, action: Action) -> str | None:
         return None
     if not isinstance(result, np.ndarray) or result.shape != action.shape or result.dtype != action.dtype:
         return f"returned no action in [-1, 1]: {result}"
-    values = result.tolist()
-    within = math.isfinite(sum(values)) and min(values) >= -1 and max(values) <= 1  # no comparison sees NaN
-    return None if within else f"returned no action in [-1, 1]: {result}"
+    for value in result.tolist():
+        if not -1.0 <= value <= 1.0:  # NaN is not, either
+            return f"returned no action in [-1, 1]: {result}"
+    return None

@@ -105,9 +105,11 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
         return FilterChain([*_watched(config, spec, _zero), *own], _zero, config.violation_budget, learned)
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = make_action_map(spec, robot, kinematics, reader)
-    filters = _arm_filters(config, robot, actions, reader, kinematics)
     keeps_clear: Callable[[Array, Array, Array], bool] | None = None
     problem = _stop_problem(config, robot, actions) if config.joints.enabled else None
+    planner = None if problem is None else make_stop_planner(problem)
+    quick = planner.is_surely_regular if isinstance(planner, NativeStopPlanner) else None
+    filters = _arm_filters(config, robot, actions, reader, kinematics, quick)
     if config.barrier.enabled:
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         largest = None if problem is None else (1 + SLACK) * problem.velocity * problem.period
@@ -116,8 +118,8 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
         keeps_clear = partial(clearances.keeps, barrier.margin + dip)
     filters += _watched(config, spec, actions.hold)
     filters += own
-    if problem is not None:  # last: what this filter returns is what the joints do
-        filters.append(JointLimits(make_stop_planner(problem), actions, reader, keeps_clear))
+    if planner is not None:  # last: what this filter returns is what the joints do
+        filters.append(JointLimits(planner, actions, reader, keeps_clear))
     learned = _learned(config, spec, actions.hold, actions.scaled)
     return FilterChain(filters, actions.hold, config.violation_budget, learned, actions.with_measured_gripper)
 
@@ -128,7 +130,12 @@ def without_safety(backend: EnvBackend, button: StopButton | None = None) -> Env
 
 
 def _arm_filters(
-    config: SafetyConfig, robot: RobotDescription, actions: ActionMap, reader: ArmReader, kinematics: Kinematics
+    config: SafetyConfig,
+    robot: RobotDescription,
+    actions: ActionMap,
+    reader: ArmReader,
+    kinematics: Kinematics,
+    is_surely_regular: Callable[[Array, float], bool] | None,
 ) -> list[SafetyFilter]:
     """Return the filters of an arm that need no look at where it is going."""
     filters: list[SafetyFilter] = []
@@ -142,7 +149,7 @@ def _arm_filters(
         filters.append(EndEffectorSpeed(*_speeds(config, robot), actions))
     if singularity.enabled:
         slow, stop, ahead = singularity.slow, singularity.stop, Kinematics(robot)
-        filters.append(SingularitySlowdown(slow, stop, actions, reader, kinematics, ahead))
+        filters.append(SingularitySlowdown(slow, stop, actions, reader, kinematics, ahead, is_surely_regular))
     return filters
 
 

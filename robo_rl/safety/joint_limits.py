@@ -14,11 +14,11 @@ from .stopping import CLEAR, END_EFFECTOR, JOINTS, NearestControls, Plan, StopPl
 
 Array = NDArray[np.float64]
 
-_NAMES: dict[int, tuple[str, ...]] = {
-    CLEAR: (),
-    JOINTS: ("joint_limits",),
-    END_EFFECTOR: ("end_effector",),
-    JOINTS | END_EFFECTOR: ("joint_limits", "end_effector"),
+_VERDICTS = {
+    CLEAR: PASSED,
+    JOINTS: Verdict(changed=True, reasons=("joint_limits",)),
+    END_EFFECTOR: Verdict(changed=True, reasons=("end_effector",)),
+    JOINTS | END_EFFECTOR: Verdict(changed=True, reasons=("joint_limits", "end_effector")),
 }
 
 
@@ -59,6 +59,7 @@ class JointLimits:
     def reset(self) -> None:
         """Begin at rest."""
         self._state = np.zeros(3 * self._joints + 2 * self._controls)
+        self._pose = np.zeros(12)
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action`` within the limits."""
@@ -66,27 +67,25 @@ class JointLimits:
         wanted = self._actions.controls(observation, action)
         if not math.isfinite(sum(joints.tolist()) + sum(measured.tolist()) + sum(wanted.tolist())):
             # That is no action: the chain holds still and stops.
-            return np.full_like(action, np.nan), Verdict(changed=True, reasons=("joint_limits",))
+            return np.full_like(action, np.nan), _VERDICTS[JOINTS]
         self._state[: self._joints] = joints
         found = self._planner.nearest(self._state, measured, wanted)
-        controls, plan, reasons = found.controls, found.plan, _NAMES[found.reasons]
+        controls, plan, verdict = found.controls, found.plan, _VERDICTS[found.reasons]
         if self._keeps_clear is not None and not self._keeps_clear(joints, plan.path, plan.travel):
             controls, plan = self._clear(joints, measured, found)
-            reasons = (*reasons, "barrier")
+            verdict = Verdict(changed=True, reasons=(*verdict.reasons, "barrier"))
         # Joint velocities are remembered as they were before rounding, so that rounding errors do not add up.
         self._state = plan.state
-        if not reasons:
+        if verdict is PASSED:
             return action, PASSED
-        changed = self._actions.with_controls(observation, action, controls)
-        return changed, Verdict(changed=True, reasons=reasons)
+        return self._actions.with_controls(observation, action, controls), verdict
 
     def _measured(self, observation: Observation) -> Array:
         """Return the end effector's position, and its rotation where actions are in its frame (12,)."""
-        measured = np.zeros(12)
-        measured[:3] = self._reader.position(observation)
         if self._actions.own_frame:
-            measured[3:] = self._reader.rotation(observation).ravel()
-        return measured
+            self._pose[3:] = self._reader.rotation(observation).ravel()
+        self._pose[0], self._pose[1], self._pose[2] = self._reader.coordinates(observation)
+        return self._pose
 
     def _clear(self, joints: Array, measured: Array, found: NearestControls) -> tuple[Array, Plan]:
         """Return the nearest controls (k,) on the way from the stop whose stop keeps clear, and the plan for them."""

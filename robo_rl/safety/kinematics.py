@@ -95,18 +95,6 @@ class Kinematics:
         jacobian = self.jacobian(joints)
         return jacobian.T @ jacobian if len(joints) < 6 else self._squared(joints)
 
-    def is_surely_regular(self, joints: Array, limit: float) -> bool:
-        """Whether the Jacobian's condition number is surely at most ``limit``; a quick look, which may say False.
-
-        The eigenvalues of J J^T have to be above a share 1 / limit^2 of its Frobenius norm, which is no less than the
-        largest of them: what is left when that is taken off the diagonal has a Cholesky decomposition then.
-        """
-        gram = self._smaller_squared(joints)
-        size = len(gram)
-        rest = gram.copy()
-        rest.ravel()[:: size + 1] -= float(np.vdot(gram, gram)) ** 0.5 / limit**2
-        return bool(mujoco.mju_cholFactor(rest, 0.0) == size)
-
     def condition(self, joints: Array) -> float:
         """Return the Jacobian's condition number; infinite where the posture is singular.
 

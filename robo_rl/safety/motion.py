@@ -14,7 +14,8 @@ Action = NDArray[np.float32]
 class Motion:
     """The motion that one action commands in one control period. Its arrays must not be written to.
 
-    Either the joint motion or the displacement is given; the other is computed on first use.
+    Either the joint motion or the displacement is given; the other is computed on first use. The displacement is six
+    plain numbers: the filters look at each by itself, and of so few that is faster than an array.
 
     Args:
         kinematics: between them.
@@ -31,8 +32,8 @@ class Motion:
         kinematics: Kinematics,
         start: Array,
         joints: Array | None = None,
-        displacement: Array | None = None,
-        uncut: Array | None = None,
+        displacement: list[float] | None = None,
+        uncut: list[float] | None = None,
     ) -> None:
         self._kinematics, self._start = kinematics, start
         self._joints, self._displacement, self._uncut = joints, displacement, uncut
@@ -41,23 +42,23 @@ class Motion:
     def joints(self) -> Array:
         """Joint motion (n,) [rad]."""
         if self._joints is None:
-            self._joints = self._kinematics.joint_motion(self._start, self.displacement)
+            self._joints = self._kinematics.joint_motion(self._start, np.array(self.displacement))
         return self._joints
 
     @property
-    def displacement(self) -> Array:
-        """Motion of the end effector (6,) in the base frame: translation [m], rotation vector [rad].
+    def displacement(self) -> list[float]:
+        """Motion of the end effector (6) in the base frame: translation [m], rotation vector [rad].
 
         What the robot's own controller cuts off at its workspace is not in it.
         """
         if self._displacement is None:
             assert self._joints is not None
-            self._displacement = self._kinematics.jacobian(self._start).dot(self._joints)
+            self._displacement = self._kinematics.jacobian(self._start).dot(self._joints).tolist()
         return self._displacement
 
     @property
-    def uncut(self) -> Array:
-        """The displacement (6,) with what is cut off; the same array where nothing is."""
+    def uncut(self) -> list[float]:
+        """The displacement (6) with what is cut off; the same list where nothing is."""
         return self.displacement if self._uncut is None else self._uncut
 
 
@@ -82,7 +83,8 @@ class ArmReader:
         self._torque = self._find([f"wrist_torque_{axis}" for axis in "xyz"])
         self._opening = self._names.index("gripper_opening") if "gripper_opening" in self._names else None
         self._read = b""
-        self._state: Array = np.zeros(0)
+        self._joints: Array = np.zeros(0)
+        self._values: list[float] = []
         self._rotation: Array | None = None
 
     def _find(self, names: list[str]) -> slice:
@@ -98,44 +100,52 @@ class ArmReader:
         return slice(first, first + len(names))
 
     def joint_positions(self, observation: Observation) -> Array:
-        """Return (n,) [rad]."""
-        return self._values(observation)[self._positions]
+        """Return (n,) [rad]; not to be written to."""
+        self._read_again(observation)
+        return self._joints
 
     def joint_velocities(self, observation: Observation) -> Array:
         """Return (n,) [rad/s]."""
-        return self._values(observation)[self._velocities]
+        return observation["state"][self._velocities].astype(np.float64)
 
     def position(self, observation: Observation) -> Array:
         """Return the end effector's position (3,) in the base frame [m]."""
-        return self._values(observation)[self._position]
+        return np.array(self.coordinates(observation))
+
+    def coordinates(self, observation: Observation) -> list[float]:
+        """Return the end effector's position (3) in the base frame as plain numbers [m]."""
+        self._read_again(observation)
+        return self._values[self._position]
 
     def rotation(self, observation: Observation) -> Array:
         """Return the end effector's rotation matrix (3, 3) in the base frame; not to be written to."""
-        values = self._values(observation)
+        self._read_again(observation)
         if self._rotation is None:  # plain numbers: of three that is faster than arrays
-            a, b, c, d, e, f = values[self._columns].tolist()
+            a, b, c, d, e, f = self._values[self._columns]
             third = b * f - c * e, c * d - a * f, a * e - b * d
             self._rotation = np.array([[a, d, third[0]], [b, e, third[1]], [c, f, third[2]]])
         return self._rotation
 
     def force(self, observation: Observation) -> float:
         """Return the magnitude of the contact force at the wrist [N]."""
-        x, y, z = observation["state"][self._force].tolist()
+        self._read_again(observation)
+        x, y, z = self._values[self._force]
         return float((x * x + y * y + z * z) ** 0.5)
 
     def torque(self, observation: Observation) -> float:
         """Return the magnitude of the contact torque at the wrist [Nm]."""
-        x, y, z = observation["state"][self._torque].tolist()
+        self._read_again(observation)
+        x, y, z = self._values[self._torque]
         return float((x * x + y * y + z * z) ** 0.5)
 
     def opening(self, observation: Observation) -> float | None:
         """Return the gripper's opening, 0 closed to 1 open; None where it is not observed."""
         return None if self._opening is None else float(observation["state"][self._opening])
 
-    def _values(self, observation: Observation) -> Array:
-        """Return the elements of ``state``; not to be written to. One observation is converted once."""
+    def _read_again(self, observation: Observation) -> None:
+        """Convert the elements of ``state``, if that was not done last. Equal content tells, as arrays are reused."""
         state = observation["state"]
         content = state.tobytes()
         if content != self._read:
-            self._state, self._read, self._rotation = state.astype(np.float64), content, None
-        return self._state
+            self._values, self._read, self._rotation = state.tolist(), content, None
+            self._joints = state[self._positions].astype(np.float64)

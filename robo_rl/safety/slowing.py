@@ -1,12 +1,16 @@
 """Filters that slow the arm down: by its speed, by contact, near singular postures."""
 
 import math
+from collections.abc import Callable
 
 from robo_rl.core import PASSED, Observation, Verdict
 
 from .actions import ActionMap
 from .kinematics import Kinematics
 from .motion import Action, ArmReader, Array
+
+FAST = Verdict(changed=True, reasons=("speed",))
+SINGULAR = Verdict(changed=True, reasons=("singularity",))
 
 
 class EndEffectorSpeed:
@@ -33,11 +37,11 @@ class EndEffectorSpeed:
             return action, PASSED
         # What the robot's own controller cuts off is not slowed by scaling: it is cut off less.
         excess = max(excess, self._excess(motion.uncut))
-        return self._actions.scaled(observation, action, 1 / excess), Verdict(changed=True, reasons=("speed",))
+        return self._actions.scaled(observation, action, 1 / excess), FAST
 
-    def _excess(self, displacement: Array) -> float:
-        """Return the share of the limits that a displacement (6,) uses."""
-        x, y, z, roll, pitch, yaw = displacement.tolist()
+    def _excess(self, displacement: list[float]) -> float:
+        """Return the share of the limits that a displacement (6) uses."""
+        x, y, z, roll, pitch, yaw = displacement
         return max(math.hypot(x, y, z) / self._shift, math.hypot(roll, pitch, yaw) / self._turn)
 
 
@@ -87,15 +91,25 @@ class SingularitySlowdown:
         reader: of the observation.
         kinematics: of the robot, where it is.
         ahead: the same, for where it goes.
+        is_surely_regular: a quick look at joint positions (n,): whether the condition number surely is at most a limit.
+            It may say False where it is, so nothing but time depends on it; None: there is none.
     """
 
     def __init__(
-        self, slow: float, stop: float, actions: ActionMap, reader: ArmReader, kinematics: Kinematics, ahead: Kinematics
+        self,
+        slow: float,
+        stop: float,
+        actions: ActionMap,
+        reader: ArmReader,
+        kinematics: Kinematics,
+        ahead: Kinematics,
+        is_surely_regular: Callable[[Array, float], bool] | None = None,
     ) -> None:
         self._slow, self._stop = slow, stop
         self._actions = actions
         self._reader = reader
         self._kinematics, self._ahead = kinematics, ahead
+        self._is_surely_regular = is_surely_regular
 
     def reset(self) -> None:
         """Nothing to forget."""
@@ -103,7 +117,9 @@ class SingularitySlowdown:
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, slowed down where it leads into a singular posture."""
         joints = self._reader.joint_positions(observation)
-        if self._kinematics.is_surely_regular(joints, self._slow):
+        if self._is_surely_regular is not None and self._is_surely_regular(joints, self._slow):
+            return action, PASSED
+        if not math.isfinite(sum(joints.tolist())):  # that is for the last filter to refuse
             return action, PASSED
         here = self._kinematics.condition(joints)
         if here <= self._slow:
@@ -112,4 +128,4 @@ class SingularitySlowdown:
         if there <= here:
             return action, PASSED
         factor = max(0.0, (self._stop - here) / (self._stop - self._slow))
-        return self._actions.slowed(observation, action, factor), Verdict(changed=True, reasons=("singularity",))
+        return self._actions.slowed(observation, action, factor), SINGULAR

@@ -133,7 +133,7 @@ class Plan(NamedTuple):
     Attributes:
         outcome: :data:`CLEAR`, or which limit is broken.
         path: postures (m, n) that were looked at on the way [rad]; the next call may overwrite it.
-        travel: how far the joints (n,) move along it, there and back [rad].
+        travel: how far the joints (n,) move along it, there and back [rad]; the next call may overwrite it.
         state: of the arm after that period. Its controls are what the robot's own controller leaves of the given ones.
     """
 

@@ -13,6 +13,7 @@ from .motion import Action, ArmReader
 Array = NDArray[np.float64]
 
 
+CUT = Verdict(changed=True, reasons=("workspace",))
 SLIP = 0.05
 """How far out of its box an arm is led back from [m]."""
 
@@ -43,27 +44,27 @@ class WorkspaceBox:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, shortened where it leads out of the box."""
-        position = self._reader.position(observation).tolist()
+        position = self._reader.coordinates(observation)
         motion = self._actions.motion(observation, action)
         displacement = motion.displacement
-        shift = displacement[:3].tolist()
+        shift = displacement[:3]
         if not math.isfinite(sum(position) + sum(shift)):  # no action: the chain holds still, and stops
-            return np.full_like(action, np.nan), Verdict(changed=True, reasons=("workspace",))
+            return np.full_like(action, np.nan), CUT
         leads_back = self._base_axes is not None
-        kept = [  # plain numbers: of three that is faster than arrays
+        kept = [
             move if low <= here + move <= high else _kept(low, high, here, move, leads_back)
             for (low, high), here, move in zip(self._sides, position, shift, strict=True)
         ]
         if kept == shift:
             return action, PASSED
         if self._base_axes is not None:
-            changed = self._base_axes.with_displacement(action, np.array([*kept, *displacement[3:]]))
+            changed = self._base_axes.with_displacement(action, [*kept, *displacement[3:]])
         else:
-            asked = motion.uncut[:3].tolist()  # it is this that is scaled
+            asked = motion.uncut[:3]  # it is this that is scaled
             ways = zip(kept, shift, asked, strict=True)
             share = min((rest / whole for rest, move, whole in ways if rest != move and whole), default=0.0)
             changed = self._actions.scaled(observation, action, max(share, 0.0))
-        return changed, Verdict(changed=True, reasons=("workspace",))
+        return changed, CUT
 
 
 def _kept(low: float, high: float, here: float, move: float, leads_back: bool) -> float:
@@ -97,7 +98,7 @@ class OrientationCone:
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, shortened where it leans too far."""
         pointing = self._reader.rotation(observation)[:, 2]
-        turn = self._actions.motion(observation, action).displacement[3:]
+        turn = np.array(self._actions.motion(observation, action).displacement[3:])
         now, then = self._lean(pointing), self._lean(_turned(pointing, turn))
         if then <= max(self._angle, now):
             return action, PASSED

@@ -177,7 +177,7 @@ def test_the_hand_does_not_lean_out_of_the_cone():
     assert cone(observation, yaw, 0)[1] is PASSED, "turning about the axis does not lean"
     executed, verdict = cone(observation, np.array([0, 0, 0, 1, 0, 0, 0.5], np.float32), 0)
     assert verdict.reasons == ("orientation",)
-    turn = actions.motion(observation, executed).displacement[3:]
+    turn = np.array(actions.motion(observation, executed).displacement[3:])
     pointing = exponential(turn) @ reader.rotation(observation)[:, 2]
     assert np.arccos(pointing @ down) == pytest.approx(0.15, abs=1e-4)
     assert executed[-1] == 0.5
@@ -289,17 +289,6 @@ def test_motion_into_a_singular_posture_is_slowed_and_out_of_it_free():
         SingularitySlowdown(2 * here, 3 * here, actions, reader, kinematics, ahead)(observation, outwards, 0)[1]
         is PASSED
     )
-
-
-def test_the_quick_look_at_singularity_is_never_wrong_and_mostly_enough():
-    backend = arm()
-    _, kinematics, _, _ = parts(backend)
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        joints = rng.uniform(backend.robot.command_lower, backend.robot.command_upper)
-        condition = np.linalg.cond(kinematics.jacobian(joints))
-        assert not kinematics.is_surely_regular(joints, 0.999 * condition)
-        assert kinematics.is_surely_regular(joints, 6**0.25 * 1.001 * condition)
 
 
 # --- chain -----------------------------------------------------------------------------------------------------------

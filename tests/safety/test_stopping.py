@@ -74,6 +74,19 @@ def stop_problem(exact: ExactArm) -> StopProblem:
 
 
 @needs_compiler
+@pytest.mark.parametrize("case", CASES)
+def test_the_quick_look_at_singularity_is_never_wrong_and_mostly_enough(case):
+    exact, rng = ExactArm(case), np.random.default_rng(0)
+    planner = NativeStopPlanner(stop_problem(exact))
+    for _ in range(200):
+        joints = rng.uniform(exact.lower, exact.upper)
+        condition = np.linalg.cond(exact.kinematics.jacobian(joints))
+        assert not planner.is_surely_regular(joints, 0.999 * condition)
+        assert planner.is_surely_regular(joints, 6**0.25 * 1.001 * condition)
+    assert not planner.is_surely_regular(np.full(len(joints), np.nan), 1e6)
+
+
+@needs_compiler
 @pytest.mark.parametrize("rate", [10, 100])
 @pytest.mark.parametrize("space", ["joint_delta", *FRAMES])
 @pytest.mark.parametrize("case", CASES)

@@ -46,7 +46,7 @@ def _library() -> ctypes.CDLL:
         library = ctypes.CDLL(str(native_library(Path(__file__).with_name("stopping.cpp"))))
     except OSError as error:
         raise NativeBuildError(f"the compiled library does not load: {error}") from error
-    for function in (library.robo_rl_plan, library.robo_rl_nearest):
+    for function in (library.robo_rl_plan, library.robo_rl_nearest, library.robo_rl_is_surely_regular):
         function.restype = ctypes.c_int32
     return library
 
@@ -112,6 +112,8 @@ class NativeStopPlanner:
         inputs = [_pointer(array) for array in (self._state, self._measured, self._controls)]
         outputs = [_pointer(array) for array in (self._path, self._travel, self._next_state)]
         planner = ctypes.byref(self._planner)
+        self._joints = np.empty(n)
+        self._is_regular = functools.partial(library.robo_rl_is_surely_regular, planner, _pointer(self._joints))
         self._plan = functools.partial(library.robo_rl_plan, planner, *inputs, *outputs)
         self._nearest = functools.partial(library.robo_rl_nearest, planner, *inputs, _pointer(self._stop), *outputs)
 
@@ -124,8 +126,16 @@ class NativeStopPlanner:
         answer = self._nearest()
         return NearestControls(answer % 4, self._controls.copy(), self._stop.copy(), self._result(answer))
 
+    def is_surely_regular(self, joints: Array, limit: float) -> bool:
+        """Whether the Jacobian's condition number at ``joints`` (n,) surely is at most ``limit``.
+
+        A quick look, which may say False where it is.
+        """
+        self._joints[:] = joints
+        return bool(self._is_regular(ctypes.c_double(limit)))
+
     def _result(self, answer: int) -> Plan:
-        return Plan(answer % 4, self._path[: answer // 4], self._travel.copy(), self._next_state.copy())
+        return Plan(answer % 4, self._path[: answer // 4], self._travel, self._next_state.copy())
 
 
 def _pointer(array: Array) -> ctypes.c_void_p:

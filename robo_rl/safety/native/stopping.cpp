@@ -116,6 +116,18 @@ class Turns {
   std::vector<double> angle_, sine_, cosine_;
 };
 
+// Whether a symmetric matrix, of which the lower triangle is given (size x size) and lost, is positive definite.
+bool positive_definite(double *matrix, int size) {
+  for (int c = 0; c < size; c++)
+    for (int r = c; r < size; r++) {
+      double sum = matrix[size * r + c];
+      for (int i = 0; i < c; i++) sum -= matrix[size * r + i] * matrix[size * c + i];
+      if (r == c && !(sum > 0)) return false;
+      matrix[size * r + c] = r == c ? std::sqrt(sum) : sum / matrix[size * c + c];
+    }
+  return true;
+}
+
 class Motion {
  public:
   explicit Motion(const Planner &planner)
@@ -161,16 +173,7 @@ class Motion {
   void map(const double *q, Frame &frame, double *matrix, const double *measured = nullptr) {
     forward(q, frame);
     if (measured && p.local) std::copy(measured, measured + 9, frame.rotation);
-    for (int i = 0; i < n; i++) {
-      const Column axis = axes_[i], r = column(frame.position) - anchors_[i];
-      const double turned[3] = {axis[1] * r[2] - axis[2] * r[1], axis[2] * r[0] - axis[0] * r[2],
-                                axis[0] * r[1] - axis[1] * r[0]};
-      double *entry = &jacobian_[p.order[i]];
-      for (int c = 0; c < 3; c++) {
-        entry[w * c] = p.slides[i] ? axis[c] : turned[c];
-        entry[w * (3 + c)] = p.slides[i] ? 0.0 : axis[c];
-      }
-    }
+    find_jacobian(frame);
     for (int r = 0; r < 6; r++)
       for (int c = 0; c <= r; c++) {
         double sum = r == c ? p.damping * p.damping : 0.0;
@@ -220,7 +223,42 @@ class Motion {
       }
   }
 
+  // Whether the condition number of the Jacobian at q surely is at most `limit`; a quick look, which may say no. The
+  // eigenvalues of J J^T (of J^T J with fewer than six joints) have to be above a share 1 / limit^2 of its Frobenius
+  // norm, which is no less than the largest: with that taken off its diagonal it is positive definite then.
+  bool is_surely_regular(const double *q, double limit) {
+    Frame frame;
+    forward(q, frame);
+    find_jacobian(frame);
+    const int size = std::min(n, 6), terms = std::max(n, 6);
+    const int row = n < 6 ? 1 : w, term = n < 6 ? w : 1;
+    double gram[36], squared = 0;
+    for (int r = 0; r < size; r++)
+      for (int c = 0; c < size; c++) {
+        double sum = 0;
+        for (int i = 0; i < terms; i++) sum += jacobian_[row * r + term * i] * jacobian_[row * c + term * i];
+        gram[size * r + c] = sum;
+        squared += sum * sum;
+      }
+    for (int r = 0; r < size; r++) gram[(size + 1) * r] -= std::sqrt(squared) / (limit * limit);
+    return positive_definite(gram, size);
+  }
+
  private:
+  // J at the posture of the last forward(), which put the end effector in `frame`.
+  void find_jacobian(const Frame &frame) {
+    for (int i = 0; i < n; i++) {
+      const Column axis = axes_[i], r = column(frame.position) - anchors_[i];
+      const double turned[3] = {axis[1] * r[2] - axis[2] * r[1], axis[2] * r[0] - axis[0] * r[2],
+                                axis[0] * r[1] - axis[1] * r[0]};
+      double *entry = &jacobian_[p.order[i]];
+      for (int c = 0; c < 3; c++) {
+        entry[w * c] = p.slides[i] ? axis[c] : turned[c];
+        entry[w * (3 + c)] = p.slides[i] ? 0.0 : axis[c];
+      }
+    }
+  }
+
   // Solves (J J^T + damping^2) X = X in place, lane by lane; after map().
   template <int lanes>
   void solve(double (&x)[6][lanes]) const {
@@ -655,6 +693,11 @@ class Question {
 }  // namespace
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
+
+// As Motion::is_surely_regular, at joint positions (n).
+EXPORT int32_t robo_rl_is_surely_regular(const Planner *planner, const double *joints, double limit) {
+  return Motion(*planner).is_surely_regular(joints, limit);
+}
 
 // As StopPlanner.plan. `state` (3n + 2k), `measured` (12), `controls` (k); the rest is as in Question::plan.
 EXPORT int32_t robo_rl_plan(const Planner *planner, const double *state, const double *measured, const double *controls,
