@@ -108,5 +108,5 @@ def test_demonstrations_that_are_not_finite_end_cloning():
 def test_values_out_of_range_are_named():
     with pytest.raises(ConfigError, match=r"agent.learning_rate must be in \(0, 1\), got 0"):
         BCConfig(learning_rate=0)
-    with pytest.raises(ConfigError, match=r"unknown agent\.activation 'gelu'"):
-        BCConfig(activation="gelu")
+    with pytest.raises(ConfigError, match=r"unknown agent\.activation 'elu'"):
+        BCConfig(activation="elu")

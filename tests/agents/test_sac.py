@@ -296,7 +296,10 @@ def test_an_actor_spoiled_by_the_last_step_is_noticed_at_once():
         ({"value_bins": 5, "value_range": [0, 1, 2]}, r"agent.value_range must be the least and"),
         ({"value_bins": 5, "value_range": [0, np.inf]}, r"agent.value_range must be the least and"),
         ({"value_range": [0, 1]}, r"agent.value_range must be null where agent.value_bins=0, got \[0, 1\]"),
-        ({"activation": "rellu"}, "unknown agent.activation 'rellu'; did you mean 'relu'. Valid: relu, silu, tanh"),
+        (
+            {"activation": "rellu"},
+            "unknown agent.activation 'rellu'; did you mean 'relu'. Valid: gelu, relu, silu, tanh",
+        ),
         ({"implementation": "gpu"}, "unknown agent.implementation 'gpu'; Valid: auto, compile, native, torch"),
         ({"demonstration_ratio": 2}, r"agent.demonstration_ratio must be in \[0, 1\], got 2"),
     ],

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from robo_rl.core import Batch, EnvSpec, Metrics
 
 from ..parts.cloning import BehaviourCloning
-from ..parts.offline_agent import OfflineAgent
+from ..parts.cloning_agent import CloningAgent
 from ..parts.policy import TanhGaussianPolicy
 from .config import BCConfig
 
 
-class BC(OfflineAgent):
+class BC(CloningAgent):
     """Regression of actions on what others did; the actor of :class:`~robo_rl.agents.sac.SAC`.
 
     Attributes:
@@ -29,34 +28,18 @@ class BC(OfflineAgent):
     """
 
     def __init__(self, config: BCConfig, spec: EnvSpec, seed: int) -> None:
-        super().__init__(TanhGaussianPolicy(config, spec, seed), config.update_to_data * config.batch_size)
+        policy = TanhGaussianPolicy(config, spec, seed)
+        super().__init__(config, policy)
         self.config = config
-        self._cloning = BehaviourCloning(self._policy, config.learning_rate)
+        self._cloning = BehaviourCloning(policy, config.learning_rate)
         self.implementation = self._cloning.implementation
 
     @property
     def _has_learned(self) -> bool:
         return self._cloning.steps > 0
 
-    def update(self, batch: Batch) -> Metrics:
-        """Take a step on each minibatch of demonstrations; return ``bc_loss``, the mean squared error before the last.
-
-        While nobody has shown anything the rows are the policy's own, and nothing is learned or returned.
-
-        Raises:
-            DivergenceError: if the loss is not finite.
-        """
-        if self.config.learns_online:
-            models = np.flatnonzero(batch["demonstration"])
-            if not len(models):
-                return {}
-            if len(models) < len(batch["action"]):  # what failed is not imitated; others stand in for it
-                batch = {key: value[np.resize(models, len(value))] for key, value in batch.items()}
-        metrics: Metrics = {}
-        for first in range(0, len(batch["action"]), self.config.batch_size):
-            rows = slice(first, first + self.config.batch_size)
-            metrics = self._cloning.step({key: value[rows] for key, value in batch.items()})
-        return metrics
+    def _clone(self, batch: Batch) -> Metrics:
+        return self._cloning.step(batch)
 
     def _slots(self) -> dict[str, Tensor]:
         return self._policy.slots() | self._policy.plan_slots() | self._cloning.slots()

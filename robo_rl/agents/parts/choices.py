@@ -2,7 +2,7 @@
 
 from robo_rl.core import ConfigError, nearest
 
-ACTIVATIONS = ("relu", "silu", "tanh")
+ACTIVATIONS = ("gelu", "relu", "silu", "tanh")
 
 
 def require_choice(key: str, value: str, valid: tuple[str, ...]) -> None:

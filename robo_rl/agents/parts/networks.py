@@ -25,6 +25,7 @@ all of them.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -43,6 +44,7 @@ LOG_STD_MIN = -20.0
 LOG_STD_MAX = 2.0
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": partial(functional.gelu, approximate="tanh"),
     "relu": torch.relu,
     "silu": functional.silu,
     "tanh": torch.tanh,

@@ -32,7 +32,7 @@ class Rows(NamedTuple):
 
 
 class OfflineAgent(PolicyAgent):
-    """Acts by the mode of its policy and looks at no images; see :class:`.PolicyAgent`."""
+    """Acts by its averaged policy and looks at no images; see :class:`.PolicyAgent`."""
 
     def pretrain(self, batch: Batch) -> Metrics:
         """The same as :meth:`update`."""

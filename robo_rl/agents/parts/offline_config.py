@@ -15,7 +15,7 @@ class OfflineConfig(Options, section="agent"):
     Attributes:
         hidden: widths of the hidden layers of all networks.
         actor_layer_norm: LayerNorm between each hidden layer of the actor and its activation.
-        activation: ``relu``, ``silu`` or ``tanh``.
+        activation: ``gelu``, ``relu``, ``silu`` or ``tanh``.
         learning_rate: of Adam, for all networks [1].
         batch_size: rows of each step.
         pretrain_steps: steps on the data set before the first environment step.

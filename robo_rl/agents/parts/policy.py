@@ -1,5 +1,6 @@
-"""The tanh-Gaussian policy: what ``act`` needs, and nothing that only learning needs."""
+"""Policies of networks: what ``act`` needs, and nothing that only learning needs."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -21,7 +22,7 @@ INITIAL_OUTPUT_GAIN = 0.01
 
 
 class PolicyConfig(Protocol):
-    """The fields of an agent's configuration that its policy reads; see :class:`.SACConfig`."""
+    """The fields of an agent's configuration that every policy reads; see :class:`.SACConfig`."""
 
     @property
     def network(self) -> str: ...
@@ -32,8 +33,6 @@ class PolicyConfig(Protocol):
     @property
     def actor_layer_norm(self) -> bool: ...
     @property
-    def initial_log_std(self) -> float: ...
-    @property
     def observation_keys(self) -> tuple[str, ...] | None: ...
     @property
     def normalise_observations(self) -> bool: ...
@@ -43,20 +42,28 @@ class PolicyConfig(Protocol):
     def action_chunk(self) -> int: ...
 
 
-class TanhGaussianPolicy:
-    """Chooses actions tanh(u) with u Gaussian, mean and deviation from a network.
+class GaussianConfig(PolicyConfig, Protocol):
+    """The fields that a Gaussian policy reads."""
 
-    With action chunks the network gives the actions of h steps at once, and :meth:`act` returns one after the other.
+    @property
+    def initial_log_std(self) -> float: ...
+
+
+class NetworkPolicy(ABC):
+    """Chooses actions by networks. Subclasses name the networks, and decide by them.
+
+    With action chunks the networks give the actions of h steps at once, and :meth:`act` returns one after the other.
 
     Attributes:
         config: as given.
-        observations: makes the network's input.
-        input_size: width of the network's input.
-        parameters: ``actor/...``, trained in place by the agent.
+        observations: makes the networks' input.
+        input_size: width of the networks' input.
+        parameters: of the networks that act, trained in place by the agent.
         averaged: a running average of them (Polyak and Juditsky 1992), which acts where nothing is explored: single
             updates move the mode of the policy by more than a task such as inserting a peg forgives.
-        action_size: elements of what the network decides at once, h A: a whole chunk.
+        action_size: elements of what is decided at once, h A: a whole chunk.
         device: on which the parameters are.
+        exploration: generator of the noise with which the policy explores.
 
     Args:
         config: of the agent.
@@ -84,24 +91,18 @@ class TanhGaussianPolicy:
         # Exploring and not: an evaluation in mid-episode leaves alone what training has planned.
         self._plans = {explore: ActionPlan(config.action_chunk, spec.action.shape[0]) for explore in (False, True)}
 
+    @abstractmethod
     def initial_actor(self, generator: torch.Generator) -> Parameters:
-        """Return new parameters ``actor/...``, as before anything is learned."""
-        config = self.config
-        parameters = initialise_network(
-            "actor",
-            (self.input_size, *config.hidden, 2 * self.action_size),
-            generator,
-            layer_norm=config.actor_layer_norm,
-            output_gain=INITIAL_OUTPUT_GAIN,
-            network=config.network,
-        )
-        parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
-        return parameters
+        """Return new parameters of the networks that act, as before anything is learned."""
+
+    @abstractmethod
+    def _decide(self, observation: Observation, sample: bool) -> NDArray[np.float32]:
+        """Return a chunk of actions (h A,) in [-1, 1]; with ``sample`` one that explores."""
 
     def act(self, observation: Observation, *, explore: bool, sample: bool = True) -> NDArray[np.float32]:
-        """Return an action (A,) in [-1, 1]: tanh of the averaged policy's mean, or a sample if ``explore``.
+        """Return an action (A,) in [-1, 1], one that explores if ``explore``.
 
-        Without ``sample`` the mode acts where it explores, too.
+        Without ``sample`` the averaged policy acts where it explores, too.
         """
         plan = self._plans[explore]
         if not plan.left:
@@ -112,16 +113,6 @@ class TanhGaussianPolicy:
         """Forget what is left of a chunk of actions: see :class:`~robo_rl.core.Policy`."""
         self._plans[explore].forget()
 
-    @torch.inference_mode()
-    def _decide(self, observation: Observation, sample: bool) -> NDArray[np.float32]:
-        """Return a chunk of actions (h A,)."""
-        parameters = self.parameters if sample else self.averaged
-        mean, log_std = actor_distribution(parameters, self.row(parameters, observation), self.config.activation)
-        if sample:
-            mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration).to(self.device)
-        chunk: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
-        return chunk
-
     def average(self, share: float) -> None:
         """Move the running average by ``share`` towards the parameters; 1 makes it equal to them."""
         track(self.averaged, self.parameters, share)
@@ -129,11 +120,6 @@ class TanhGaussianPolicy:
     def row(self, parameters: Parameters, observation: Observation) -> Tensor:
         """Return the network's input (1, input_size) for one observation; ``parameters`` may encode it."""
         return torch.from_numpy(self.observations.one(observation)).unsqueeze(0).to(self.device)
-
-    def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
-        """Return the function that gives mean and log deviation (B, A) in the rows of ``batch``, for parameters."""
-        rows = torch.from_numpy(self.observations.rows(batch)).to(self.device)
-        return lambda parameters: actor_distribution(parameters, rows, self.config.activation)
 
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors that make the policy: parameters, their average and normalisation."""
@@ -157,3 +143,45 @@ class TanhGaussianPolicy:
             CheckpointError: naming the first name or shape that is not this policy's.
         """
         load_slots(self.slots(), state, "the policy")
+
+
+class TanhGaussianPolicy(NetworkPolicy):
+    """Chooses actions tanh(u) with u Gaussian, mean and deviation from the network ``actor``.
+
+    It explores by samples; where it does not, the mode acts: tanh of the averaged policy's mean. Arguments and errors
+    are those of :class:`NetworkPolicy`.
+    """
+
+    config: GaussianConfig
+
+    def __init__(self, config: GaussianConfig, spec: EnvSpec, seed: int, *, further_inputs: int = 0) -> None:
+        super().__init__(config, spec, seed, further_inputs=further_inputs)
+
+    def initial_actor(self, generator: torch.Generator) -> Parameters:
+        """Return new parameters ``actor/...``, as before anything is learned."""
+        config = self.config
+        parameters = initialise_network(
+            "actor",
+            (self.input_size, *config.hidden, 2 * self.action_size),
+            generator,
+            layer_norm=config.actor_layer_norm,
+            output_gain=INITIAL_OUTPUT_GAIN,
+            network=config.network,
+        )
+        parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
+        return parameters
+
+    @torch.inference_mode()
+    def _decide(self, observation: Observation, sample: bool) -> NDArray[np.float32]:
+        """Return a chunk of actions (h A,)."""
+        parameters = self.parameters if sample else self.averaged
+        mean, log_std = actor_distribution(parameters, self.row(parameters, observation), self.config.activation)
+        if sample:
+            mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration).to(self.device)
+        chunk: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
+        return chunk
+
+    def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
+        """Return the function that gives mean and log deviation (B, A) in the rows of ``batch``, for parameters."""
+        rows = torch.from_numpy(self.observations.rows(batch)).to(self.device)
+        return lambda parameters: actor_distribution(parameters, rows, self.config.activation)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from robo_rl.core import Batch, FeatureExtractor, Metrics, Observation, State
 
-from .policy import TanhGaussianPolicy
+from .policy import NetworkPolicy
 from .slots import load_generators, load_slots, save_generators, save_slots
 
 
@@ -29,7 +29,7 @@ class PolicyAgent(ABC):
     implementation = "torch"
     features: FeatureExtractor | None = None
 
-    def __init__(self, policy: TanhGaussianPolicy, update_rows: int) -> None:
+    def __init__(self, policy: NetworkPolicy, update_rows: int) -> None:
         self.update_rows = update_rows
         self._policy = policy
         self._generators: dict[str, torch.Generator] = {}
@@ -61,7 +61,7 @@ class PolicyAgent(ABC):
         """
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return an action (A,) in [-1, 1]; the mode of the averaged policy unless ``explore``."""
+        """Return an action (A,) in [-1, 1]; that of the averaged policy unless ``explore``."""
         return self._policy.act(observation, explore=explore)
 
     def forget_plan(self, *, explore: bool) -> None:

@@ -50,6 +50,7 @@ class SAC(PolicyAgent):
     """
 
     metrics: ClassVar[tuple[str, ...]] = METRICS
+    _policy: TanhGaussianPolicy
 
     def __init__(self, config: SACConfig, spec: EnvSpec, seed: int) -> None:
         self.config = config

@@ -29,7 +29,7 @@ class SACConfig(Options, section="agent"):
             [128, 128] are two blocks of width 128, which are 512 wide inside.
         layer_norm: LayerNorm between each hidden layer of the critics and its activation; ``simba`` has its own.
         actor_layer_norm: the same for the actor.
-        activation: ``relu``, ``silu`` or ``tanh``.
+        activation: ``gelu``, ``relu``, ``silu`` or ``tanh``.
         value_bins: K bins over ``value_range`` whose shares the critics learn, by cross-entropy (HL-Gauss, Farebrother
             et al. 2024), in the place of a value and its squared error; 0: none, 51: usual.
         value_range: least and largest value, targets beyond which count as these; null where there are no bins. A few

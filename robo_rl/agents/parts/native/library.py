@@ -65,7 +65,9 @@ def available(precision: str = "float32") -> tuple[bool, str]:
 
 def lacks(config: PolicyConfig) -> str:
     """Return what the native update would need for ``config`` and does not have; else nothing."""
-    return "residual networks" if config.network != "mlp" else ""
+    if config.network != "mlp":
+        return "residual networks"
+    return "" if config.activation in _ACTIVATIONS else f"activation {config.activation}"
 
 
 WITHOUT_NORM = (None,) * 8

@@ -1,0 +1,141 @@
+"""Flow matching (Lipman et al. 2023): a velocity field that carries noise to action chunks, and its policy.
+
+The field v(s, x, t) is learned by regression. With noise x_0 and a demonstrated chunk x_1, at
+x_t = (1 - t) x_0 + t x_1 the velocity is x_1 - x_0. Where several chunks are demonstrated for one observation, the
+samples keep them apart, while a regression of the chunk itself returns their mean.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robo_rl.core import EnvSpec, Observation, derive_seed
+
+from .adam import Adam
+from .networks import Parameters, apply_network, initialise_network
+from .policy import NetworkPolicy, PolicyConfig
+
+TIME_OCTAVES = 4
+"""Frequencies of the embedding of the time: half a period within [0, 1], and each one twice the one before."""
+
+
+class FlowConfig(PolicyConfig, Protocol):
+    """The fields that a flow reads."""
+
+    @property
+    def flow_steps(self) -> int: ...
+
+
+def initialise_flow(config: PolicyConfig, inputs: int, action_size: int, generator: torch.Generator) -> Parameters:
+    """Return new parameters ``flow/...`` of the velocity field of chunks (action_size,) given rows (inputs,)."""
+    return initialise_network(
+        "flow",
+        (inputs + action_size + 1 + 2 * TIME_OCTAVES, *config.hidden, action_size),
+        generator,
+        layer_norm=config.actor_layer_norm,
+        output_gain=1.0,
+        network=config.network,
+    )
+
+
+def velocity(parameters: Parameters, observation: Tensor, chunk: Tensor, time: Tensor, activation: str) -> Tensor:
+    """Return the velocity (B, A) of chunks (B, A) at the times (B, 1), given the rows of observations (B, O)."""
+    angle = time * (math.pi * 2.0 ** torch.arange(TIME_OCTAVES, dtype=time.dtype, device=time.device))
+    row = torch.cat((observation, chunk, time, angle.sin(), angle.cos()), dim=-1)
+    return apply_network(parameters, "flow", row, activation)
+
+
+def flow_matching_loss(
+    parameters: Parameters, observation: Tensor, chunk: Tensor, noise: Tensor, time: Tensor, activation: str
+) -> Tensor:
+    """Return the mean of |v(s, x_t, t) - (x_1 - x_0)|^2 over rows and elements.
+
+    Args:
+        parameters: ``flow/...``.
+        observation: (B, O).
+        chunk: x_1, (B, A).
+        noise: x_0, (B, A).
+        time: t in [0, 1], (B, 1).
+        activation: of the network.
+    """
+    between = torch.lerp(noise, chunk, time)
+    return (velocity(parameters, observation, between, time, activation) - (chunk - noise)).square().mean()
+
+
+def descend_flow(
+    optimiser: Adam, observation: Tensor, chunk: Tensor, generator: torch.Generator, activation: str, step: int
+) -> Tensor:
+    """Move the network ``flow`` a step down its loss on chunks (B, A), noise and times drawn anew; return the loss."""
+    noise = torch.randn(chunk.shape, generator=generator)
+    time = torch.rand(len(chunk), 1, generator=generator)
+    return optimiser.descend(
+        "flow", lambda flow: flow_matching_loss(flow, observation, chunk, noise, time, activation), step
+    )
+
+
+def integrate(field: Callable[[Tensor, float], Tensor], start: Tensor, steps: int) -> Tensor:
+    """Return where the velocities of ``field`` (x, t) carry ``start`` from t = 0 to 1, by Euler's method."""
+    x = start
+    for k in range(steps):
+        x = x + field(x, k / steps) / steps
+    return x
+
+
+def sample_flow(parameters: Parameters, observation: Tensor, noise: Tensor, config: FlowConfig) -> Tensor:
+    """Return the chunks (B, A) in [-1, 1] to which the flow carries ``noise`` (B, A), given observations (B, O)."""
+
+    def field(x: Tensor, time: float) -> Tensor:
+        return velocity(parameters, observation, x, x.new_full((len(x), 1), time), config.activation)
+
+    return integrate(field, noise, config.flow_steps).clamp(-1, 1)
+
+
+class SampledPolicy(NetworkPolicy):
+    """Chooses chunks that are functions of the observation and of noise, so that it may keep several modes apart.
+
+    It samples where nothing is explored, too: such a distribution has no mode that could be computed. These samples are
+    of the averaged parameters, and have a generator of their own, derived from the seed: an evaluation of a saved
+    policy can be repeated exactly, and evaluations in training leave its exploration alone.
+
+    Arguments, attributes and errors are those of :class:`.NetworkPolicy`.
+    """
+
+    config: FlowConfig
+
+    def __init__(self, config: FlowConfig, spec: EnvSpec, seed: int) -> None:
+        super().__init__(config, spec, seed)
+        self._evaluation = torch.Generator().manual_seed(derive_seed(seed, "agent", "evaluation"))
+
+    @abstractmethod
+    def chunks(self, parameters: Parameters, observation: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a chunk for each of the observations (B, O): (B, A) in [-1, 1]; noise comes from ``generator``."""
+
+    def generators(self) -> dict[str, torch.Generator]:
+        """Return the generators of its noise by name, exploring and not."""
+        return {"exploration": self.exploration, "evaluation": self._evaluation}
+
+    @torch.inference_mode()
+    def _decide(self, observation: Observation, sample: bool) -> NDArray[np.float32]:
+        parameters = self.parameters if sample else self.averaged
+        generator = self.exploration if sample else self._evaluation
+        chunk: NDArray[np.float32] = self.chunks(parameters, self.row(parameters, observation), generator)[0].numpy()
+        return chunk
+
+
+class FlowPolicy(SampledPolicy):
+    """A :class:`SampledPolicy` that follows the velocity field ``flow``."""
+
+    def initial_actor(self, generator: torch.Generator) -> Parameters:
+        """Return new parameters ``flow/...``."""
+        return initialise_flow(self.config, self.input_size, self.action_size, generator)
+
+    def chunks(self, parameters: Parameters, observation: Tensor, generator: torch.Generator) -> Tensor:
+        """Return one sample for each of the observations (B, O): (B, A) in [-1, 1]."""
+        noise = torch.randn(len(observation), self.action_size, generator=generator)
+        return sample_flow(parameters, observation, noise, self.config)
