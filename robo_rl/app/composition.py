@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..actor import InterventionConfig
-from ..agents import bc, cpl, drq, iql, sac
+from ..agents import bc, cpl, drq, flow, iql, sac
 from ..core import (
     Agent,
     ConfigError,
@@ -69,6 +69,7 @@ def register_configs() -> None:
     bc.register_configs()
     cpl.register_configs()
     drq.register_configs()
+    flow.register_configs()
     iql.register_configs()
     register_safety()
     register_resets()

@@ -19,6 +19,7 @@ CLEAN = (
     "robo_rl/agents/bc",
     "robo_rl/agents/cpl",
     "robo_rl/agents/drq",
+    "robo_rl/agents/flow",
     "robo_rl/agents/iql",
     "robo_rl/agents/parts",
     "robo_rl/evaluation",

@@ -1,0 +1,17 @@
+"""Behaviour cloning by flow matching: a policy that keeps several ways of the demonstrators apart."""
+
+from hydra.core.config_store import ConfigStore
+
+from robo_rl.core import config_node
+
+from .agent import FlowCloning, make_flow
+from .config import FlowCloningConfig
+
+__all__ = ["FlowCloning", "FlowCloningConfig", "make_flow", "register_configs"]
+
+
+def register_configs() -> None:
+    """Offer ``flow_schema`` in the group ``agent``."""
+    ConfigStore.instance().store(
+        group="agent", name="flow_schema", node=config_node("robo_rl.agents.flow.make_flow", FlowCloningConfig)
+    )
