@@ -150,7 +150,8 @@ class Regrasp(Task):
 
     def axis(self, data: mujoco.MjData) -> Array:
         """Return the direction (3,) along the bar to its red end."""
-        return data.xmat[self._bar].reshape(3, 3)[:, 0].copy()
+        axis: Array = data.xmat[self._bar].reshape(3, 3)[:, 0].copy()
+        return axis
 
     def end(self, data: mujoco.MjData, colour: str) -> Array:
         """Return the middle (3,) of the ``red`` or ``blue`` end [m]."""
