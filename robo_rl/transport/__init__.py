@@ -1,4 +1,4 @@
-"""The wire between actors and learner: gRPC with a versioned schema, authenticated, every message capped in size."""
+"""The transport between actors and learner: gRPC with a versioned schema, authentication and limits on message size."""
 
 from .client import LearnerLink
 from .codec import RecordDecoder, RecordEncoder

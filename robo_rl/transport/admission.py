@@ -1,4 +1,4 @@
-"""Which requests the learner hears."""
+"""The admission of requests: authentication, identity and rate limits of what reaches the learner."""
 
 import hmac
 import threading
@@ -20,24 +20,24 @@ from .waiting import WaitingCalls
 NOTE_INTERVAL_NS = 10_000_000_000
 MOST_INTERVAL_NS = 600_000_000_000
 MOST_NOTES = 50
-"""Within the interval."""
+"""Most notes per :data:`NOTE_INTERVAL_NS`."""
 NOTE_CHARACTERS = 1000
 
 Code = grpc.StatusCode
 
 
 class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Checks token, form, certificate and rate of every request, in this order, and remembers what was refused.
+    """The check of every request: token, form, certificate and rate, in this order. It counts and notes refusals.
 
-    The token by its place before the handlers: a thread of the server that waits for the request of a stranger, who
-    never sends it, is lost to the actors.
+    The token is checked in an interceptor, before the handlers: an unauthenticated client that opens a call and never
+    sends its request would otherwise occupy a thread of the server.
 
     Args:
-        config: of the wire.
-        clock: monotonic time.
+        config: configuration of the transport.
+        clock: monotonic clock.
 
     Attributes:
-        refusals: how many requests were refused, by kind.
+        refusals: number of refused requests by kind.
 
     Raises:
         ConfigError: if the token cannot be read.
@@ -48,12 +48,12 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         self._clock = clock
         self._token = config.token()
         self._waiting = WaitingCalls()
-        # By name of an actor that has joined. All strangers share one: their names cost nothing.
+        # By name of the actor, once it has joined. All newcomers share one, since names can be made up freely.
         self._allowances = {OPERATOR: self._make_allowances()}
         self._newcomers = self._make_allowances()
         self._lock = threading.Lock()
         self._notes: list[str] = []
-        self._due_ns: dict[str, tuple[int, int]] = {}  # when a note of a kind may follow, and the time before that
+        self._due_ns: dict[str, tuple[int, int]] = {}  # time of the next note of a kind, and the pause before it
         self._seen_ns: dict[str, int] = {}
         self._interval_ns, self._interval_notes, self._left_out = clock.now_ns(), 0, 0
         self.refusals: Counter[str] = Counter()
@@ -61,15 +61,15 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
     def guarded(
         self, call: Call, method: Callable[[Any, Any], Any], read: Callable[[bytes], Any] | None = None
     ) -> Callable[[Iterator[bytes], Any], Any]:
-        """Return the handler that receives a request and calls ``method``, with all checks but that of the token.
+        """Return a handler that receives a request, makes all checks except that of the token, and calls ``method``.
 
-        It is a handler of a stream of requests, of which it takes the first: gRPC would wait for a single request
-        without a bound.
+        The handler accepts a stream of requests and reads the first, because gRPC would wait for a single request
+        without a time limit.
 
         Args:
-            call: that ``method`` answers.
-            method: given the request and gRPC's context; returns the reply, or an iterator of replies.
-            read: makes the request of the received bytes; None: it is a ``call.request``.
+            call: call that ``method`` answers.
+            method: called with the request and gRPC's context; returns the reply, or an iterator of replies.
+            read: parses the received bytes; None: they are parsed as a ``call.request``.
         """
         read = read or call.request.FromString
 
@@ -84,16 +84,16 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         return stream if call.streams else unary
 
     def welcome(self, actor: str) -> None:
-        """Give an actor that has joined an allowance of its own."""
+        """Give an actor that has joined its own allowance."""
         self._allowances.setdefault(actor, self._make_allowances())
 
     def refuse(self, context: Any, code: Any, kind: str, text: str) -> NoReturn:
-        """End a request with ``text``, counted as of ``kind`` and noted."""
+        """End a request with the error ``text``; count the refusal under ``kind`` and note it."""
         with self._lock:
             self.refusals[kind] += 1
             now = self._clock.now_ns()
             due, pause = self._due_ns.get(kind, (now, 0))
-            if now - self._seen_ns.get(kind, now) >= MOST_INTERVAL_NS:  # it had ended
+            if now - self._seen_ns.get(kind, now) >= MOST_INTERVAL_NS:  # the earlier series of refusals has ended
                 due, pause = now, 0
             self._seen_ns[kind] = now
             if now >= due:
@@ -104,17 +104,17 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         raise AssertionError("abort returned")
 
     def postpone(self, context: Any, seconds: float, kind: str, text: str) -> NoReturn:
-        """As :meth:`refuse`, but for now: whoever sent the request may come again after a time [s]."""
+        """Refuse a request temporarily: the sender may try again after ``seconds`` [s]."""
         context.set_trailing_metadata([(RETRY_KEY, f"{seconds:.3f}")])
         self.refuse(context, Code.RESOURCE_EXHAUSTED, kind, text)
 
     def note(self, text: str) -> None:
-        """Remember what people should know."""
+        """Keep a message for the operator."""
         with self._lock:
             self._note(text)
 
     def _note(self, text: str) -> None:
-        """Remember a line without control characters, unless there were too many lately."""
+        """Keep a line, without control characters, unless there were too many recently."""
         now = self._clock.now_ns()
         if now - self._interval_ns >= NOTE_INTERVAL_NS:
             if self._left_out:
@@ -127,21 +127,23 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
             self._notes.append(plain_text(text, NOTE_CHARACTERS))
 
     def take_notes(self) -> list[str]:
-        """Return what people should know of since the last call.
+        """Return the messages for the operator since the last call.
 
-        Of refusals each kind comes at most every 10 s, and where they go on half as often each time, down to one in ten
-        minutes.
+        Refusals of one kind are noted at most every 10 s. While they continue, the pause between two notes doubles, up
+        to ten minutes.
         """
         with self._lock:
             notes, self._notes = self._notes, []
             return notes
 
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-        """Return what answers a request whose headers came; see :class:`grpc.ServerInterceptor`."""
-        given = dict(details.invocation_metadata).get(TOKEN_KEY, "")
-        if not self._token or hmac.compare_digest(str(given).encode(), self._token.encode()):
+        """Return the handler of a request whose headers have arrived; see :class:`grpc.ServerInterceptor`."""
+        token = dict(details.invocation_metadata).get(TOKEN_KEY, "")
+        if not self._token or hmac.compare_digest(str(token).encode(), self._token.encode()):
             return continuation(details)
-        return grpc.stream_unary_rpc_method_handler(self._refuse_stranger)  # of a stream: it waits for no message
+        return grpc.stream_unary_rpc_method_handler(
+            self._refuse_stranger
+        )  # a stream handler does not wait for a message
 
     def _refuse_stranger(self, requests: Any, context: Any) -> NoReturn:
         self.refuse(context, Code.UNAUTHENTICATED, "token", "the token is missing or not that of the learner")
@@ -171,7 +173,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
             self.refuse(context, Code.PERMISSION_DENIED, "identity", text)
 
     def _make_allowances(self) -> tuple[Allowance, Allowance]:
-        """Return what one actor may send: requests and bytes."""
+        """Return the allowances of one actor: requests and bytes."""
         rates = self._config.requests_per_second, self._config.bytes_per_second
         requests, sizes = (Allowance(rate, self._clock) for rate in rates)
         return requests, sizes

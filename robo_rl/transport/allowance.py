@@ -1,4 +1,4 @@
-"""How much one actor may send."""
+"""The rate limit of what one actor may send."""
 
 import threading
 
@@ -6,11 +6,11 @@ from robo_rl.core import Clock
 
 
 class Allowance:
-    """Limits the mean rate of something; up to a second's worth may come at once, and one request more of any size.
+    """A limit on a mean rate. Up to the amount of one second may come at once, plus one request of any size.
 
     Args:
-        per_second: how much is allowed; None: anything.
-        clock: monotonic time.
+        per_second: allowed amount per second; None: no limit.
+        clock: monotonic clock.
     """
 
     def __init__(self, per_second: float | None, clock: Clock) -> None:
@@ -21,7 +21,7 @@ class Allowance:
         self._lock = threading.Lock()
 
     def spend(self, amount: float) -> float:
-        """Take ``amount``, or nothing where too much was taken before; return how long to wait then [s], else 0."""
+        """Spend ``amount`` and return 0, or, if the balance is negative, return the time to wait [s]."""
         if self._per_second is None:
             return 0.0
         with self._lock:

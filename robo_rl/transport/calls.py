@@ -25,23 +25,23 @@ from .views import PRESENT_SECONDS
 
 
 class LearnerCalls:
-    """Handlers of gRPC, which run in its threads.
+    """The handlers of the calls, which run in the threads of gRPC.
 
-    gRPC checks the size of every request, then :class:`Admission` token, form, certificate and rate, then this class
-    protocol, run, incarnation and session. What is refused is counted by kind.
+    gRPC checks the size of every request; then :class:`Admission` checks token, form, certificate and rate; then this
+    class checks protocol, run, incarnation and session. Refused requests are counted by kind.
 
-    Whoever needs several locks takes them in this order: an actor's, ``notices.news``, those of inbox and admission.
+    Several locks are always acquired in this order: an actor's lock, ``notices.news``, those of inbox and admission.
 
     Args:
-        config: of the wire.
+        config: configuration of the transport.
         run: identity of the run; steps of other runs are refused.
-        spec: of the environment.
-        inbox: where steps go.
-        check: given the facts that an actor joins with; returns one line for each that does not fit.
-        clock: monotonic time.
-        admission: refuses.
-        leases: of the actors.
-        notices: what actors are told.
+        spec: spec of the environment.
+        inbox: inbox that receives the steps.
+        check: called with the facts that an actor joins with; returns one line for each that does not match.
+        clock: monotonic clock.
+        admission: admission that checks and refuses requests.
+        leases: leases of the actors.
+        notices: policies and guidance for the actors.
 
     Attributes:
         incarnation: identity of this process, new with every start.
@@ -74,7 +74,7 @@ class LearnerCalls:
         self._commands_lock = threading.Lock()
 
     def handlers(self) -> dict[str, Any]:
-        """Return the handlers by the names of their methods."""
+        """Return the handlers by the names of the calls."""
         unary = grpc.stream_unary_rpc_method_handler
         return {
             JOIN.name: unary(self._admission.guarded(JOIN, self._join)),
@@ -84,7 +84,7 @@ class LearnerCalls:
         }
 
     def take_commands(self) -> list[str]:
-        """Return what operators, and people at robots, asked for since the last call; see :data:`COMMANDS`."""
+        """Return the commands of operators, at the learner and at robots, since the last call; see :data:`COMMANDS`."""
         with self._commands_lock:
             commands, self._commands = self._commands, []
             return commands
@@ -95,7 +95,7 @@ class LearnerCalls:
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "run", text)
 
     def _check_fit(self, request: Any, context: Any) -> None:
-        """Refuse an actor that does not fit this learner."""
+        """Refuse an actor whose protocol, run or facts do not match this learner."""
         if request.protocol != PROTOCOL:
             text = f"the learner speaks protocol {PROTOCOL}, the actor {request.protocol}; install one robo-rl on both"
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "protocol", text)
@@ -130,7 +130,7 @@ class LearnerCalls:
                 session = self._receiver.open_session(name, request.newest_session, set(request.held_sessions))
             if lease is not None and lease.session == session:
                 lease.seen_ns = self._clock.now_ns()
-                lease.watch += 1  # what it watched before went over a connection that is lost
+                lease.watch += 1  # its earlier stream used a connection that is lost
                 self._notices.news.notify_all()
             else:
                 self._leases.grant(name, session)
@@ -183,7 +183,7 @@ class LearnerCalls:
         )
 
     def _ask_to_end(self, actor: str) -> None:
-        """Take the wish of a person at a robot as the command that it is."""
+        """Treat the request of an operator at a robot as the command ``stop``."""
         self._admission.note(f"A person at {actor} ends the run")
         with self._commands_lock:
             self._commands.append("stop")

@@ -1,4 +1,4 @@
-"""A private authority and what it certifies. Needs the package ``cryptography``."""
+"""A private certificate authority and its certificates. Requires the package ``cryptography``."""
 
 import datetime
 import ipaddress
@@ -17,17 +17,17 @@ AUTHORITY = "ca"
 
 
 class Authority:
-    """Makes keys, and certificates for them. One that ``folder`` holds already is used; else it is made.
+    """A certificate authority that makes keys and their certificates. An authority in ``folder`` is reused.
 
-    Its own certificate is valid for twice the time. It is made anew, of the same key, where it would end before those
-    that are made now: older ones stay good.
+    The authority's own certificate is valid for twice the time. If it would expire before new certificates, it is
+    renewed with the same key, so that older certificates remain valid.
 
     Args:
-        folder: where to write ``NAME.pem`` and ``NAME.key``, which its owner alone can read.
-        days: how long certificates are valid.
+        folder: folder for ``NAME.pem`` and ``NAME.key``, which only their owner can read.
+        days: validity of the certificates [days].
 
     Attributes:
-        written: the files that were written.
+        written: files that were written.
 
     Raises:
         ConfigError: if the authority in ``folder`` is another program's, incomplete or damaged.
@@ -36,7 +36,7 @@ class Authority:
     def __init__(self, folder: Path, days: int) -> None:
         self._folder = folder
         now = datetime.datetime.now(datetime.UTC)
-        self._begins = now - datetime.timedelta(hours=1)  # clocks of robots differ
+        self._begins = now - datetime.timedelta(hours=1)  # the clocks of robots differ
         self._ends = now + datetime.timedelta(days=days)
         self.written: list[Path] = []
         self._key = self._open_key()
@@ -47,7 +47,7 @@ class Authority:
             self._save_certificate(AUTHORITY, builder)
 
     def _open_key(self) -> ec.EllipticCurvePrivateKey:
-        """Return the key that signs, on the disk before its certificate: without that it is completed later."""
+        """Return the signing key. It is saved before its certificate, so that an interrupted call can be completed."""
         file = self._folder / f"{AUTHORITY}.key"
         if not file.exists():
             if (self._folder / f"{AUTHORITY}.pem").exists():
@@ -67,7 +67,7 @@ class Authority:
         return loaded
 
     def _present(self, name: str) -> x509.Certificate | None:
-        """Return the certificate of ``name`` that the folder holds; None: it holds none."""
+        """Return the certificate of ``name`` in the folder, or None if there is none."""
         file = self._folder / f"{name}.pem"
         if not file.exists():
             return None
@@ -77,15 +77,15 @@ class Authority:
             raise ConfigError(f"{file} is damaged ({error}); restore it or remove it") from error
 
     def certify_client(self, name: str) -> None:
-        """Make a key for a client of the learner, and a certificate that it is ``name``."""
+        """Make a key and a certificate for the client ``name`` of the learner."""
         self._certify(name, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def certify_server(self, name: str, hosts: Sequence[str]) -> None:
-        """Make a key for the learner, which clients reach by ``hosts``, names and addresses, and those of before."""
+        """Make a key and a certificate for the learner, valid for ``hosts`` and the hosts of its last certificate."""
         wanted = [*map(_host, hosts)]
         if (present := self._present(name)) is not None:
-            named = present.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-            wanted = [*named, *(host for host in wanted if host not in named)]
+            present_hosts = present.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            wanted = [*present_hosts, *(host for host in wanted if host not in present_hosts)]
         self._certify(name, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(wanted))
 
     def _certify(self, name: str, usage: x509.ObjectIdentifier, hosts: x509.SubjectAlternativeName | None) -> None:
@@ -100,19 +100,19 @@ class Authority:
     def _builder(
         self, name: str, key: ec.EllipticCurvePrivateKey, basic: x509.BasicConstraints, ends: datetime.datetime
     ) -> x509.CertificateBuilder:
-        """Return what every certificate says."""
-        ours, theirs = self._key.public_key(), key.public_key()
+        """Return a builder with the fields that all certificates have."""
+        authority_key, public_key = self._key.public_key(), key.public_key()
         return (
             x509.CertificateBuilder()
             .subject_name(_common_name(name))
             .issuer_name(_common_name(AUTHORITY))
-            .public_key(theirs)
+            .public_key(public_key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(self._begins)
             .not_valid_after(ends)
             .add_extension(basic, critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(theirs), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ours), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key), critical=False)
         )
 
     def _save_key(self, name: str, key: ec.EllipticCurvePrivateKey) -> None:

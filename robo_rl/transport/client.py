@@ -1,4 +1,4 @@
-"""The actor's end of the wire: it reconnects by itself and never holds up the control loop."""
+"""The actor's end of the transport. It reconnects automatically and never blocks the control loop."""
 
 import json
 import threading
@@ -27,23 +27,23 @@ from .views import LinkStatus
 
 
 class LearnerLink(Closing):
-    """Sends what the outbox holds, receives policies and guidance, in threads of its own.
+    """The link of an actor to its learner: it sends the outbox and receives policies and guidance in its own threads.
 
     Args:
-        config: of the wire.
+        config: configuration of the transport.
         actor: identity of the robot or simulator; with certificates, the name in them.
-        spec: of the environment.
-        facts: JSON values that must agree with the learner's, beside the spec.
-        outbox: encoded steps; they leave it once the learner has settled them.
+        spec: spec of the environment.
+        facts: JSON values, beside the spec, that must agree with those of the learner.
+        outbox: encoded steps, which are removed once the learner has settled them.
         run: run that the outbox belongs to; empty: none yet.
-        tell: given what people should know: that the learner does not answer, and why.
+        tell: called with messages for the operator, for example why the learner does not answer.
 
     Attributes:
-        report, say, show, end_run: what is told beside the steps, see :class:`.ActorReport`.
-        take_orders, take_policy, wait_for_policy: what came, see :class:`.LearnerNews`.
-        wake: tells that the outbox has something to send.
+        report, say, show, end_run: methods for what is sent beside the steps, see :class:`.ActorReport`.
+        take_orders, take_policy, wait_for_policy: methods for what was received, see :class:`.LearnerNews`.
+        wake: signals that the outbox has something to send.
 
-    None of these wait for the network, but for ``wait_for_policy``.
+    Except for ``wait_for_policy``, none of these wait for the network.
 
     Raises:
         ConfigError: if keys or token cannot be read, or a step does not fit into a message.
@@ -70,29 +70,29 @@ class LearnerLink(Closing):
         self._report = ActorReport(self.wake)
         self.report, self.say = self._report.report, self._report.say
         self.show, self.end_run = self._report.show, self._report.end_run
-        told = json.dumps({"spec": spec.to_json(), **facts})
+        facts_json = json.dumps({"spec": spec.to_json(), **facts})
         self._connection = Connection(config, actor, SilenceNotice(config, tell, MonotonicClock()))
         self._sender = StepSender(
-            config, actor, told, step_bytes, outbox, run, self._connection, self._news, awake, self._report
+            config, actor, facts_json, step_bytes, outbox, run, self._connection, self._news, awake, self._report
         )
         self._threads: list[threading.Thread] = []
 
     @property
     def run(self) -> str:
-        """Run of the learner, once it is joined."""
+        """Run of the learner, once the actor has joined."""
         return self._sender.run
 
     @property
     def session(self) -> int:
-        """Number of this actor's session, once it has joined."""
+        """Number of this actor's session, once the actor has joined."""
         return self._sender.session
 
     @property
     def status(self) -> LinkStatus:
-        """What is known now.
+        """Current status of the link.
 
         Raises:
-            TransportError: if the learner refused this actor for good.
+            TransportError: if the learner refused this actor permanently.
         """
         if self._news.error is not None:
             raise self._news.error
@@ -112,10 +112,10 @@ class LearnerLink(Closing):
             thread.start()
 
     def finish(self, timeout: float) -> bool:
-        """End the session and wait until the learner has settled all of the outbox; return whether it has.
+        """End the session and wait until the learner has settled the whole outbox; return whether it has.
 
         Raises:
-            TransportError: if the learner refused this actor for good.
+            TransportError: if the learner refused this actor permanently.
         """
         self._sender.finishing = True
         self.wake()
@@ -141,7 +141,7 @@ class LearnerLink(Closing):
             self._news.wait(lambda: False, RETRY_SECONDS)
 
     def _watch(self) -> None:
-        """Take notices in until the learner is lost, or this actor leaves."""
+        """Process notices until the connection to the learner is lost or this actor leaves."""
         version, checksum = self._news.policy_identity
         request = messages.WatchRequest(
             run=self.run,
@@ -159,4 +159,4 @@ class LearnerLink(Closing):
                 except CheckpointError:
                     self._report.damaged_policies += 1
         except grpc.RpcError:
-            pass  # whether the learner is there, and wants us, the sending thread finds out
+            pass  # the sending thread finds out whether the learner is alive and accepts this actor

@@ -1,4 +1,4 @@
-"""Transitions as bytes: fixed layouts that follow from the environment's spec, so that nothing is parsed or guessed."""
+"""The binary format of transitions: fixed layouts derived from the environment's spec, without parsing."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,39 +25,39 @@ from .messages_pb2 import Record, SafetyVerdict
 from .received import LAST_NUMBER, ReceivedRecord
 
 SEGMENT_BYTES = 32 << 20
-"""Most bytes of steps in a row without a record that can be read by itself: what the learner holds in memory of an
-episode that does not end."""
+"""Largest size of consecutive steps without a record that can be decoded on its own. It bounds the memory that the
+learner needs for an episode that does not end."""
 
 OVERHEAD_BYTES = 16 << 10
-"""Of a record or request beside the layouts: numbers and texts."""
+"""Size of a record or request beside the layouts: numbers and texts."""
 
 TEXT_LENGTH = 500
-"""Most characters of a message that travel."""
+"""Longest text in a record [characters]."""
 NAME_LENGTH = 64
-"""Most characters of the name of a reason."""
+"""Longest name of a reason [characters]."""
 MOST_REASONS = 16
 
 _UNKNOWN, _NO, _YES = -1, 0, 1
 _SUCCESS = {None: _UNKNOWN, False: _NO, True: _YES}
-_LARGEST = float(np.finfo(np.float32).max)  # that the replay can hold
+_LARGEST = float(np.finfo(np.float32).max)  # largest reward that the replay buffer can hold
 _FLAGS = ("terminated", "truncated")
 
 
 class RecordLayout:
-    """Packed structures of a record's byte strings ``observation`` and ``step``, little-endian.
+    """Packed little-endian structures of a record's byte strings ``observation`` and ``step``.
 
     Attributes:
-        images: keys of the observations that travel as byte strings of their own, in sorted order.
+        images: keys of the observations that are sent as separate byte strings, in sorted order.
         observation: one field per other observation key, in sorted order.
         step: the same for the observation after the step (``next/<key>``), then ``proposed_action``,
             ``executed_action`` (A,) float32, ``rewards`` (terms,) float64 in the spec's order, ``terminated``,
             ``truncated`` uint8, ``source`` uint8, ``success`` int8 (1, 0, or -1: unknown), ``policy_version`` and
             ``stamp_ns`` int64.
-        following: field of ``step`` by observation key.
+        following: name of the field of ``step`` by observation key.
         arrays: fields of ``step`` that are arrays of a transition.
-        values: its other fields.
-        step_bytes: of ``step`` and uncompressed images together.
-        observation_bytes: the same of ``observation``.
+        values: the other fields of ``step``.
+        step_bytes: size of ``step`` and the uncompressed images together.
+        observation_bytes: size of ``observation`` and the uncompressed images together.
     """
 
     def __init__(self, spec: EnvSpec) -> None:
@@ -89,14 +89,14 @@ class RecordLayout:
 
 
 class RecordEncoder:
-    """Makes the records of one session. An observation that two steps share is written once.
+    """Encoder of the records of one session. It writes an observation that two steps share once.
 
     Args:
-        spec: of the environment.
+        spec: spec of the environment.
         image_compression: ``None``, ``"zstd"`` or ``"jpeg"``.
 
     Raises:
-        ConfigError: if images of this spec cannot be compressed so.
+        ConfigError: if the images of the spec cannot be compressed this way.
     """
 
     def __init__(self, spec: EnvSpec, image_compression: str | None = None) -> None:
@@ -113,7 +113,8 @@ class RecordEncoder:
         """Return the transition as a record.
 
         Raises:
-            SpecError: if it does not fit the spec, or something in it is not finite; :meth:`refuse` it then.
+            SpecError: if the transition does not match the spec or has a value that is not finite; pass it to
+                :meth:`refuse` in this case.
         """
         self._check(transition)
         begins = not self._continues(transition)
@@ -146,7 +147,7 @@ class RecordEncoder:
         return join_fields(record, images)
 
     def refuse(self, transition: Transition, reason: str) -> bytes:
-        """Return a record that says why this step is not there; the next one begins a segment."""
+        """Return a record with the reason why this step is missing; the next record begins a segment."""
         self._last = None
         record: bytes = Record(
             sequence=transition.sequence, episode=transition.episode, refusal=reason[:TEXT_LENGTH]
@@ -184,15 +185,15 @@ class RecordEncoder:
 
 
 class RecordDecoder:
-    """Reads the records of one session, in order. Checks every value against the spec.
+    """Decoder of the records of one session, in order. It checks every value against the spec.
 
-    A record whose data is not as the spec says is refused, and so is what follows up to the next record that can be
-    read by itself: nothing is ever paired across what is missing.
+    A record that violates the spec is refused, and so are the records after it, up to the next one that begins a
+    segment: observations are never paired across a missing step.
 
     Args:
-        spec: of the environment.
-        actor: name that the transitions carry.
-        session: number that they carry.
+        spec: spec of the environment.
+        actor: name of the actor in the transitions.
+        session: number of the session in the transitions.
     """
 
     def __init__(self, spec: EnvSpec, actor: str, session: int) -> None:
@@ -201,7 +202,10 @@ class RecordDecoder:
         self._actor = actor
         self._session = session
         self._tail: Observation | None = None
-        self._follows = (-1, -1)  # episode and sequence number of the record that ``_tail`` is the observation of
+        self._next_record = (
+            -1,
+            -1,
+        )  # episode and sequence number of the record that begins with the observation ``_tail``
 
     def decode(self, records: Sequence[ReceivedRecord]) -> list[Transition | Refusal]:
         """Return one item per record; the arrays of transitions may be views of the received data."""
@@ -234,7 +238,7 @@ class RecordDecoder:
     def _arrays(self, steps: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield the arrays of each step, in the order of ``layout.arrays``."""
         columns = [steps[name] for name in self._layout.arrays]
-        # A row of a column of numbers is no array by itself.
+        # Iterating over a one-dimensional column yields scalars, which are not arrays.
         return zip(*(column if column.ndim > 1 else map(np.asarray, column) for column in columns), strict=True)
 
     def _values(self, steps: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
@@ -244,16 +248,16 @@ class RecordDecoder:
     def _transition(
         self, received: ReceivedRecord, arrays: tuple[NDArray[Any], ...], values: tuple[Any, ...]
     ) -> Transition:
-        """Make a transition of a record and its step's fields.
+        """Return the transition of a record and the fields of its step.
 
         Raises:
-            SpecError: if its observations do not fit the spec, or the one before the step is not known.
+            SpecError: if its observations do not match the spec, or the observation before the step is missing.
         """
         layout, record = self._layout, received.message
         episode = record.episode
         if record.observation or received.first_images:
             observation = self._first_observation(received)
-        elif self._tail is None or (episode, record.sequence) != self._follows:
+        elif self._tail is None or (episode, record.sequence) != self._next_record:
             raise SpecError("it needs the observation of a step that was refused or never came")
         else:
             observation = self._tail
@@ -281,7 +285,7 @@ class RecordDecoder:
             verdict=_unpacked(record.verdict) if record.HasField("verdict") else PASSED,
         )
         ended = transition.terminated or transition.truncated
-        self._tail, self._follows = (None if ended else following), (episode, record.sequence + 1)
+        self._tail, self._next_record = (None if ended else following), (episode, record.sequence + 1)
         return transition
 
     def _first_observation(self, received: ReceivedRecord) -> Observation:
@@ -310,20 +314,22 @@ class RecordDecoder:
     def _steps(self, records: Sequence[ReceivedRecord]) -> NDArray[Any]:
         size = self._layout.step.itemsize
         messages = (received.message for received in records)
-        whole = [record.step for record in messages if not record.refusal and len(record.step) == size]
-        return np.frombuffer(b"".join(whole), self._layout.step)
+        step_data = [record.step for record in messages if not record.refusal and len(record.step) == size]
+        return np.frombuffer(b"".join(step_data), self._layout.step)
 
     def _faults(self, steps: NDArray[Any]) -> dict[int, str]:
-        """Return what is wrong, by row of ``steps``."""
+        """Return a description of the first fault of each invalid step, by row of ``steps``."""
         faults: dict[int, str] = {}
         spec = self._spec
-        named = [
+        named_arrays = [
             (name, f"next observation {key!r}", spec.observation[key]) for key, name in self._layout.following.items()
         ]
-        named.append(("executed_action", "executed action", spec.action))
-        named.append(("proposed_action", "proposed action", ArraySpec(spec.action.shape)))
-        named.append(("rewards", "rewards", ArraySpec((len(spec.reward_terms),), "float64", -_LARGEST, _LARGEST)))
-        for field, name, array in named:
+        named_arrays.append(("executed_action", "executed action", spec.action))
+        named_arrays.append(("proposed_action", "proposed action", ArraySpec(spec.action.shape)))
+        named_arrays.append(
+            ("rewards", "rewards", ArraySpec((len(spec.reward_terms),), "float64", -_LARGEST, _LARGEST))
+        )
+        for field, name, array in named_arrays:
             for row in _outside(steps[field], array):
                 faults.setdefault(int(row), self._explain(name, array, steps[field][row]))
         for name, low, high in (*((flag, 0, 1) for flag in _FLAGS), ("source", 0, max(Source)), ("success", -1, 1)):
@@ -365,10 +371,10 @@ def _little(dtype: str) -> np.dtype[Any]:
 
 
 def _outside(rows: NDArray[Any], array: ArraySpec) -> NDArray[np.intp]:
-    """Return the rows in which a value is not finite or out of range, as :meth:`ArraySpec.check` sees it."""
+    """Return the rows with a value that is not finite or out of range, as :meth:`ArraySpec.check` defines it."""
     if rows.dtype == np.uint8 or not len(rows):
         return np.zeros(0, np.intp)
     flat = rows.reshape(len(rows), -1)
-    # Not a number compares as false.
+    # Comparisons with NaN are false.
     good = (flat >= array.low) & (flat <= array.high) & np.isfinite(flat)
     return np.flatnonzero(~good.all(1))

@@ -1,4 +1,4 @@
-"""Configuration of the wire."""
+"""Configuration of the transport."""
 
 import ipaddress
 import os
@@ -49,8 +49,8 @@ class TransportConfig(Options, section="transport"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = self.image_compression in CODINGS
-        require(known, "transport.image_compression", "null, zstd or jpeg", self.image_compression)
+        is_known = self.image_compression in CODINGS
+        require(is_known, "transport.image_compression", "null, zstd or jpeg", self.image_compression)
         if self.address == UNIX:
             folder = user_folder("state", "the learner's socket", " or transport.address=unix:/path")
             object.__setattr__(self, "address", f"{UNIX}{folder / 'learner'}")
@@ -60,8 +60,8 @@ class TransportConfig(Options, section="transport"):
         host = self.host
         if self.address is not None and host is not None:
             port = self.address.rpartition(":")[2]
-            valid = bool(host) and port.isdecimal() and int(port) < 65536
-            require(valid, "transport.address", "HOST:PORT or unix:/path", self.address)
+            is_valid = bool(host) and port.isdecimal() and int(port) < 65536
+            require(is_valid, "transport.address", "HOST:PORT or unix:/path", self.address)
         if self.certificates is None and self.token_file is None and not self.is_local:
             raise ConfigError(
                 f"transport.address {self.address} can be reached from other machines: give transport.certificates "
@@ -86,10 +86,10 @@ class TransportConfig(Options, section="transport"):
             return False
 
     def token(self) -> str:
-        """Return the secret, or an empty text where there is none.
+        """Return the secret, or an empty string without ``token_file``.
 
         Raises:
-            ConfigError: if the file cannot be read, others can read it, or it holds less than 16 characters.
+            ConfigError: if the file cannot be read, other users can read it, or it holds fewer than 16 characters.
         """
         if self.token_file is None:
             return ""

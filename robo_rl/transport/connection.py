@@ -1,4 +1,4 @@
-"""The actor's connection to its learner: made anew where it is dead, and people hear of it where none comes about."""
+"""The actor's connection to its learner. It is replaced when it is dead, and the operator is notified of failures."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -16,63 +16,65 @@ REMINDER_SECONDS = 30.0
 
 
 class SilenceNotice:
-    """Tells people why the learner does not answer: after :data:`PATIENCE_SECONDS`, then each :data:`REMINDER_SECONDS`.
+    """Messages to the operator on why the learner does not answer.
+
+    The first comes after :data:`PATIENCE_SECONDS`, the others every :data:`REMINDER_SECONDS`.
 
     Args:
-        config: of the wire.
-        tell: given each line for people.
-        clock: monotonic time.
+        config: configuration of the transport.
+        tell: called with each line for the operator.
+        clock: monotonic clock.
     """
 
     def __init__(self, config: TransportConfig, tell: Callable[[str], None], clock: Clock) -> None:
         self._config = config
-        self._tell = tell
+        self._notify = tell
         self._clock = clock
-        self._is_told = False
+        self._is_reported = False
         self.heard()
 
     def heard(self) -> None:
-        """Take note of an answer."""
-        if self._is_told:
-            self._is_told = False
-            self._tell(f"The learner at {self._config.address} answers again")
+        """Register an answer."""
+        if self._is_reported:
+            self._is_reported = False
+            self._notify(f"The learner at {self._config.address} answers again")
         self._heard_ns = self._clock.now_ns()
         self._due_ns = self._heard_ns + int(PATIENCE_SECONDS * 1e9)
 
     def failed(self, error: Any) -> None:
-        """Take note of a call that ended in ``error``."""
+        """Register a call that ended in ``error``."""
         now = self._clock.now_ns()
         if now < self._due_ns:
             return
         self._due_ns = now + int(REMINDER_SECONDS * 1e9)
         address = self._config.address
         if retry_seconds(error) is not None:
-            self._tell(f"The learner at {address} has this actor wait: {error.details()}")
+            self._notify(f"The learner at {address} has this actor wait: {error.details()}")
             return
         if self._config.certificates is None:
             secured = "that it has no certificates either"
         else:
             secured = "that certificates are of one authority on both sides, the learner's for this address"
-        self._is_told = True
+        self._is_reported = True
         seconds = (now - self._heard_ns) * 1e-9
-        self._tell(
+        self._notify(
             f"The learner at {address} has not answered for {seconds:.0f} s: {error.details()}. Check the address, "
             f"that the learner runs there, and {secured}."
         )
 
 
 class Connection:
-    """Makes an actor's calls.
+    """The connection that makes an actor's calls.
 
-    Where a network changes, a connection may be dead and nobody says so: what is sent over it is lost, and gRPC keeps
-    it. So where a call gets no answer in time the calls that follow go over a channel of their own.
+    After a change of the network, a connection may be dead without an error: messages are lost, and gRPC keeps using
+    it. If a call gets no answer in time, the calls after it therefore use a new channel.
 
-    :meth:`watch` is for one thread, everything else for another.
+    One thread calls :meth:`watch`, another one everything else.
 
     Args:
-        config: of the wire.
-        actor: name of the actor, whose certificate is shown.
-        notice: told of answers and failures.
+        config: configuration of the transport.
+        actor: name of the actor, whose certificate is presented.
+        notice: notified of answers and failures.
 
     Raises:
         ConfigError: if keys or token cannot be read.
@@ -96,20 +98,20 @@ class Connection:
         return reply
 
     def begin_exchange(self, data: bytes) -> Any:
-        """Send a serialised ``ExchangeRequest``; return what :meth:`end_exchange` is to be given."""
+        """Send a serialised ``ExchangeRequest``; return the call for :meth:`end_exchange`."""
         call = self._channel.unary_unary(EXCHANGE.path, None, EXCHANGE.reply.FromString)
         return call.future(data, timeout=self._timeout, metadata=self._metadata)
 
     def end_exchange(self, call: Any) -> Any:
-        """Wait for the reply."""
+        """Wait for the reply of a call of :meth:`begin_exchange` and return it."""
         reply = call.result()
         self._notice.heard()
         return reply
 
     def watch(self, request: Any) -> Iterator[Any]:
-        """Return the notices that come until the learner is lost, or this actor leaves."""
+        """Return the notices that come until the learner is lost or this actor leaves."""
         with self._lock:
-            if self._leaving:  # nobody would cancel it
+            if self._leaving:  # the call would not be cancelled
                 return iter(())
             call = self._channel.unary_stream(WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString)
             notices: Iterator[Any] = call(request, metadata=self._metadata)
@@ -117,7 +119,7 @@ class Connection:
             return notices
 
     def failed(self, error: Any) -> None:
-        """Take note of a call that ended in ``error``, which the learner did not refuse for good."""
+        """Register a call that ended in ``error`` but was not refused permanently."""
         self._notice.failed(error)
         if retry_seconds(error) is not None:
             return
@@ -127,12 +129,12 @@ class Connection:
                 self._channel = self._make_channel()
             watching, self._watching = self._watching, None
         if watching is not None:
-            watching.cancel()  # a learner that was stopped keeps its connections open
+            watching.cancel()  # a stopped learner process keeps its connections open
         if dead is not None:
             dead.close()
 
     def leave(self) -> None:
-        """End the notices, for good."""
+        """End the notices permanently."""
         with self._lock:
             self._leaving = True
             watching = self._watching
@@ -145,6 +147,6 @@ class Connection:
 
 
 def retry_seconds(error: Any) -> float | None:
-    """Return when to come again after a refusal for now; None for any other error."""
+    """Return the time until the next attempt after a temporary refusal [s]; None for any other error."""
     value = dict(error.trailing_metadata() or ()).get(RETRY_KEY)
     return None if value is None else float(value)

@@ -1,4 +1,4 @@
-"""An operator's commands to a running learner."""
+"""Commands of an operator to a running learner."""
 
 import re
 
@@ -23,12 +23,12 @@ _ACTORS = re.compile("actors ([0-9]{1,2})")
 
 
 def is_command(text: str) -> bool:
-    """Return whether ``text`` is one of :data:`COMMANDS`, with a number where one says N."""
+    """Return whether ``text`` is one of :data:`COMMANDS`, with a number in place of N."""
     return _ACTORS.fullmatch(text) is not None or (text in COMMANDS and " " not in text)
 
 
 def wanted_actors(command: str) -> int | None:
-    """Return the N of ``actors N``; None for another command."""
+    """Return the N of ``actors N``, or None for other commands."""
     match = _ACTORS.fullmatch(command)
     return None if match is None else int(match[1])
 
@@ -37,9 +37,9 @@ def send_command(config: TransportConfig, command: str, run: str = "") -> str:
     """Send one of :data:`COMMANDS` to the learner; return its answer.
 
     Args:
-        config: of the wire.
-        command: what to do.
-        run: refused unless the learner is of this run; empty: any.
+        config: configuration of the transport.
+        command: command to send.
+        run: run that the learner must belong to; empty: any run.
 
     Raises:
         TransportError: if the learner cannot be reached or refuses.

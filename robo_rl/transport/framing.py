@@ -1,7 +1,7 @@
-"""Large fields of protobuf messages, joined to the rest with one copy instead of three, and read without any.
+"""Large fields of protobuf messages: appended with one copy instead of three, and read without copying.
 
-A message is its fields behind each other, in any order, so bytes that are appended to it are one more field:
-https://protobuf.dev/programming-guides/encoding/#length-types.
+A serialised message is the concatenation of its fields, in any order, so encoded bytes that are appended to it are
+another field: https://protobuf.dev/programming-guides/encoding/#length-types.
 """
 
 from collections.abc import Iterable
@@ -10,17 +10,17 @@ from google.protobuf.message import DecodeError
 
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED = {1: 8, 5: 4}
-"""Bytes of a field by its other wire types."""
+"""Size of the fields of the other wire types [bytes]."""
 _LARGEST_SHIFT = 63
-"""Of the bits in a number's last byte."""
+"""Shift of the bits in the last possible byte of a number [bits]."""
 
 
 def join_fields(message: bytes, fields: Iterable[tuple[int, bytes | memoryview]]) -> bytes:
     """Return ``message`` with more fields of type ``bytes``.
 
     Args:
-        message: serialised.
-        fields: number and value of each, the values as bytes.
+        message: serialised message.
+        fields: number and value of each field.
     """
     parts: list[bytes | memoryview] = [message]
     for number, value in fields:
@@ -29,20 +29,25 @@ def join_fields(message: bytes, fields: Iterable[tuple[int, bytes | memoryview]]
 
 
 def split_fields(message: bytes | memoryview, *numbers: int) -> tuple[bytes, list[list[memoryview]]]:
-    """Undo :func:`join_fields`: return the message without its fields of type ``bytes`` with ``numbers``, and those.
+    """Undo :func:`join_fields`: remove the fields of type ``bytes`` with ``numbers`` from a message.
 
     Args:
-        message: serialised; the fields are views of it.
-        numbers: of the fields.
+        message: serialised message.
+        numbers: numbers of the fields to remove.
+
+    Returns:
+        The message without these fields, and for each number the values of its fields, as views of ``message``.
 
     Raises:
-        DecodeError: if these bytes are no message.
+        DecodeError: if the bytes are not a valid message.
     """
     data = memoryview(message)
     values: list[list[memoryview]] = [[] for _ in numbers]
-    wanted = {number << 3 | _LENGTH_DELIMITED: found for number, found in zip(numbers, values, strict=True)}
-    rest: list[memoryview] = []
-    position, kept, end = 0, 0, len(data)
+    values_by_tag = {
+        number << 3 | _LENGTH_DELIMITED: field_values for number, field_values in zip(numbers, values, strict=True)
+    }
+    remainder: list[memoryview] = []
+    position, kept_start, end = 0, 0, len(data)
     try:
         while position < end:
             start = position
@@ -55,17 +60,17 @@ def split_fields(message: bytes | memoryview, *numbers: int) -> tuple[bytes, lis
             else:
                 size = _FIXED[kind]
             position += size
-            if (found := wanted.get(tag)) is not None:
-                found.append(data[position - size : position])
-                if kept < start:
-                    rest.append(data[kept:start])
-                kept = position
+            if (field_values := values_by_tag.get(tag)) is not None:
+                field_values.append(data[position - size : position])
+                if kept_start < start:
+                    remainder.append(data[kept_start:start])
+                kept_start = position
     except (IndexError, KeyError):
         raise DecodeError("a field is cut off, or of a type that is none of ours") from None
     if position > end:
         raise DecodeError("a field is longer than its message")
-    rest.append(data[kept:])
-    return b"".join(rest), values
+    remainder.append(data[kept_start:])
+    return b"".join(remainder), values
 
 
 def _varint(value: int) -> bytes:
@@ -78,7 +83,7 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
-    """Return the number at ``position``, and the position after it; IndexError where the data ends before."""
+    """Return the number at ``position`` and the position after it; raise IndexError if the data ends too early."""
     byte = data[position]
     position += 1
     if byte < 0x80:

@@ -1,4 +1,4 @@
-"""Images as bytes. What is read is checked before it is decoded: a few bytes may promise gigabytes."""
+"""Images as bytes. Received data is checked before it is decoded, since a few bytes may claim to hold gigabytes."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from robo_rl.core import ArraySpec, ConfigError, SpecError, decode_image_file, z
 from . import messages_pb2 as messages
 
 CODINGS: dict[str | None, Any] = {None: messages.RAW, "zstd": messages.ZSTD, "jpeg": messages.JPEG}
-"""By ``transport.image_compression``."""
+"""The coding by the value of ``transport.image_compression``."""
 
 JPEG_QUALITY = 90
 ZSTD_LEVEL = 3
@@ -21,12 +21,12 @@ _ZSTD = Zstd(ZSTD_LEVEL)
 
 
 def is_image(array: ArraySpec) -> bool:
-    """Whether arrays of this kind travel as images: (height, width, channels) uint8."""
+    """Return whether such arrays are sent as images: (height, width, channels) uint8."""
     return array.dtype == "uint8" and len(array.shape) == 3
 
 
 def check_coding(compression: str | None, key: str, array: ArraySpec) -> None:
-    """Check that images of ``array`` can be compressed so.
+    """Check that images of ``array`` can be compressed by ``compression``.
 
     Raises:
         ConfigError: if they cannot.
@@ -39,22 +39,22 @@ def check_coding(compression: str | None, key: str, array: ArraySpec) -> None:
 
 
 def encode_image(image: NDArray[np.uint8], coding: Any) -> bytes | memoryview:
-    """Return an image (height, width, channels) as bytes; a raw one as a view where that can be."""
+    """Return an image (height, width, channels) as bytes; a raw image as a view if it is contiguous."""
     if coding == messages.RAW:
         return np.ascontiguousarray(image).data.cast("B")
     if coding == messages.ZSTD:
         return bytes(_ZSTD.encode(np.ascontiguousarray(image)))
-    if image.shape[2] > 1:  # frames below each other
+    if image.shape[2] > 1:  # stack the frames vertically
         frames = np.concatenate(np.split(image, image.shape[2] // 3, axis=2))
         image = np.asarray(cv2.cvtColor(frames, cv2.COLOR_RGB2BGR), np.uint8)
     return bytes(cv2.imencode(".jpg", image, (cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY))[1])
 
 
 def decode_image(data: bytes | memoryview, array: ArraySpec, coding: int) -> NDArray[np.uint8]:
-    """Return the image of these bytes, shaped as ``array`` says; of raw ones a view.
+    """Return the image that ``data`` encodes, with the shape of ``array``; a raw image as a view.
 
     Raises:
-        SpecError: if they are no image of this coding and shape.
+        SpecError: if ``data`` is not an image of this coding and shape.
     """
     if coding == messages.RAW:
         return _shaped(data, array)

@@ -1,4 +1,4 @@
-"""What an actor knows of its learner."""
+"""The news that an actor receives from its learner: status, policy and orders."""
 
 import threading
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from .views import LinkStatus
 
 
 class LearnerNews:
-    """The newest status, policy and orders of a learner; written by the threads of a link, read by the control loop.
+    """The newest status, policy and orders of a learner, written by the threads of a link and read by the control loop.
 
     Attributes:
-        policy_identity: version and checksum of the newest policy that came whole.
-        error: why the link has ended for good; None: it has not.
-        closing: whether the actor leaves.
+        policy_identity: version and checksum of the newest policy that was received completely.
+        error: why the link has ended permanently; None: it has not.
+        closing: whether the actor is leaving.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ class LearnerNews:
 
     @property
     def status(self) -> LinkStatus:
-        """What is known now."""
+        """Current status of the link."""
         return self._status
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is sent or received any more."""
+        """Whether the link has ended."""
         return self.closing or self.error is not None
 
     def set_status(self, **changes: Any) -> None:
@@ -45,26 +45,26 @@ class LearnerNews:
             self._status = replace(self._status, **changes)
 
     def take_orders(self) -> list[str]:
-        """Return what a person said about the episode since the last call: ``reset``, ``success``, ``failure``."""
+        """Return the operator's orders about the episode since the last call: ``reset``, ``success``, ``failure``."""
         with self._changed:
             orders, self._orders = self._orders, []
             return orders
 
     def take_policy(self) -> tuple[int, State] | None:
-        """Return version and arrays of a policy that came since the last call, else None."""
+        """Return version and arrays of the newest policy since the last call, or None."""
         with self._changed:
             policy, self._policy = self._policy, None
             return policy
 
     def take_in(self, notice: Any, assembly: PolicyAssembly) -> None:
-        """Take note of a ``Notice``.
+        """Process a ``Notice``.
 
         Args:
-            notice: of the learner.
-            assembly: of the policy that comes with it in pieces.
+            notice: notice from the learner.
+            assembly: assembly of the policy whose chunks come with the notices.
 
         Raises:
-            CheckpointError: if what came is no policy.
+            CheckpointError: if the chunks are not a valid policy.
         """
         if notice.HasField("guidance"):
             guidance = notice.guidance
@@ -85,28 +85,28 @@ class LearnerNews:
                 self._changed.notify_all()
 
     def wait_for_policy(self, timeout: float) -> bool:
-        """Return whether a policy is there to be taken, waiting for it up to ``timeout`` [s]."""
+        """Wait up to ``timeout`` [s] for a policy; return whether :meth:`take_policy` has one."""
         self.wait(lambda: self._policy is not None, timeout)
         return self._policy is not None
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> None:
-        """Wait up to ``timeout`` [s] for a condition, or the end of the link."""
+        """Wait up to ``timeout`` [s] for ``condition`` or the end of the link."""
         with self._changed:
             self._changed.wait_for(lambda: condition() or self.is_over, timeout)
 
     def notify(self) -> None:
-        """Have those who wait look again."""
+        """Make waiting threads check their conditions again."""
         with self._changed:
             self._changed.notify_all()
 
     def give_up(self, error: TransportError) -> None:
-        """End the link for good."""
+        """End the link permanently."""
         with self._changed:
             self.error = error
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the link, as the actor leaves."""
+        """End the link because the actor leaves."""
         with self._changed:
             self.closing = True
             self._changed.notify_all()

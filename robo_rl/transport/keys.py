@@ -13,22 +13,22 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def make_keys(folder: Path, hosts: Sequence[str], actors: Sequence[str], days: int = VALID_DAYS) -> list[Path]:
-    """Make a private authority, and certificates of the learner, of each actor and of the operator.
+    """Make a private authority and certificates for the learner, each actor and the operator.
 
-    An existing authority is kept, so that actors can be added later; existing certificates are replaced, and the
-    learner's goes on to name what it named. A call that was killed is made good by the same one.
+    An existing authority is kept, so that actors can be added later. Existing certificates are replaced; the learner's
+    new certificate keeps the hosts of the old one. After an interrupted call, the same call completes the files.
 
     Args:
-        folder: where to write ``NAME.pem`` and ``NAME.key`` (readable by its owner alone), and ``ca.pem``, ``ca.key``.
-        hosts: names and addresses by which actors reach the learner, besides those of before.
-        actors: names of actors.
-        days: how long the certificates are valid; that of the authority is for twice as long.
+        folder: folder for ``NAME.pem`` and ``NAME.key`` (readable only by its owner), and ``ca.pem``, ``ca.key``.
+        hosts: names and addresses by which actors reach the learner, in addition to those of an existing certificate.
+        actors: names of the actors.
+        days: validity of the certificates [days]; that of the authority is valid for twice as long.
 
     Returns:
         The files that were written.
 
     Raises:
-        ConfigError: if a name is impossible, the folder holds another program's or damaged files, or the package
+        ConfigError: if a name is invalid, the folder holds damaged files or those of another program, or the package
             ``cryptography`` is missing.
     """
     try:
@@ -38,8 +38,10 @@ def make_keys(folder: Path, hosts: Sequence[str], actors: Sequence[str], days: i
 
     require(days >= 1, "days", "1 or more", days)
     for name in actors:
-        usable = NAME.fullmatch(name) is not None and name not in (LEARNER, OPERATOR, AUTHORITY)
-        require(usable, "an actor's name", f"letters, digits, - _ . and not {LEARNER}, {OPERATOR} or {AUTHORITY}", name)
+        is_usable = NAME.fullmatch(name) is not None and name not in (LEARNER, OPERATOR, AUTHORITY)
+        require(
+            is_usable, "an actor's name", f"letters, digits, - _ . and not {LEARNER}, {OPERATOR} or {AUTHORITY}", name
+        )
     require(bool(hosts), "hosts", "one name or address at least", list(hosts))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     authority = Authority(folder, days)

@@ -1,4 +1,4 @@
-"""Who speaks for each actor, and how many steps are wanted of it."""
+"""The leases of actors: which session may send for an actor, and up to which step."""
 
 import threading
 from collections import deque
@@ -14,12 +14,12 @@ from .views import PRESENT_SECONDS, WORDS_KEPT, ActorView
 
 @dataclass
 class Lease:
-    """The right of one session to speak for an actor, and its share of the steps that are wanted.
+    """The right of one session to send for an actor, and its share of the steps that the learner wants.
 
-    ``lock`` is the actor's, the same for all its sessions: a call of the session before may still be at work, and the
-    records of one session are decoded in their order by whoever sends them.
+    All sessions of an actor share one ``lock``: a call of the previous session may still be running, and the records
+    of a session are decoded in order by the threads that handle its calls.
 
-    ``watch`` counts the streams of ``Watch`` that it had: the newest is the one that somebody reads.
+    ``watch`` is the number of the current ``Watch`` stream; streams with a smaller number end.
     """
 
     session: int
@@ -36,16 +36,16 @@ class Lease:
     words_lost: int = 0
 
     def hear(self) -> None:
-        """Keep what people should know and is new in the statistics; the caller holds ``lock``."""
-        said = self.statistics.words_said
-        new = min(max(said - self.words_heard, 0), len(self.statistics.words))
+        """Keep the new messages for the operator from the statistics; the caller holds ``lock``."""
+        total = self.statistics.words_said
+        new = min(max(total - self.words_heard, 0), len(self.statistics.words))
         for text in self.statistics.words[len(self.statistics.words) - new :]:
             self.words_lost += len(self.words) == WORDS_KEPT
             self.words.append(text)
-        self.words_heard = max(said, self.words_heard)
+        self.words_heard = max(total, self.words_heard)
 
     def take_words(self) -> list[str]:
-        """Return what :meth:`hear` kept since the last call, and how much of it was too much; the same lock."""
+        """Return the messages since the last call, and how many were dropped; the caller holds ``lock``."""
         words, lost = list(self.words), self.words_lost
         self.words.clear()
         self.words_lost = 0
@@ -56,30 +56,32 @@ class Lease:
         return not self.left and now_ns - self.seen_ns < PRESENT_SECONDS * 1e9
 
     def view(self, now_ns: int) -> ActorView:
-        """Return what is known of the actor."""
-        told = self.statistics
+        """Return the state of the actor."""
+        statistics = self.statistics
         return ActorView(
             session=self.session,
             silent_seconds=(now_ns - self.seen_ns) * 1e-9,
-            produced=told.produced,
-            spooled=told.spooled,
-            policy_version=told.policy_version,
-            refused_policies=told.refused_policies,
-            held_seconds=told.held_seconds,
-            practice_state=told.practice_state,
-            practice=dict(told.practice),
+            produced=statistics.produced,
+            spooled=statistics.spooled,
+            policy_version=statistics.policy_version,
+            refused_policies=statistics.refused_policies,
+            held_seconds=statistics.held_seconds,
+            practice_state=statistics.practice_state,
+            practice=dict(statistics.practice),
             left=self.left,
             pictures=self.pictures,
-            picture_problem=told.picture_problem,
+            picture_problem=statistics.picture_problem,
         )
 
 
 class Leases:
-    """The newest lease of each actor that joined since the start. But for :meth:`get` one caller at a time.
+    """The newest lease of each actor that has joined since the start.
+
+    :meth:`get` may be called at any time; the other methods must not be called by two threads at once.
 
     Args:
-        inbox: knows which steps are wanted next.
-        clock: monotonic time.
+        inbox: holds the number of the next step of each session.
+        clock: monotonic clock.
     """
 
     def __init__(self, inbox: TransitionInbox, clock: Clock) -> None:
@@ -88,17 +90,17 @@ class Leases:
         self._leases: dict[str, Lease] = {}
 
     def get(self, actor: str) -> Lease | None:
-        """Return the lease of ``actor``; None: it did not join."""
+        """Return the lease of ``actor``, or None if it has not joined."""
         return self._leases.get(actor)
 
     def grant(self, actor: str, session: int) -> None:
-        """Let ``session`` speak for ``actor`` from now on, and no session before it."""
-        before = self._leases.get(actor)
-        lock = threading.Lock() if before is None else before.lock
+        """Let ``session``, and no earlier session, send for ``actor`` from now on."""
+        previous = self._leases.get(actor)
+        lock = threading.Lock() if previous is None else previous.lock
         self._leases[actor] = Lease(session, self._clock.now_ns(), lock)
 
     def take_words(self) -> list[tuple[str, str]]:
-        """Return what actors said that people should know since the last call, each with the actor's name."""
+        """Return the messages of actors for the operator since the last call, each with the name of its actor."""
         words = []
         for name, lease in list(self._leases.items()):
             with lease.lock:
@@ -106,22 +108,22 @@ class Leases:
         return words
 
     def present_beside(self, actor: str) -> int:
-        """Return how many actors but ``actor`` count as connected."""
+        """Return how many actors other than ``actor`` count as connected."""
         return len(self._present().keys() - {actor})
 
     def share(self, room: int) -> None:
-        """Give each actor that is connected an equal part of the steps that may come yet, rounded up."""
+        """Give each connected actor an equal share, rounded up, of the ``room`` steps that may still come."""
         leases = self._present()
         for name, lease in leases.items():
             part = -(-max(room, 0) // len(leases))
             lease.until = self._inbox.progress(name, lease.session).wanted + part
 
     def shares(self) -> list[int]:
-        """Return how far each actor may go."""
+        """Return, for each actor, the sequence number of the first step that is not wanted yet."""
         return [lease.until for lease in self._leases.values()]
 
     def views(self) -> dict[str, ActorView]:
-        """Return what is known of each actor."""
+        """Return the state of each actor."""
         now = self._clock.now_ns()
         return {name: lease.view(now) for name, lease in self._leases.items()}
 

@@ -1,4 +1,4 @@
-"""The memory of messages: blocks of megabytes that come and go hundreds of times a second."""
+"""The memory allocator's settings for messages: blocks of megabytes, allocated and freed hundreds of times a second."""
 
 import ctypes
 import functools
@@ -7,16 +7,16 @@ import sys
 # Names and values of <malloc.h>.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 
-_LARGEST_KEPT_BLOCK = 32 << 20  # glibc takes no larger one
-_KEPT_BYTES = 64 << 20  # the size of a heap of a thread: less and it is given back whole
+_LARGEST_KEPT_BLOCK = 32 << 20  # the maximum that glibc accepts
+_KEPT_BYTES = 64 << 20  # the size of a thread's heap: with less, the whole heap is returned to the system
 
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Let this process keep up to some hundred megabytes that it frees, for the next messages.
+    """Let this process keep a few hundred megabytes of freed memory for the next messages.
 
-    Otherwise glibc gives large blocks back to the system at once, and each message's memory is cleared by the kernel
-    page by page: a fifth of what it costs to take images in. Returns whether the allocator is one that can be told.
+    Otherwise glibc returns large blocks to the system at once, and the kernel clears the memory of each message page
+    by page, which is a fifth of the cost of receiving images. Return whether the allocator supports these settings.
     """
     if sys.platform != "linux":
         return False

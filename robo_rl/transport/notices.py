@@ -14,20 +14,20 @@ from .policy import PolicyMessage, pack_policy
 PING_SECONDS = 1.0
 
 Guidance = tuple[bool, bool, bool, int]
-"""Of one actor: hold, stop, watched, and the first step that is not wanted yet."""
+"""The guidance of one actor: hold, stop, watched, and the number of the first step that is not wanted yet."""
 
 
 class Notices:
-    """What actors are told, in a stream to each of them.
+    """The policies and the guidance for actors, sent in one stream per actor.
 
     Args:
-        leases: of the actors; read and changed by whoever holds :attr:`news`.
-        clock: monotonic time.
+        leases: leases of the actors, read and changed only while :attr:`news` is held.
+        clock: monotonic clock.
         paused: see :meth:`pause`.
 
     Attributes:
-        news: held while anything here, or a lease, changes; notified where actors are to be told.
-        paused: whether a person wants actors to begin no episode, whatever :meth:`guide` says.
+        news: condition that is held while this object or a lease changes, and notified when actors need a notice.
+        paused: whether the operator has paused the run: actors begin no episode, regardless of :meth:`guide`.
     """
 
     def __init__(self, leases: Leases, clock: Clock, paused: bool) -> None:
@@ -41,54 +41,55 @@ class Notices:
         self._closing = False
 
     def publish(self, version: int, state: State) -> None:
-        """Give all actors a policy, now and when they join."""
+        """Send a policy to all actors, now and when they join."""
         policy = pack_policy(version, state)
         with self.news:
             self._policy = policy
             self.news.notify_all()
 
     def guide(self, *, room: int, stop: bool, env_steps: int) -> None:
-        """Tell all actors what to do (``Guidance`` in messages.proto); at once if it changes but for ``env_steps``.
+        """Send guidance to all actors (``Guidance`` in messages.proto), at once if more than ``env_steps`` changes.
 
         Args:
-            room: how many steps may come yet before actors are held; 0 or less: they are held now. Each actor is given
-                an equal share: one whose world waits takes no more by itself, however late it hears that it is held.
-            stop: the run is over.
-            env_steps: that the learner has taken in.
+            room: number of steps that may still come before actors are held; 0 or less: they are held now. Each actor
+                gets an equal share. An actor whose environment waits for it stops at its share on its own, however
+                late the message to hold reaches it.
+            stop: whether the run is over.
+            env_steps: number of environment steps that the learner has taken in.
         """
         with self.news:
-            before = self._urgent(), self._leases.shares()
+            previous = self._urgent(), self._leases.shares()
             self._room, self._stop, self._env_steps = room, stop, env_steps
             self.share()
-            if (self._urgent(), self._leases.shares()) != before:
+            if (self._urgent(), self._leases.shares()) != previous:
                 self.news.notify_all()
 
     def share(self) -> None:
-        """Share the room among the actors that are connected now; for whoever holds :attr:`news`."""
+        """Share the room among the actors that are connected now; the caller holds :attr:`news`."""
         self._leases.share(self._room)
 
     def use_room(self, steps: int) -> None:
-        """Take note that so many of the steps that may come yet have come."""
+        """Subtract ``steps`` that have come from the room."""
         with self.news:
-            before = self._urgent()
+            previous = self._urgent()
             self._room -= steps
-            if self._urgent() != before:
+            if self._urgent() != previous:
                 self.news.notify_all()
 
     def pause(self, paused: bool) -> None:
-        """Set :attr:`paused`, and tell all actors at once."""
+        """Set :attr:`paused` and notify all actors at once."""
         with self.news:
             self.paused = paused
             self.news.notify_all()
 
     def watch(self, watched: bool) -> None:
-        """Tell all actors whether somebody watches, so that their pictures are of use."""
+        """Notify all actors whether an operator watches the run and needs their pictures."""
         with self.news:
             self._watched = watched
             self.news.notify_all()
 
     def order(self, actor: str, order: str) -> bool:
-        """Tell an actor what a person says about its episode, at most once; return whether it is connected."""
+        """Send an operator's order about its episode to an actor, at most once; return whether it is connected."""
         with self.news:
             lease = self._leases.get(actor)
             if lease is None or not lease.is_present(self._clock.now_ns()):
@@ -106,27 +107,27 @@ class Notices:
     def stream(
         self, lease: Lease, known: tuple[int, bytes], is_active: Callable[[], bool], check: Callable[[], object]
     ) -> Iterator[Any]:
-        """Yield the ``Notice`` messages of one actor, until its call is over or another stream of it begins.
+        """Yield the ``Notice`` messages of one actor, until its call ends or it opens another stream.
 
         Args:
-            lease: of the actor.
-            known: identity of the policy that it has.
-            is_active: whether the call goes on.
-            check: refuses the call, by an error, where the lease does not hold any more.
+            lease: lease of the actor.
+            known: identity of the policy that the actor has.
+            is_active: returns whether the call is still active.
+            check: raises an error, which refuses the call, if the lease is no longer valid.
         """
-        told: Guidance | None = None
+        last_guidance: Guidance | None = None
         with self.news:
             lease.watch += 1
             watch = lease.watch
             self.news.notify_all()
         while True:
             with self.news:
-                self._wait_for_news(lease, watch, known, told)
-                # Where another stream has begun nobody reads this one, though its connection may seem to last.
+                self._wait_for_news(lease, watch, known, last_guidance)
+                # After another stream has begun, this one is not read, even if its connection seems to be alive.
                 if self._closing or lease.watch != watch or not is_active():
                     return
-                policy, told = self._policy, (*self._urgent(), lease.until)
-                hold, stop, watched, until = told
+                policy, last_guidance = self._policy, (*self._urgent(), lease.until)
+                hold, stop, watched, until = last_guidance
                 orders, lease.orders = lease.orders, []
                 env_steps = self._env_steps
             check()
@@ -140,15 +141,17 @@ class Notices:
                     yield messages.Notice(policy=chunk)
                 known = policy.identity
 
-    def _wait_for_news(self, lease: Lease, watch: int, known: tuple[int, bytes], told: Guidance | None) -> None:
+    def _wait_for_news(
+        self, lease: Lease, watch: int, known: tuple[int, bytes], last_guidance: Guidance | None
+    ) -> None:
         def is_new() -> bool:
             policy = self._policy
             has_policy = policy is not None and policy.identity != known
             is_over = self._closing or lease.watch != watch
-            return is_over or has_policy or bool(lease.orders) or told != (*self._urgent(), lease.until)
+            return is_over or has_policy or bool(lease.orders) or last_guidance != (*self._urgent(), lease.until)
 
         self.news.wait_for(is_new, PING_SECONDS)
 
     def _urgent(self) -> tuple[bool, bool, bool]:
-        """Return what all actors are told at once: hold, stop, watched."""
+        """Return the guidance whose changes are sent to all actors at once: hold, stop, watched."""
         return self._room <= 0 or self.paused, self._stop, self._watched

@@ -1,4 +1,4 @@
-"""What an actor tells its learner beside the steps."""
+"""The report that an actor sends to its learner beside the steps."""
 
 import threading
 from collections import deque
@@ -13,20 +13,22 @@ from .views import WORDS_CHARACTERS, WORDS_KEPT
 
 
 class Told(NamedTuple):
-    """What a message under way tells: whether it asks for the run's end, and how many words were said until then."""
+    """What a message in flight reports: whether it ends the run, and the number of operator messages so far."""
 
     ends_run: bool
     words_said: int
 
 
 class ActorReport:
-    """Statistics, words for people, pictures, and the wish to end the run; set by the control loop, sent by another.
+    """Statistics, messages for the operator, pictures, and the request to end the run.
+
+    The control loop sets them, and another thread sends them.
 
     Args:
-        wake: called where something should be sent soon.
+        wake: called when something should be sent soon.
 
     Attributes:
-        damaged_policies: policies that came in pieces that are no policy; counted as refused.
+        damaged_policies: number of policies whose chunks were invalid; they count as refused.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -50,7 +52,7 @@ class ActorReport:
         practice_state: str,
         practice: Metrics,
     ) -> None:
-        """Set what the next message says of this actor; see ``ActorStatistics`` in messages.proto."""
+        """Set the statistics in the next message; see ``ActorStatistics`` in messages.proto."""
         self._statistics = messages.ActorStatistics(
             produced=produced,
             policy_version=policy_version,
@@ -61,29 +63,29 @@ class ActorReport:
         )
 
     def say(self, text: str) -> None:
-        """Have people at the learner know of something; kept until the learner has heard it, the newest few."""
+        """Send a message to the operator. The newest few are kept until the learner has received them."""
         with self._lock:
             self._words.append(plain_text(text, WORDS_CHARACTERS))
             self._words_said += 1
         self._wake()
 
     def show(self, pictures: Mapping[str, bytes], problem: str) -> None:
-        """Set the newest JPEG pictures by camera, which go with the next message; or say why there are none."""
+        """Set the newest JPEG pictures by camera for the next message, and the ``problem`` if there are none."""
         with self._lock:
             self._pictures, self._picture_problem = pictures or self._pictures, problem
 
     def end_run(self) -> None:
-        """Have the learner end the run, as soon as it can be reached: a person at the robot wants that."""
+        """Request the end of the run, for an operator at the robot, as soon as the learner can be reached."""
         self._ends_run = True
         self._wake()
 
     def fill(self, request: Any, spooled: int, room: int) -> Told:
-        """Write all of it into an ``ExchangeRequest``; return what :meth:`heard` is to be given with the reply.
+        """Write the report into an ``ExchangeRequest``; return the argument for :meth:`heard` after the reply.
 
         Args:
-            request: written in place.
-            spooled: steps that wait in the outbox.
-            room: bytes that pictures may take; they are sent once, where they fit.
+            request: request, changed in place.
+            spooled: number of steps in the outbox.
+            room: space for pictures [bytes]. Pictures are sent at most once, and dropped if they do not fit.
         """
         request.statistics.CopyFrom(self._statistics)
         request.statistics.spooled = spooled
@@ -98,7 +100,7 @@ class ActorReport:
         return Told(request.end_run, request.statistics.words_said)
 
     def heard(self, told: Told) -> None:
-        """Take note that the learner has heard what a message told."""
+        """Register that the learner has received the contents of a message."""
         if told.ends_run:
             self._ends_run = False
         with self._lock:

@@ -1,4 +1,4 @@
-"""Policies on the wire: safetensors with a version and a hash, cut into chunks."""
+"""Policies as messages: safetensors with a version and a hash, split into chunks."""
 
 import hashlib
 import struct
@@ -21,12 +21,12 @@ POLICY_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class PolicyMessage:
-    """A policy as it travels.
+    """A policy ready to be sent.
 
     Attributes:
-        version: learner steps done when it was published.
-        data: safetensors file.
-        sha256: of ``data``.
+        version: number of learner steps when it was published.
+        data: contents of the safetensors file.
+        sha256: SHA-256 of ``data``.
     """
 
     version: int
@@ -35,11 +35,11 @@ class PolicyMessage:
 
     @property
     def identity(self) -> tuple[int, bytes]:
-        """Version and hash: a learner that went back to a checkpoint gives a version again."""
+        """Version and hash. The version alone is not unique: a learner that resumes a checkpoint repeats it."""
         return self.version, self.sha256
 
     def chunks(self) -> Iterator[PolicyChunk]:
-        """Cut the policy into messages."""
+        """Yield the chunks of the policy in order."""
         for offset in range(0, len(self.data), CHUNK_BYTES):
             yield PolicyChunk(
                 version=self.version,
@@ -51,7 +51,7 @@ class PolicyMessage:
 
 
 def pack_policy(version: int, state: State) -> PolicyMessage:
-    """Return ``state`` ready to travel."""
+    """Return ``state`` as a message."""
     data = save_safetensors({key: np.asarray(value, order="C") for key, value in state.items()})
     return PolicyMessage(version, data, hashlib.sha256(data).digest())
 
@@ -60,7 +60,7 @@ def unpack_policy(message: PolicyMessage) -> State:
     """Return the policy's arrays.
 
     Raises:
-        CheckpointError: if the hash is another one, it is no safetensors file, or a value is not finite.
+        CheckpointError: if the hash does not match, the data is not a safetensors file, or a value is not finite.
     """
     if hashlib.sha256(message.data).digest() != message.sha256:
         raise CheckpointError(f"policy {message.version}: its SHA-256 is another one; it was damaged on its way")
@@ -75,31 +75,31 @@ def unpack_policy(message: PolicyMessage) -> State:
 
 
 class PolicyAssembly:
-    """Puts chunks together; a policy that a newer one overtakes is dropped."""
+    """The assembly of a policy from its chunks. An incomplete policy is dropped when another one begins."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
-        self._of: tuple[int, bytes, int] | None = None
+        self._identity: tuple[int, bytes, int] | None = None
 
     def add(self, chunk: PolicyChunk) -> PolicyMessage | None:
-        """Add the next chunk; return the policy once it is whole.
+        """Add the next chunk; return the policy once it is complete.
 
         Raises:
             CheckpointError: if the chunk does not continue the policy, or the policy is too large.
         """
         identity = (chunk.version, chunk.sha256, chunk.total_bytes)
         if chunk.offset == 0:
-            self._parts, self._size, self._of = [], 0, identity
+            self._parts, self._size, self._identity = [], 0, identity
         if chunk.total_bytes > POLICY_BYTES:
             raise CheckpointError(f"policy {chunk.version}: {chunk.total_bytes} bytes are more than {POLICY_BYTES}")
-        if identity != self._of or chunk.offset != self._size or self._size + len(chunk.data) > chunk.total_bytes:
-            self._of = None
+        if identity != self._identity or chunk.offset != self._size or self._size + len(chunk.data) > chunk.total_bytes:
+            self._identity = None
             raise CheckpointError(f"policy {chunk.version}: a piece of it is missing")
         self._parts.append(chunk.data)
         self._size += len(chunk.data)
         if self._size < chunk.total_bytes:
             return None
         message = PolicyMessage(chunk.version, b"".join(self._parts), chunk.sha256)
-        self._parts, self._size, self._of = [], 0, None
+        self._parts, self._size, self._identity = [], 0, None
         return message

@@ -1,4 +1,4 @@
-"""What arrives, its large fields as views of the received bytes: no image is copied on its way to the replay."""
+"""Received messages, with large fields as views of the received bytes: no image is copied before the replay buffer."""
 
 import itertools
 import math
@@ -13,9 +13,9 @@ from .messages_pb2 import ExchangeRequest, Record
 from .views import WORDS_CHARACTERS, WORDS_KEPT
 
 LAST_NUMBER = 1 << 48
-"""Numbers of steps, episodes and sessions end here: at 1 kHz that is 9,000 years."""
+"""Largest number of a step, episode or session: 9,000 years at 1 kHz."""
 MOST_LOST = 10_000_000
-"""Most steps that an actor may say to have lost at once."""
+"""Most steps that an actor may report as lost at once."""
 
 _CAMERAS = 16
 _CAMERA = re.compile(r"[\w.:/ -]{1,64}")
@@ -27,7 +27,7 @@ _STATE_CHARACTERS = 32
 
 
 class ReceivedRecord(NamedTuple):
-    """A ``Record`` without its images, and these."""
+    """A ``Record`` without its images, and the images."""
 
     message: Any
     images: Sequence[memoryview]
@@ -35,14 +35,14 @@ class ReceivedRecord(NamedTuple):
 
 
 class ReceivedExchange(NamedTuple):
-    """An ``ExchangeRequest`` without its records, and these, each serialised."""
+    """An ``ExchangeRequest`` without its records, and the serialised records."""
 
     message: Any
     records: Sequence[memoryview]
 
     @property
     def actor(self) -> str:
-        """Who says that it sends this."""
+        """Name of the sender, as the message gives it."""
         return str(self.message.actor)
 
 
@@ -50,58 +50,58 @@ def read_record(data: bytes | memoryview, has_images: bool) -> ReceivedRecord:
     """Read a record of an environment with or without images.
 
     Raises:
-        DecodeError: if it is none.
+        DecodeError: if ``data`` is not a record.
     """
     if not has_images:
         return ReceivedRecord(Record.FromString(data), _NO_IMAGES, _NO_IMAGES)
-    rest, (images, first_images) = split_fields(data, Record.IMAGES_FIELD_NUMBER, Record.FIRST_IMAGES_FIELD_NUMBER)
-    return ReceivedRecord(Record.FromString(rest), images, first_images)
+    remainder, (images, first_images) = split_fields(data, Record.IMAGES_FIELD_NUMBER, Record.FIRST_IMAGES_FIELD_NUMBER)
+    return ReceivedRecord(Record.FromString(remainder), images, first_images)
 
 
 def read_exchange(data: bytes) -> ReceivedExchange:
-    """Read a request.
+    """Read an exchange request.
 
     Raises:
-        DecodeError: if it is none.
+        DecodeError: if ``data`` is not one.
     """
-    rest, (records,) = split_fields(data, ExchangeRequest.RECORDS_FIELD_NUMBER)
-    return ReceivedExchange(ExchangeRequest.FromString(rest), records)
+    remainder, (records,) = split_fields(data, ExchangeRequest.RECORDS_FIELD_NUMBER)
+    return ReceivedExchange(ExchangeRequest.FromString(remainder), records)
 
 
 def are_plausible(first: int, sequences: Sequence[int], wanted: int) -> bool:
-    """Return whether an actor may have come to these numbers: what it says to have lost is counted for ever.
+    """Return whether an actor can have reached these sequence numbers. Lost steps are counted permanently.
 
     Args:
-        first: smallest sequence number that it holds.
-        sequences: of the records that it sends.
+        first: smallest sequence number that the actor holds.
+        sequences: sequence numbers of the records that it sends.
         wanted: next sequence number that the learner wants.
     """
     return max(first, *sequences, 0) <= LAST_NUMBER and first - wanted <= MOST_LOST
 
 
 def trusted_statistics(statistics: Any) -> Any:
-    """Return an actor's ``ActorStatistics`` with so much of what it says as may stand in logs and on pages.
+    """Reduce an actor's ``ActorStatistics``, in place, to values that are safe to log and to display.
 
-    These are counts that a robot can reach, finite numbers of names as :class:`robo_rl.core.ResetController` gives
-    them, 32 at most, a state that is one word, one line about pictures, and those of 16 cameras at most, and the newest
-    messages for people, each on a line of bounded length.
+    These are counts that a robot can reach; at most 32 finite numbers with names as
+    :class:`robo_rl.core.ResetController` gives them; a state of one word; one line about pictures, and the pictures of
+    at most 16 cameras; and the newest messages for the operator, each a line of bounded length.
     """
     for name in ("produced", "spooled", "refused_policies"):
         if getattr(statistics, name) > LAST_NUMBER:
             setattr(statistics, name, 0)
-    if not 0 <= statistics.held_seconds < LAST_NUMBER:  # not a number is not
+    if not 0 <= statistics.held_seconds < LAST_NUMBER:  # also replaces NaN
         statistics.held_seconds = 0.0
     statistics.picture_problem = plain_text(statistics.picture_problem, _PROBLEM_CHARACTERS)
-    named = sorted(name for name in statistics.pictures if _CAMERA.fullmatch(name) is not None)
-    pictures = {name: statistics.pictures[name] for name in named[:_CAMERAS]}
+    cameras = sorted(name for name in statistics.pictures if _CAMERA.fullmatch(name) is not None)
+    pictures = {name: statistics.pictures[name] for name in cameras[:_CAMERAS]}
     statistics.pictures.clear()
     statistics.pictures.update(pictures)
-    known = (
+    numbers = (
         (name, value)
         for name, value in statistics.practice.items()
         if _PRACTICE.fullmatch(name) is not None and math.isfinite(value)
     )
-    practice = dict(itertools.islice(known, _PRACTICE_NAMES))
+    practice = dict(itertools.islice(numbers, _PRACTICE_NAMES))
     statistics.practice.clear()
     statistics.practice.update(practice)
     if not statistics.practice_state.isidentifier() or len(statistics.practice_state) > _STATE_CHARACTERS:

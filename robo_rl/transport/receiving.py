@@ -1,4 +1,4 @@
-"""The steps that come to a learner, from the records of exchanges into its inbox."""
+"""The path of received steps: from the records of exchanges into the learner's inbox."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -11,13 +11,13 @@ from .received import ReceivedRecord
 
 
 class StepReceiver:
-    """Decodes the records of each session in their order, and counts those that are lost.
+    """Decoder of the records of all sessions, each in order, which also counts lost records.
 
     Args:
-        spec: of the environment.
-        inbox: where steps go.
-        leases: of the actors.
-        count: given how many steps came in.
+        spec: spec of the environment.
+        inbox: inbox that receives the steps.
+        leases: leases of the actors.
+        count: called with the number of steps that were taken in.
     """
 
     def __init__(self, spec: EnvSpec, inbox: TransitionInbox, leases: Leases, count: Callable[[int], None]) -> None:
@@ -28,20 +28,20 @@ class StepReceiver:
         self._decoders: dict[tuple[str, int], RecordDecoder] = {}
 
     def open_session(self, actor: str, newest: int, held: Collection[int]) -> int:
-        """Return the number of a new session; older ones end, but for those of which the actor holds steps.
+        """Open a session and return its number. Older sessions end, except those whose steps the actor still holds.
 
         Args:
-            actor: its name.
-            newest: largest session number that it knows.
-            held: numbers of the sessions of which it holds steps.
+            actor: name of the actor.
+            newest: largest session number that the actor knows.
+            held: numbers of the sessions whose steps the actor holds.
         """
         session = self._inbox.open_session(actor, newest)
-        for old in [old for name, old in list(self._decoders) if name == actor and old not in held]:
-            self.end_session(actor, old)
+        for number in [number for name, number in list(self._decoders) if name == actor and number not in held]:
+            self.end_session(actor, number)
         return session
 
     def end_session(self, actor: str, session: int) -> None:
-        """Take note that no more steps of a session come."""
+        """Close a session, of which no more steps come."""
         self._decoders.pop((actor, session), None)
         self._inbox.close_session(actor, session)
         lease = self._leases.get(actor)
@@ -49,7 +49,7 @@ class StepReceiver:
             lease.left = True
 
     def take_in(self, key: tuple[str, int], request: Any, records: list[ReceivedRecord]) -> None:
-        """Offer the inbox the steps of an ``ExchangeRequest``, for actor and session ``key``."""
+        """Offer the steps of an ``ExchangeRequest`` to the inbox; ``key`` is the actor and session of the steps."""
         wanted = self._inbox.progress(*key).wanted
         if wanted < request.first_available:
             lost = Refusal(wanted, request.first_available - wanted, "lost: the actor's spool no longer holds it")
@@ -57,7 +57,7 @@ class StepReceiver:
             self._inbox.offer(*key, [lost])
             wanted = request.first_available
         fresh = [record for record in records if record.message.sequence >= wanted]
-        # Records that begin later than wanted are left: the reply says from where to send.
+        # Records that begin after the wanted step are dropped: the reply tells the actor where to continue.
         if fresh and fresh[0].message.sequence == wanted:
             decoder = self._decoders.setdefault(key, RecordDecoder(self._spec, *key))
             self._inbox.offer(*key, decoder.decode(fresh))

@@ -1,4 +1,4 @@
-"""The thread that joins a learner and sends it what the outbox holds."""
+"""The thread that joins a learner and sends it the contents of the outbox."""
 
 import threading
 import time
@@ -35,18 +35,18 @@ _FATAL = (
 
 
 class _Exchange(NamedTuple):
-    """A message that is under way: its session of steps, what else it tells, its call."""
+    """A message in flight: the session of its steps, what it reports beside them, and its call."""
 
     session: int
-    told: Told
+    reported: Told
     call: Any
 
 
 def largest_step(config: TransportConfig, spec: EnvSpec) -> int:
-    """Return how many bytes a message with one step has at most.
+    """Return the largest size of a message with one step [bytes].
 
     Raises:
-        ConfigError: if that is more than a message may have.
+        ConfigError: if it exceeds ``config.message_bytes``.
     """
     layout = RecordLayout(spec)
     largest = layout.step_bytes + layout.observation_bytes + OVERHEAD_BYTES
@@ -58,25 +58,25 @@ def largest_step(config: TransportConfig, spec: EnvSpec) -> int:
 
 
 class StepSender:
-    """Joins a learner, and sends it steps and the report; a lost connection is renewed.
+    """Joins a learner and sends it the steps and the report. It renews lost connections.
 
     Args:
-        config: of the wire.
+        config: configuration of the transport.
         actor: identity of the robot or simulator.
-        facts: JSON object of what must agree with the learner's.
-        step_bytes: of the largest message with one step.
-        outbox: encoded steps; they leave it once the learner has settled them.
+        facts: JSON object of the facts that must agree with those of the learner.
+        step_bytes: largest size of a message with one step [bytes].
+        outbox: encoded steps, which are removed once the learner has settled them.
         run: run that the outbox belongs to; empty: none yet.
-        connection: makes the calls.
-        news: what is known of the learner.
-        wake: set where there is something to send.
+        connection: connection that makes the calls.
+        news: status, policy and orders of the learner.
+        wake: event that is set when there is something to send.
         report: what is sent beside the steps.
 
     Attributes:
-        run: of the learner, once it is joined.
-        session: number of this actor's session, once it has joined; 0: not yet.
-        incarnation: of the learner.
-        finishing: whether no more steps come, so that the session ends once all are sent.
+        run: run of the learner, once the actor has joined.
+        session: number of this actor's session; 0: it has not joined yet.
+        incarnation: identity of the learner process.
+        finishing: whether no more steps follow, so that the session ends once all are sent.
     """
 
     def __init__(
@@ -111,11 +111,11 @@ class StepSender:
         """Wait until the learner has given this actor a session.
 
         Args:
-            newest_session: largest session number that the outbox knows.
-            should_stop: asked between attempts.
+            newest_session: largest session number in the outbox.
+            should_stop: called before each attempt; True ends the wait.
 
         Returns:
-            False if ``should_stop`` ended the wait.
+            Whether the actor has joined: False if ``should_stop`` ended the wait.
 
         Raises:
             TransportError: if the learner refuses.
@@ -155,7 +155,7 @@ class StepSender:
         self._news.set_status(connected=True)
 
     def send(self) -> None:
-        """Send until the link is over; a refusal is remembered for the control loop."""
+        """Send until the link ends; keep the error of a refusal for the control loop."""
         while not self._news.closing:
             self._wake.clear()
             try:
@@ -163,16 +163,16 @@ class StepSender:
                     self._join(0)
                 pause = self._send_all()
             except grpc.RpcError as error:
-                if (later := retry_seconds(error)) is not None:
+                if (pause_seconds := retry_seconds(error)) is not None:
                     self._news.set_status(blocked=str(error.details()))
-                    self._news.wait(lambda: False, later)
+                    self._news.wait(lambda: False, pause_seconds)
                     continue
                 self._lost(error)
                 pause = RETRY_SECONDS
             except TransportError as error:
                 self._news.give_up(error)
                 return
-            except Exception as error:  # the outbox is damaged, or a defect of ours: the control loop must know
+            except Exception as error:  # a damaged outbox or a bug: the control loop has to learn of it
                 self._news.give_up(TransportError(f"sending failed: {error}"))
                 return
             if self._news.error is not None:
@@ -180,7 +180,7 @@ class StepSender:
             self._wake.wait(pause)
 
     def _send_all(self) -> float:
-        """Send what the outbox holds, oldest session first; return how long to wait before the next time [s]."""
+        """Send the contents of the outbox, oldest session first; return the time until the next call [s]."""
         settled_all = True
         for session in self._outbox.sessions():
             ends = session != self.session or self.finishing
@@ -193,32 +193,32 @@ class StepSender:
             elif ends:
                 settled_all = False
         if not self._outbox.sessions():
-            # A heartbeat: nothing to send since the session began or ended.
+            # A heartbeat: the outbox has no steps of any session.
             self._end_exchange(self._begin_exchange(self.session, [], False))
         return HEARTBEAT_SECONDS if settled_all else SETTLE_SECONDS
 
     def _send_session(self, session: int, end: int, ends: bool) -> int:
-        """Send a session up to ``end``; return up to where the learner has settled it."""
-        if session not in self._wanted:  # the learner says where to begin
+        """Send a session up to ``end``; return the end of the steps that the learner has settled."""
+        if session not in self._wanted:  # the reply contains the number of the first step to send
             self._end_exchange(self._begin_exchange(session, [], False))
-        ahead: list[bytes] = []  # what comes after the steps that are under way, read meanwhile
+        ahead: list[bytes] = []  # the steps after those in flight, read while waiting for the reply
         while True:
             wanted = self._wanted[session]
             records = ahead or self._outbox.read(session, wanted, self._batch_bytes)
-            follows = wanted + len(records)
-            call = self._begin_exchange(session, records, ends and follows >= end)
-            ahead = self._outbox.read(session, follows, self._batch_bytes) if records else []
+            next_wanted = wanted + len(records)
+            call = self._begin_exchange(session, records, ends and next_wanted >= end)
+            ahead = self._outbox.read(session, next_wanted, self._batch_bytes) if records else []
             reply = self._end_exchange(call)
             self._outbox.settle(session, min(reply.settled, end))
-            if reply.blocked or self._news.closing or (follows >= end and reply.wanted >= end):
+            if reply.blocked or self._news.closing or (next_wanted >= end and reply.wanted >= end):
                 return int(reply.settled)
             if reply.wanted == wanted and records:
                 raise TransportError(f"the learner took none of {len(records)} steps from {wanted} on")
-            if reply.wanted != follows:
+            if reply.wanted != next_wanted:
                 ahead = []
 
     def _begin_exchange(self, session: int, records: list[bytes], ended: bool) -> _Exchange:
-        extents = {held: self._outbox.extent(held) for held in self._outbox.sessions()}
+        extents = {held_session: self._outbox.extent(held_session) for held_session in self._outbox.sessions()}
         request = messages.ExchangeRequest(
             run=self.run,
             incarnation=self.incarnation,
@@ -229,16 +229,16 @@ class StepSender:
             session_ended=ended,
         )
         spooled = sum(end - first for first, end in extents.values())
-        told = self._report.fill(request, spooled, self._message_bytes - sum(map(len, records)))
+        reported = self._report.fill(request, spooled, self._message_bytes - sum(map(len, records)))
         fields = ((request.RECORDS_FIELD_NUMBER, record) for record in records)
         data = join_fields(request.SerializeToString(), fields)
-        return _Exchange(session, told, self._connection.begin_exchange(data))
+        return _Exchange(session, reported, self._connection.begin_exchange(data))
 
     def _end_exchange(self, exchange: _Exchange) -> Any:
         """Wait for the reply."""
         reply = self._connection.end_exchange(exchange.call)
         self._wanted[exchange.session] = reply.wanted
-        self._report.heard(exchange.told)
+        self._report.heard(exchange.reported)
         if exchange.session == self.session:
             self._news.set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
         return reply

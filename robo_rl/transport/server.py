@@ -1,4 +1,4 @@
-"""The learner's end of the wire."""
+"""The learner's end of the transport."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,20 +20,22 @@ from .waiting import MOST_WAITING
 
 
 class LearnerServer:
-    """Takes steps in, gives policies and guidance out. :class:`.LearnerCalls` answers, in threads of gRPC.
+    """The server of the learner: it receives steps and sends policies and guidance.
+
+    :class:`.LearnerCalls` answers the calls, in the threads of gRPC.
 
     Args:
-        config: of the wire.
+        config: configuration of the transport.
         run: identity of the run; steps of other runs are refused.
-        spec: of the environment.
-        inbox: where steps go.
-        check: given the facts that an actor joins with; returns one line for each that does not fit.
-        clock: monotonic time.
+        spec: spec of the environment.
+        inbox: inbox that receives the steps.
+        check: called with the facts that an actor joins with; returns one line for each that does not match.
+        clock: monotonic clock.
         paused: see :meth:`pause`.
 
     Attributes:
-        run: as given.
-        address: at which it listens.
+        run: identity of the run.
+        address: address on which the server listens.
         incarnation: identity of this process, new with every start.
 
     Raises:
@@ -59,7 +61,7 @@ class LearnerServer:
         self._calls = LearnerCalls(config, run, spec, inbox, check, clock, self._admission, self._leases, self._notices)
         self.incarnation = self._calls.incarnation
         self.take_words = self._leases.take_words
-        # Each actor keeps one thread by its Watch, and another for the moment of an Exchange.
+        # The Watch stream of each actor occupies one thread, and its Exchange calls briefly occupy another.
         pool = ThreadPoolExecutor(2 * config.max_actors + 4 + MOST_WAITING, "transport")
         self._server = grpc.server(pool, interceptors=(self._admission,), options=server_options(config))
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, self._calls.handlers())])
@@ -67,46 +69,46 @@ class LearnerServer:
         self._server.start()
 
     def publish(self, version: int, state: State) -> None:
-        """Give all actors a policy, now and when they join."""
+        """Send a policy to all actors, now and when they join."""
         self._notices.publish(version, state)
 
     def guide(self, *, room: int, stop: bool, env_steps: int) -> None:
-        """Tell all actors what to do; see :meth:`.Notices.guide`."""
+        """Send guidance to all actors; see :meth:`.Notices.guide`."""
         self._notices.guide(room=room, stop=stop, env_steps=env_steps)
 
     @property
     def paused(self) -> bool:
-        """Whether a person wants actors to begin no episode, whatever ``guide`` says."""
+        """Whether the operator has paused the run: actors begin no episode, regardless of :meth:`guide`."""
         return self._notices.paused
 
     def pause(self, paused: bool) -> None:
-        """Set :attr:`paused`, and tell all actors at once."""
+        """Set :attr:`paused` and notify all actors at once."""
         self._notices.pause(paused)
 
     def watch(self, watched: bool) -> None:
-        """Tell all actors whether somebody watches, so that their pictures are of use."""
+        """Notify all actors whether an operator watches the run and needs their pictures."""
         self._notices.watch(watched)
 
     def order(self, actor: str, order: str) -> bool:
-        """Tell an actor what a person says about its episode, at most once; return whether it is connected."""
+        """Send an operator's order about its episode to an actor, at most once; return whether it is connected."""
         return self._notices.order(actor, order)
 
     def actors(self) -> dict[str, ActorView]:
-        """Return what is known of each actor that joined since the start."""
+        """Return the state of each actor that has joined since the start."""
         with self._notices.news:
             return self._leases.views()
 
     def take_commands(self) -> list[str]:
-        """Return what operators, and people at robots, asked for since the last call; see :data:`COMMANDS`."""
+        """Return the commands of operators, at the learner and at robots, since the last call; see :data:`COMMANDS`."""
         return self._calls.take_commands()
 
     @property
     def refusals(self) -> Mapping[str, int]:
-        """How many requests were refused, by kind."""
+        """Number of refused requests by kind."""
         return self._admission.refusals
 
     def take_notes(self) -> list[str]:
-        """Return what people should know of since the last call: joins, and of refusals each kind ever more rarely."""
+        """Return the messages for the operator since the last call; see :meth:`.Admission.take_notes`."""
         return self._admission.take_notes()
 
     def close(self, grace_seconds: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""The four calls of the wire, and how both sides make channels of it."""
+"""The four calls of the transport, and the channels and sockets that carry them."""
 
 import contextlib
 import os
@@ -23,16 +23,16 @@ PROTOCOL = 4
 SERVICE = "robo_rl.transport.v1.Learner"
 TOKEN_KEY = "robo-rl-token"
 RETRY_KEY = "robo-rl-retry-seconds"
-"""Of what accompanies a refusal for now: when to come again."""
+"""Key of the metadata of a temporary refusal: the time until the next attempt."""
 
 SOCKET = "learner"
-"""Name of a learner's socket in the folder that is made for it."""
+"""Name of a learner's socket in the folder that is created for it."""
 _SOCKET_FOLDER = "robo-rl-"
 _MAKING_SECONDS = 60.0
 STRANGER_SECONDS = 5.0
-"""How long a connection may say nothing before the learner closes it."""
+"""How long the handshake of a connection may take before the learner closes the connection."""
 MOST_CONNECTIONS = 256
-"""Of a learner; more wait until one is closed."""
+"""Most connections of a learner; further ones wait until one is closed."""
 
 
 class Call(NamedTuple):
@@ -55,7 +55,7 @@ CONTROL = Call("Control", messages.ControlRequest, messages.ControlReply)
 
 
 def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
-    """Return the options of both sides: sizes, reconnection, and a channel of its own for each connection."""
+    """Return the channel options of both sides: sizes, reconnection, and a separate connection for each channel."""
     size = config.message_bytes
     return [
         ("grpc.max_receive_message_length", size),
@@ -63,16 +63,16 @@ def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
         ("grpc.max_metadata_size", 16 << 10),
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.so_reuseport", 0),
-        # A connection that was lost is tried again within a second; the library's own default waits up to two minutes.
+        # Reconnect to a lost learner within a second; the default of gRPC waits up to two minutes.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 1000),
-        # How long one attempt may take, handshakes included.
+        # Time limit of one attempt, including handshakes.
         ("grpc.min_reconnect_backoff_ms", int(1000 * config.timeout_seconds)),
     ]
 
 
 def server_options(config: TransportConfig) -> list[tuple[str, Any]]:
-    """Return the options of the learner: idle connections of strangers do not use up its files."""
+    """Return the options of the learner, with limits, so that idle connections do not use up its files."""
     return [
         *channel_options(config),
         ("grpc.server_handshake_timeout_ms", int(1000 * STRANGER_SECONDS)),
@@ -81,11 +81,13 @@ def server_options(config: TransportConfig) -> list[tuple[str, Any]]:
 
 
 def channel_maker(config: TransportConfig, name: str) -> Callable[[], grpc.Channel]:
-    """Return what makes channels to the learner, each with a connection of its own; files are read once, here.
+    """Return a function that opens a channel, with its own connection, to the learner.
+
+    The certificates are read once, by this function.
 
     Args:
-        config: of the wire.
-        name: whose certificate is shown: the actor's name, or ``operator``.
+        config: configuration of the transport.
+        name: name of the certificate to present: that of the actor, or ``operator``.
 
     Raises:
         ConfigError: if certificates cannot be read.
@@ -105,7 +107,7 @@ def channel_maker(config: TransportConfig, name: str) -> Callable[[], grpc.Chann
 
 
 def _server_credentials(config: TransportConfig) -> grpc.ServerCredentials | None:
-    """Return what the learner shows and demands; None without certificates."""
+    """Return the learner's credentials, which demand a certificate of the client; None without certificates."""
     if config.certificates is None:
         return None
     folder = Path(config.certificates)
@@ -114,10 +116,10 @@ def _server_credentials(config: TransportConfig) -> grpc.ServerCredentials | Non
 
 
 def listen(server: grpc.Server, config: TransportConfig) -> str:
-    """Have the learner's ``server`` listen where ``config`` says; return the address with the port that was taken.
+    """Bind the learner's ``server`` to ``config.address``; return the address with the actual port.
 
     Raises:
-        ConfigError: if that is not possible, or certificates cannot be read.
+        ConfigError: if the address cannot be listened on, or certificates cannot be read.
     """
     if config.address is None:
         raise ConfigError("transport.address is missing: give HOST:PORT or unix:/path to listen on")
@@ -126,7 +128,7 @@ def listen(server: grpc.Server, config: TransportConfig) -> str:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _remove_dead_socket(path)
     credentials = _server_credentials(config)
-    mask = os.umask(0o077)  # a socket is for this user alone, from the first moment
+    mask = os.umask(0o077)  # only this user can open the socket, from its creation on
     try:
         if credentials is None:
             port = server.add_insecure_port(config.address)
@@ -157,22 +159,22 @@ def read_key(file: Path) -> bytes:
 
 
 def metadata(token: str) -> list[tuple[str, str]]:
-    """Return what every request carries beside its message."""
+    """Return the metadata that every request carries beside its message."""
     return [(TOKEN_KEY, token)] if token else []
 
 
 def new_socket_folder() -> Path:
-    """Make a folder for the :data:`SOCKET` of a learner of this machine; remove those of this user's killed learners.
+    """Create a folder for the :data:`SOCKET` of a learner on this machine; remove those of this user's killed learners.
 
-    Not in the run folder: the path of a socket may have 107 characters.
+    The socket is not in the run folder, because the path of a socket has at most 107 characters.
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{_SOCKET_FOLDER}*"):
-        with contextlib.suppress(OSError):  # of others, or removed meanwhile
+        with contextlib.suppress(OSError):  # a folder of another user, or one removed meanwhile
             path = folder / SOCKET
-            made = path.lstat()
-            own = stat.S_ISSOCK(made.st_mode) and made.st_uid == os.getuid()
-            # One that is being made does not listen yet.
-            if own and time.time() - made.st_mtime > _MAKING_SECONDS and not _listens(path):
+            status = path.lstat()
+            is_own = stat.S_ISSOCK(status.st_mode) and status.st_uid == os.getuid()
+            # A new socket does not listen yet.
+            if is_own and time.time() - status.st_mtime > _MAKING_SECONDS and not _listens(path):
                 shutil.rmtree(folder)
     return Path(tempfile.mkdtemp(prefix=_SOCKET_FOLDER))
 
@@ -181,7 +183,7 @@ def _remove_dead_socket(path: Path) -> None:
     """Remove the socket that a killed learner left behind.
 
     Raises:
-        ConfigError: if somebody listens on it, or what is there is no socket.
+        ConfigError: if a process listens on it, or ``path`` is not a socket.
     """
     if path.exists() and not path.is_socket():
         raise ConfigError(f"transport.address {UNIX}{path} is taken by something that is no socket; choose another")
@@ -199,7 +201,7 @@ def _listens(path: Path) -> bool:
         probe.setblocking(False)
         try:
             probe.connect(str(path))
-        except BlockingIOError:  # one that was stopped, with a full queue
+        except BlockingIOError:  # a stopped process with a full queue
             return True
         except OSError:
             return False

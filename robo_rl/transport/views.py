@@ -1,4 +1,4 @@
-"""What each end of the wire knows of the other."""
+"""The views that each end of the transport has of the other."""
 
 import sys
 from collections.abc import Mapping
@@ -7,29 +7,29 @@ from dataclasses import dataclass
 from robo_rl.core import Metrics
 
 WORDS_KEPT = 10
-"""Messages for people that an actor keeps until they are heard, and a learner until they are told; older ones go."""
+"""Most messages for the operator that an actor, or a learner, keeps until it passes them on. The oldest are dropped."""
 WORDS_CHARACTERS = 300
 PRESENT_SECONDS = 5.0
-"""An actor counts as connected if it spoke within this time."""
+"""An actor counts as connected if it sent a message within this time."""
 
 
 @dataclass(frozen=True)
 class ActorView:
-    """What the learner knows of an actor.
+    """The learner's view of an actor.
 
     Attributes:
         session: number of its session.
         silent_seconds: time since its last message [s].
-        produced: steps taken in this session.
-        spooled: steps that wait in its spool.
-        policy_version: version of the policy it acts with; -1: none.
-        refused_policies: policies that it did not use.
-        held_seconds: time it was kept from beginning an episode [s].
-        practice_state: what its robot is doing, where it brings itself back after episodes; empty elsewhere.
-        practice: what that came to in this session, by name.
+        produced: number of steps taken in this session.
+        spooled: number of steps in its spool.
+        policy_version: version of the policy that it acts with; -1: none.
+        refused_policies: number of policies that it did not use.
+        held_seconds: time during which it was kept from beginning an episode [s].
+        practice_state: state of a robot that resets itself after episodes; empty for other robots.
+        practice: metrics of these resets in this session, by name.
         left: whether it has ended its session.
-        pictures: its newest JPEG pictures by camera, where somebody watches.
-        picture_problem: why there are none; empty: it knows of no reason.
+        pictures: its newest JPEG pictures by camera, while an operator watches.
+        picture_problem: why there are no pictures; empty: no problem.
     """
 
     session: int
@@ -47,24 +47,24 @@ class ActorView:
 
     @property
     def is_present(self) -> bool:
-        """Whether it counts as connected."""
+        """Whether the actor counts as connected."""
         return not self.left and self.silent_seconds < PRESENT_SECONDS
 
 
 @dataclass(frozen=True)
 class LinkStatus:
-    """What the actor knows of its learner.
+    """The actor's view of its learner.
 
     Attributes:
         connected: whether the last message was answered.
-        hold: the learner wants no new episode to begin, and no step where the world waits.
-        stop: the run is over.
-        env_steps: steps of all actors that the learner had taken in.
-        stored: steps of this session that are stored durably at the learner.
-        refused: steps of this session that were counted as refused.
-        blocked: why the learner takes in nothing now, its disk or a rate limit; empty: it does.
-        watched: somebody watches, so that pictures are of use.
-        until: sequence number from which on the learner wants no step yet where the world waits.
+        hold: whether to begin no new episode and, if the environment waits for the actor, to take no step.
+        stop: whether the run is over.
+        env_steps: number of steps of all actors that the learner has taken in.
+        stored: number of steps of this session that the learner has stored durably.
+        refused: number of steps of this session that count as refused.
+        blocked: why the learner accepts no steps now, such as a full disk or a rate limit; empty: it accepts them.
+        watched: whether an operator watches, so that pictures are needed.
+        until: sequence number of the first step that the learner does not want yet, if the environment waits.
     """
 
     connected: bool = False

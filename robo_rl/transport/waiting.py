@@ -1,4 +1,4 @@
-"""Calls whose request has not come yet, bounded in number."""
+"""Calls whose request has not arrived yet, limited in number."""
 
 import threading
 from collections import Counter
@@ -7,26 +7,27 @@ from contextlib import contextmanager
 from typing import Any
 
 MOST_WAITING = 32
-"""Calls that may wait for their request at a time. Each holds a thread of the server."""
+"""Most calls that may wait for their request at a time. Each occupies a thread of the server."""
 
 
 class WaitingCalls:
-    """Ends the oldest call of the host that holds most when more than :data:`MOST_WAITING` wait for their requests.
+    """The set of calls that wait for their requests.
 
-    An actor sends its request together with the call, so a call that waits for long is a stranger's, or its connection
-    is lost. Without a bound such calls take all threads, and no actor is answered. The server needs
-    ``MOST_WAITING + 1`` threads besides those that work: the newest call ends another one.
+    When more than :data:`MOST_WAITING` calls wait, the oldest call of the host with the most waiting calls is ended.
+    An actor sends its request together with the call, so a call that waits long is not from an actor, or its connection
+    is lost. Without a limit such calls would occupy all threads, and no actor would be answered. The server needs
+    ``MOST_WAITING + 1`` threads in addition to those that handle requests: the newest call ends another one.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._contexts: dict[Any, str] = {}  # and their hosts, oldest first
+        self._contexts: dict[Any, str] = {}  # hosts by context, oldest first
 
     def receive(self, requests: Iterator[bytes], context: Any) -> bytes | None:
-        """Return the request of a call; None if the call ends without one.
+        """Return the request of a call, or None if the call ends without one.
 
         Raises:
-            grpc.RpcError: if the call is cancelled meanwhile. The server hides it.
+            grpc.RpcError: if the call is cancelled while it waits; gRPC's server handles this error.
         """
         with self._waiting(context):
             return next(requests, None)
@@ -45,7 +46,7 @@ class WaitingCalls:
                 self._contexts.pop(context, None)
 
     def _take_oldest(self) -> Any:
-        """Remove and return the oldest call of the host that holds most."""
+        """Remove and return the oldest call of the host with the most waiting calls."""
         busiest, _ = Counter(self._contexts.values()).most_common(1)[0]
         oldest = next(context for context, host in self._contexts.items() if host == busiest)
         del self._contexts[oldest]
