@@ -1,4 +1,4 @@
-"""How episodes begin: by a seed, or where the robot stands: after a recovery, or after it has put all back itself."""
+"""Reset controllers, which begin episodes: from a seed, where the robot stands, or after it has reset the scene."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def make_homing(spec: EnvSpec, robot: RobotDescription | None, seed: int, **fiel
 def make_learned(
     spec: EnvSpec, robot: RobotDescription | None, seed: int, learner: ReturnLearner, **fields: Any
 ) -> ResetController:
-    """Return a :class:`LearnedReset` with the fields of :class:`LearnedConfig`; ``learner`` is made of two of them."""
+    """Return a :class:`LearnedReset` with the fields of :class:`LearnedConfig`; two of them define ``learner``."""
     return LearnedReset(LearnedConfig(**fields), spec, learner)
 
 
@@ -31,11 +31,11 @@ def make_recovery(spec: EnvSpec, robot: RobotDescription | None, seed: int, **fi
 
 
 def make_seeded(spec: EnvSpec, robot: RobotDescription | None, seed: int) -> None:
-    """Return that there is no controller: the backend's own reset begins every episode."""
+    """Return None: without a controller, the backend's own reset begins every episode."""
 
 
 def register_configs() -> None:
-    """Offer ``reset=seeded``, ``reset=recovery`` and the schemas of configs/reset to Hydra."""
+    """Register ``reset=seeded``, ``reset=recovery`` and the schemas of configs/reset with Hydra."""
     store = ConfigStore.instance()
     store.store(group="reset", name="seeded", node=config_node(make_seeded, SeededConfig))
     store.store(group="reset", name="homing_schema", node=config_node(make_homing, HomingConfig))

@@ -1,4 +1,4 @@
-"""An arm told by waypoints instead of actions, for controllers that bring it and its objects back."""
+"""Control of an arm by waypoints instead of actions, for controllers that return it and its objects."""
 
 from collections.abc import Callable
 
@@ -18,20 +18,22 @@ GRIPPER = {"open": -1.0, "closed": 1.0}
 
 
 class NotReachedError(Exception):
-    """An attempt failed; the message says why. For controllers, never for users."""
+    """The failure of an attempt, with the reason. Controllers handle it; users never see it."""
 
 
 class ArmGuide:
-    """Leads an arm to waypoints by its own actions, so that whatever is between policy and robot stays there.
+    """A controller that leads an arm to waypoints by the actions of its environment.
+
+    The actions pass through everything between policy and robot, such as safety filters.
 
     Args:
-        spec: of the backend: what is observed, and end-effector actions.
-        robot: names the joints.
-        home_rotation: (3, 3) of the end effector at home, which rotation axes, where actions have any, turn it to.
-        act: takes one step and returns what is observed after it.
+        spec: spec of the backend, with end-effector actions.
+        robot: description of the robot, which names the joints.
+        home_rotation: rotation (3, 3) of the end effector at home. If the actions rotate, they turn it to this one.
+        act: takes one step and returns the observation after it.
 
     Raises:
-        ConfigError: if actions are not motion of the end effector in x, y and z.
+        ConfigError: if the actions do not move the end effector in x, y and z.
     """
 
     def __init__(
@@ -92,28 +94,28 @@ class ArmGuide:
     def go(
         self, target: Callable[[], Array], gripper: str, tolerance: float, seconds: float, enough: float = 0.0
     ) -> None:
-        """Go where ``target`` says, asked anew before each step, until that is within ``tolerance`` [m].
+        """Move to ``target``, which is evaluated before each step, until it is within ``tolerance`` [m].
 
         Raises:
-            NotReachedError: if that is within neither ``tolerance`` nor ``enough`` [m] after ``seconds`` [s].
+            NotReachedError: if the distance after ``seconds`` [s] exceeds both ``tolerance`` and ``enough`` [m].
         """
         for _ in range(max(1, round(seconds * self._rate))):
             if float(np.linalg.norm(target() - self.position)) <= tolerance:
                 return
             self.step(target(), gripper)
-        away = float(np.linalg.norm(target() - self.position))
-        if away > max(tolerance, enough):
-            raise NotReachedError(f"after {seconds:g} s the end effector is {away:.3f} m from where it should be")
+        distance = float(np.linalg.norm(target() - self.position))
+        if distance > max(tolerance, enough):
+            raise NotReachedError(f"after {seconds:g} s the end effector is {distance:.3f} m from where it should be")
 
     def stay(self, gripper: str, seconds: float) -> None:
-        """Stay where the end effector is, for the gripper to move."""
-        here = self.position
+        """Hold the end effector at its position for ``seconds`` [s], so that the gripper can move."""
+        position = self.position
         for _ in range(round(seconds * self._rate)):
-            self.step(here, gripper)
+            self.step(position, gripper)
 
 
 def fixed(point: Array) -> Callable[[], Array]:
-    """Return a target for :meth:`ArmGuide.go` that stays where it is."""
+    """Return a constant target for :meth:`ArmGuide.go`."""
     return lambda: point
 
 

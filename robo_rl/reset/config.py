@@ -1,4 +1,4 @@
-"""Configuration of how episodes begin."""
+"""Configuration of reset controllers."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""Resets by the arm itself: it puts the object back and goes home, and a person is called only if it cannot."""
+"""Resets by the arm itself: it puts the object back and goes home. The operator is called only if it fails."""
 
 import sys
 from collections.abc import Callable
@@ -32,28 +32,28 @@ from .states import Event, PracticeState
 Array = NDArray[np.float64]
 
 REST_SECONDS = 0.5
-"""In which the arm comes to rest at home [s]."""
+"""Time for the arm to come to rest at home [s]."""
 MAX_REFUSALS = 3
-"""In a row, without a step between them: resets do not help against the last, and somebody has to come."""
+"""Refusals in a row, without a step between them, after which resets do not help and the operator has to act."""
 
 
 class HomingReset(PracticeReset):
-    """Brings an arm home after every episode, along a path that touches nothing, and puts the object back before.
+    """A reset controller that puts the object back and brings the arm home after every episode, without collisions.
 
-    An attempt picks up the object and puts it down as the script has it, where that is due, then goes home: up,
-    back if need be, and through joint space. Further attempts reach a little aside or, where the arm cannot, as near as
-    it comes, go higher and draw another place.
-    What is random follows from the seed and the numbers of reset and attempt alone.
+    An attempt picks up the object and puts it down by the script, if necessary, and then goes home: up, back if
+    necessary, and through joint space. Further attempts reach slightly beside the object, or as close to it as the arm
+    can, go higher, and draw another place.
+    All random numbers depend only on the seed and the numbers of the reset and the attempt.
 
     Args:
-        config: of the behaviour.
-        spec: of the backend.
-        robot: of the backend.
-        seed: of the run.
-        ask: waits for a person who was told a text.
+        config: configuration of the behaviour.
+        spec: spec of the backend.
+        robot: description of the robot.
+        seed: seed of the run.
+        ask: shows a text to the operator and waits for an answer.
 
     Raises:
-        ConfigError: if the robot is no arm, or the observation lacks the object.
+        ConfigError: if the robot is not an arm, or the observation lacks the object.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class HomingReset(PracticeReset):
         self._paths = ArmPaths(robot, config.clearance)
         self._home = np.array(home)
         self._home_position, home_rotation = self._paths.pose(self._home)
-        self._guide = ArmGuide(spec, robot, home_rotation, self._observed)
+        self._guide = ArmGuide(spec, robot, home_rotation, self._execute)
         script = config.scripts.get(spec.task)
         self._mover = None if script is None else ObjectMover(script, spec, self._guide, config)
         self._resets = self._successes = self._refusals = self._refusals_in_a_row = 0
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
-        """The object is leaving the part of the workspace from which the arm can fetch it.
+        """Return a reason if the object leaves the part of the workspace from which the arm can fetch it.
 
         Raises:
             DriverError: if neither the arm nor the backend's own reset has brought it back. The run may be resumed.
@@ -95,8 +95,8 @@ class HomingReset(PracticeReset):
         x, y, _ = self._mover.position
         reason = f"the object is at ({x:.2f}, {y:.2f}) m: beyond that the arm cannot fetch it"
         if self._refusals_in_a_row >= MAX_REFUSALS:
-            tried = MAX_REFUSALS - 1
-            raise DriverError(f"{reason}, and {tried} resets in a row have not brought it back. A person has to")
+            resets = MAX_REFUSALS - 1
+            raise DriverError(f"{reason}, and {resets} resets in a row have not brought it back. A person has to")
         return reason
 
     def note(self, transition: Transition) -> None:
@@ -107,7 +107,7 @@ class HomingReset(PracticeReset):
 
     def run(self, backend: EnvBackend) -> ResetOutcome:
         self._backend, self._step = backend, self._begin(backend)
-        if self._machine.state is not PracticeState.RECOVERY:  # an episode that was left open, or stopped
+        if self._machine.state is not PracticeState.RECOVERY:  # the episode was stopped or not ended
             self._happens(Event.EPISODE_ENDED)
         number, reason = self._resets, ""
         self._resets += 1
@@ -121,8 +121,8 @@ class HomingReset(PracticeReset):
             self._successes += 1
             self._happens(Event.RECOVERED)
             return ResetOutcome(self._step, attempt)
-        given_up = self._gives_up(self._config.attempts, reason)
-        return replace(given_up, step=self._helped(reason)) if self._config.ask else given_up
+        outcome = self._gives_up(self._config.attempts, reason)
+        return replace(outcome, step=self._ask_for_help(reason)) if self._config.ask else outcome
 
     def metrics(self) -> Metrics:
         rate = {"practice/reset_success_rate": self._successes / self._resets} if self._resets else {}
@@ -141,11 +141,11 @@ class HomingReset(PracticeReset):
         super().load(saved)
         self._resets, self._successes, self._refusals = (int(count) for count in saved["resets"])
 
-    def _helped(self, reason: str) -> Step:
-        """Have a person put things right and begin the episode.
+    def _ask_for_help(self, reason: str) -> Step:
+        """Have the operator correct the scene, then begin the episode.
 
         Raises:
-            DriverError: if there is nobody to ask. The robot stays parked, and the run may be resumed.
+            DriverError: if no operator can be asked. The robot stays parked, and the run may be resumed.
         """
         reason = f"{self._config.attempts} attempts to bring the arm and its object back failed: {reason}"
         self._backend.stop(reason)
@@ -155,19 +155,19 @@ class HomingReset(PracticeReset):
         return self._backend.reset()
 
     def _attempt(self, rng: np.random.Generator, attempt: int) -> None:
-        """Put the object back if need be, go home and begin the episode.
+        """Put the object back if necessary, go home and begin the episode.
 
         Raises:
-            NotReachedError: if that did not come about.
+            NotReachedError: if any of this fails.
         """
         config, guide, mover = self._config, self._guide, self._mover
         guide.observation = self._step.observation
-        again = attempt > 1
+        is_retry = attempt > 1
         if mover is not None:
-            mover.put_back(rng, again)
-        height = config.lift * (1 + again * rng.uniform())
-        aside = np.append(rng.uniform(-1, 1, 2) * config.perturbation * again, 0.0)
-        path = self._paths.home(guide.joints, self._home, height, aside)
+            mover.put_back(rng, is_retry)
+        height = config.lift * (1 + is_retry * rng.uniform())
+        shift = np.append(rng.uniform(-1, 1, 2) * config.perturbation * is_retry, 0.0)
+        path = self._paths.home(guide.joints, self._home, height, shift)
         if path is None:
             raise NotReachedError("no way home was found that is clear")
         for posture in path[1:]:
@@ -181,6 +181,6 @@ class HomingReset(PracticeReset):
         if self._step.success:
             raise NotReachedError("the task is solved as it stands: it needs a script that undoes it")
 
-    def _observed(self, action: NDArray[np.float32]) -> Observation:
+    def _execute(self, action: NDArray[np.float32]) -> Observation:
         self._step = self._act(self._backend, self._step, action)
         return self._step.observation

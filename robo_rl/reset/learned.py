@@ -1,4 +1,4 @@
-"""Resets by a second agent, which learns to undo what the first one does (Eysenbach et al. 2018, "Leave no trace")."""
+"""Resets by a second agent that learns to undo the effects of the first (Eysenbach et al. 2018, "Leave no trace")."""
 
 from collections.abc import Sequence
 
@@ -25,15 +25,16 @@ from .states import Event, PracticeState
 
 
 class LearnedReset(PracticeReset):
-    """Has an agent of its own act after each episode until the robot is where episodes begin.
+    """A reset controller with its own agent, which acts after each episode until the robot is where episodes begin.
 
-    That agent learns from its own steps and from those of the task's policy; the task's policy learns from none of
-    its. Its value ends an episode early, before an action from which it could hardly return.
+    The reset agent learns from its own steps and from those of the task's policy, but the task's policy does not learn
+    from the steps of the reset agent. The critics of the reset agent end an episode early, before an action after which
+    it could hardly return.
 
     Args:
-        config: of the behaviour.
-        spec: of the backend.
-        learner: acts, judges and learns.
+        config: configuration of the behaviour.
+        spec: spec of the backend.
+        learner: reset agent, with its critics and its training.
     """
 
     def __init__(self, config: LearnedConfig, spec: EnvSpec, learner: ReturnLearner) -> None:
@@ -57,18 +58,18 @@ class LearnedReset(PracticeReset):
             self._happens(Event.EPISODE_ENDED)
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
-        least = self._config.least_value
-        if least is None or self._episode_length == 0 or self._resets < self._config.refuses_from:
+        threshold = self._config.least_value
+        if threshold is None or self._episode_length == 0 or self._resets < self._config.refuses_from:
             return ""
         value = self._learner.value(observation, action)
-        if value >= least:
+        if value >= threshold:
             return ""
         self._refusals += 1
-        return f"after the next action the way back has a value of {value:.3g}, reset.least_value is {least:g}"
+        return f"after the next action the way back has a value of {value:.3g}, reset.least_value is {threshold:g}"
 
     def run(self, backend: EnvBackend) -> ResetOutcome:
         step = self._begin(backend)
-        if self._machine.state is not PracticeState.RECOVERY:  # an episode that was refused, stopped or left open
+        if self._machine.state is not PracticeState.RECOVERY:  # the episode was refused, stopped or not ended
             self._happens(Event.EPISODE_ENDED)
         self._resets += 1
         self._episode_length = 0
@@ -107,15 +108,15 @@ class LearnedReset(PracticeReset):
         self._learner.load({key.removeprefix(prefix): v for key, v in saved.items() if key.startswith(prefix)})
 
     def _return(self, backend: EnvBackend, step: Step) -> Step:
-        """Make one attempt, and learn from each of its steps; return the last one."""
+        """Make one attempt and learn from each of its steps; return the last step."""
         steps = max(1, round(self._config.seconds * self._rate))
         for number in range(1, steps + 1):
-            before, action = step, self._learner.act(step.observation)
-            step = self._act(backend, before, action)
-            returned = self._learner.is_back(step.observation)
+            previous, action = step, self._learner.act(step.observation)
+            step = self._act(backend, previous, action)
+            has_returned = self._learner.is_back(step.observation)
             self._learner.add(
                 Transition(
-                    observation=before.observation,
+                    observation=previous.observation,
                     proposed_action=action,
                     executed_action=action if step.executed_action is None else step.executed_action,
                     rewards=step.rewards,
@@ -128,12 +129,12 @@ class LearnedReset(PracticeReset):
                     episode=self._attempts,
                     sequence=self._sequence,
                     policy_version=-1,
-                    stamp_ns=before.stamp_ns,
+                    stamp_ns=previous.stamp_ns,
                     verdict=step.verdict,
                 )
             )
             self._sequence += 1
             self._learner.learn()
-            if returned:
+            if has_returned:
                 break
         return step

@@ -1,4 +1,4 @@
-"""The object of a task, moved by the arm as a script says."""
+"""The object of a task, which the arm moves by a script."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,13 @@ HELD_DISTANCE = 0.04
 
 
 class ObjectMover:
-    """Puts an object back where episodes begin, and knows where it is.
+    """The object and the motions of the arm that put it back to where episodes begin.
 
     Args:
-        script: places of the object, and the waypoints that lead to them.
-        spec: of the backend.
-        guide: leads the arm; its newest observation says where the object is.
-        config: tolerance and time of a waypoint, and how far aside further attempts reach.
+        script: places of the object and the waypoints for moving it.
+        spec: spec of the backend.
+        guide: controller of the arm; its newest observation has the position of the object.
+        config: tolerance and time limit of waypoints, and the perturbation of further attempts.
 
     Raises:
         ConfigError: if the observation lacks the object.
@@ -47,18 +47,18 @@ class ObjectMover:
 
     def is_in_place(self) -> bool:
         """Return whether the object lies where episodes begin."""
-        away = np.abs(self._place()[1])
-        return bool((away <= np.append(self._script.spread, 0.0) + self._script.tolerance).all())
+        distance = np.abs(self._place()[1])
+        return bool((distance <= np.append(self._script.spread, 0.0) + self._script.tolerance).all())
 
     def put_back(self, rng: np.random.Generator, again: bool) -> None:
-        """Put the object back, if the script has it done every time or it is not in place.
+        """Put the object back if it is not in place, or if the script moves it every time.
 
         Args:
-            rng: draws the place and, ``again``, how far aside the arm reaches.
-            again: whether an attempt before this one has failed.
+            rng: random numbers for the place and, if ``again``, for the perturbation of the grasp.
+            again: whether an earlier attempt has failed.
 
         Raises:
-            NotReachedError: if that did not come about.
+            NotReachedError: if a waypoint is not reached or the object is not in the gripper.
         """
         script = self._script
         if not script.every_time and self.is_in_place():
@@ -70,9 +70,9 @@ class ObjectMover:
         self._play(script.put, np.zeros(3), place)
 
     def _play(self, waypoints: list[WaypointConfig], aside: Array, place: Array, enough: float = 0.0) -> None:
-        """Follow a part of the script, which reaches ``aside`` (3,) of the object and puts it at ``place`` (3,).
+        """Follow a part of the script, with an offset ``aside`` (3,) from the object and the target ``place`` (3,).
 
-        An object near the end of the arm's reach is grasped from as near as it comes, if that is within ``enough`` [m].
+        An object at the limit of the arm's reach is grasped from the nearest point, if it is within ``enough`` [m].
         """
         guide = self._guide
         for waypoint in waypoints:
@@ -99,6 +99,6 @@ class ObjectMover:
         return nearest, position - nearest
 
     def _is_held(self) -> bool:
-        """Return whether the object is lifted, and between the fingers."""
+        """Return whether the object is lifted and between the fingers."""
         lifted = self._place()[1][2] > self._script.tolerance
         return bool(lifted and np.linalg.norm(self._guide.read(self._to_object)) <= HELD_DISTANCE)

@@ -1,4 +1,4 @@
-"""Paths of an arm in joint space that touch nothing, checked with MuJoCo's own collision detection."""
+"""Collision-free paths of an arm in joint space, checked with the collision detection of MuJoCo."""
 
 import copy
 import math
@@ -12,38 +12,39 @@ from robo_rl.core import RobotDescription, shortest
 Array = NDArray[np.float64]
 
 POSTURES_APART = 0.05
-"""Largest joint motion between two postures of a path that are checked [rad]."""
+"""Largest joint motion between two checked postures of a path [rad]."""
 LINE_STEP = 0.02
 """Length of a step along a straight line of the end effector [m]."""
 SLACK = 0.001
-"""By which a path that begins too near to something may come nearer: up along a wall it is not quite straight [m]."""
+"""How much closer a path that begins too close to something may come [m]. A path up along a wall is not exactly
+straight."""
 DAMPING = 0.02
-"""Of the inverse kinematics: damped least squares (Nakamura and Hanafusa 1986)."""
+"""Damping of the inverse kinematics: damped least squares (Nakamura and Hanafusa 1986)."""
 JOINTS_APART = 3
 """Links with fewer joints between them touch or overlap by construction."""
 STANDS_STILL = -1
-"""In the place of a number of joints: not a part of the arm."""
+"""Depth of a body that is not part of the arm."""
 KEEP_OUT = "keep_out"
-"""Geoms of a model whose names begin so touch nothing, and are kept away from all the same."""
+"""Prefix of the names of geoms that have no contacts in the model but that the arm keeps away from."""
 FRESH = 1 << 30
-"""Bit of a geom's collision type that models leave unused."""
+"""A bit of a geom's collision type that models do not use."""
 
 
 class ArmPaths:
-    """Postures, straight lines and ways home of an arm.
+    """The postures, straight lines and paths home of an arm.
 
-    What is watched: the arm against itself and against everything that cannot move. What can move (the objects of a
-    task) is not: where it is, the model does not know.
+    Collisions of the arm with itself and with everything fixed are checked. Movable objects, such as those of a task,
+    are ignored, because the model does not contain their current positions.
 
     Args:
-        robot: its model has the collision geoms.
-        clearance: distance that postures keep, or what they begin with where that is less [m].
+        robot: description of the robot, whose model has the collision geoms.
+        clearance: distance that postures keep, unless a path begins with a smaller one [m].
     """
 
     def __init__(self, robot: RobotDescription, clearance: float) -> None:
         self._clearance = clearance
         model = self._model = copy.deepcopy(robot.model)
-        # The tree of boxes that it goes by was made of what touches something; keep-out volumes are not in it.
+        # The midphase uses a tree of bounding boxes of the geoms with contacts, which lacks the keep-out volumes.
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_MIDPHASE
         self._data = mujoco.MjData(model)
         joints = [model.joint(name) for name in robot.joints]
@@ -57,82 +58,88 @@ class ArmPaths:
         for geom in range(model.ngeom):
             body = int(model.geom_bodyid[geom])
             collides = model.geom_contype[geom] or model.geom_conaffinity[geom]
-            kept_out = model.geom(geom).name.startswith(KEEP_OUT)
+            is_keep_out = model.geom(geom).name.startswith(KEEP_OUT)
             is_arm = self._depth[body] >= 0
-            # A bit of our own: the arm meets itself and what stands still, and nothing else meets anything.
-            watched = collides if is_arm else fixed[body] and (collides or kept_out)
-            model.geom_contype[geom] = FRESH if is_arm and watched else 0
-            model.geom_conaffinity[geom] = FRESH if watched else 0
+            # With this bit, only the arm against itself and against fixed geoms is checked.
+            is_checked = collides if is_arm else fixed[body] and (collides or is_keep_out)
+            model.geom_contype[geom] = FRESH if is_arm and is_checked else 0
+            model.geom_conaffinity[geom] = FRESH if is_checked else 0
         model.body_contype[:] = model.body_conaffinity[:] = FRESH
         model.geom_margin[:] = model.body_margin[:] = clearance
 
     def pose(self, joints: Array) -> tuple[Array, Array]:
-        """Return the end effector's position (3,) [m] and rotation (3, 3) in the base frame in a posture (n,)."""
+        """Return the position (3,) [m] and rotation (3, 3) of the end effector in the base frame for a posture (n,)."""
         self._place(joints)
         return self._data.site_xpos[self._site].copy(), self._data.site_xmat[self._site].reshape(3, 3).copy()
 
     def room(self, joints: Array) -> float:
-        """Return the smallest distance of a posture (n,), at most the clearance [m]; negative where links overlap."""
+        """Return the smallest distance of the arm from itself and from fixed geoms in a posture (n,) [m].
+
+        It is at most the clearance, and negative if geoms overlap.
+        """
         self._place(joints)
         mujoco.mj_collision(self._model, self._data)
         contacts = self._data.contact
         depth = self._depth[self._model.geom_bodyid[contacts.geom]]
         with_world = depth.min(axis=1) == STANDS_STILL
-        # What is one joint from the base cannot move away from what the base stands on.
-        watched = np.where(with_world, depth.max(axis=1) >= 2, np.ptp(depth, axis=1) >= JOINTS_APART)
-        return float(min(contacts.dist[watched].min(initial=self._clearance), self._clearance))
+        # Links that are one joint from the base cannot move away from the surface under the base.
+        is_checked = np.where(with_world, depth.max(axis=1) >= 2, np.ptp(depth, axis=1) >= JOINTS_APART)
+        return float(min(contacts.dist[is_checked].min(initial=self._clearance), self._clearance))
 
     def is_clear(self, path: Array) -> bool:
-        """Whether every posture of ``path`` (m, n) keeps the clearance, or about what the first has if that is less."""
-        first, clear = self.room(path[0]), self._clearance - 1e-6
-        kept = first - SLACK if first < clear else clear
-        return all(self.room(posture) >= kept for posture in path[1:])
+        """Return whether all postures of ``path`` (m, n) keep the clearance.
+
+        If the first posture has less, they have to keep about its distance.
+        """
+        first_room, full_room = self.room(path[0]), self._clearance - 1e-6
+        required = first_room - SLACK if first_room < full_room else full_room
+        return all(self.room(posture) >= required for posture in path[1:])
 
     def line(self, joints: Array, target: Array) -> Array:
-        """Return postures (m, n) from ``joints`` along which the end effector goes straight to ``target`` (3,) [m].
+        """Return postures (m, n) from ``joints`` that move the end effector in a straight line to ``target`` (3,) [m].
 
-        It does not turn on the way. Where it cannot reach the target the line ends near it.
+        The end effector does not rotate. If it cannot reach the target, the line ends near it.
         """
         path = [joints]
         start = self.pose(joints)[0]
         steps = max(1, math.ceil(float(np.linalg.norm(target - start)) / LINE_STEP))
         for number in range(1, steps + 1):
             joints = path[-1]
-            away = start + (target - start) * number / steps - self.pose(joints)[0]
+            displacement = start + (target - start) * number / steps - self.pose(joints)[0]
             mujoco.mj_comPos(self._model, self._data)
             mujoco.mj_jacSite(self._model, self._data, self._jacobian[:3], self._jacobian[3:], self._site)
             jacobian = self._jacobian[:, self._dofs]
-            wanted = np.concatenate([away, np.zeros(3)])
-            path.append(joints + jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + DAMPING**2 * np.eye(6), wanted))
+            motion = np.concatenate([displacement, np.zeros(3)])
+            path.append(joints + jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + DAMPING**2 * np.eye(6), motion))
         return np.stack(path)
 
     def between(self, first: Array, last: Array) -> Array:
-        """Return postures (m, n) from ``first`` to ``last``, interpolated joint by joint.
+        """Return postures (m, n) from ``first`` to ``last``, interpolated in joint space.
 
-        Endless joints go the shorter way round.
+        Endless joints turn in the shorter direction.
         """
-        way = shortest(last - first, self._endless)
-        steps = max(1, math.ceil(float(np.abs(way).max()) / POSTURES_APART))
-        return first + np.linspace(0.0, 1.0, steps + 1)[:, None] * way
+        difference = shortest(last - first, self._endless)
+        steps = max(1, math.ceil(float(np.abs(difference).max()) / POSTURES_APART))
+        return first + np.linspace(0.0, 1.0, steps + 1)[:, None] * difference
 
     def home(self, joints: Array, home: Array, height: float, aside: Array) -> Array | None:
-        """Return a clear path (m, n) from ``joints`` to ``home``; None if none of those that are tried is clear.
+        """Return a clear path (m, n) from ``joints`` to ``home``, or None if neither candidate is clear.
 
-        Up to ``height``, then straight through joint space; or up, back to above where home is, then through joint
-        space.
+        The first candidate goes up to ``height`` and then straight through joint space. The second one goes up, back
+        to a point above home, and then through joint space.
 
         Args:
-            joints: posture (n,) [rad].
-            home: posture (n,) [rad].
-            height: of the end effector that is gone up to [m].
-            aside: (3,), by which the point above home is shifted [m].
+            joints: first posture (n,) [rad].
+            home: posture at home (n,) [rad].
+            height: height to which the end effector is raised [m].
+            aside: shift (3,) of the point above home [m].
         """
         start, end = self.pose(joints)[0], self.pose(home)[0]
-        above = np.array([start[0], start[1], max(start[2], height)])
-        lifted = self.line(joints, above)
-        back = np.array([end[0], end[1], max(above[2], float(end[2]))]) + aside
-        for way in (lifted, np.concatenate([lifted, self.line(lifted[-1], back)])):
-            path = np.concatenate([way, self.between(way[-1], home)])
+        lift_target = np.array([start[0], start[1], max(start[2], height)])
+        lifted = self.line(joints, lift_target)
+        above_home = np.array([end[0], end[1], max(lift_target[2], float(end[2]))]) + aside
+        for approach in (lifted, np.concatenate([lifted, self.line(lifted[-1], above_home)])):
+            path = np.concatenate([approach, self.between(approach[-1], home)])
             if self.is_clear(path):
                 return path
         return None
@@ -143,7 +150,7 @@ class ArmPaths:
 
 
 def _depths(model: mujoco.MjModel, bodies: list[int]) -> NDArray[np.int64]:
-    """Return for each body how many of the arm's joints, on ``bodies``, are between it and the base."""
+    """Return for each body the number of the arm's joints, on ``bodies``, between it and the base."""
     depth = np.full(model.nbody, STANDS_STILL)
     base = int(model.body_parentid[bodies[0]])
     if base > 0:

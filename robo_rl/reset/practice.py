@@ -1,4 +1,4 @@
-"""What all controllers of practice without resets have in common: the state machine, its time, and what is counted."""
+"""The base class of controllers for practice without manual resets: state machine, its time, and counters."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -27,10 +27,10 @@ from .states import Event, PracticeMachine, PracticeState
 
 
 class PracticeReset(ABC):
-    """Begins episodes where the robot stands; a ``ResetController``. Time is the robot's: control periods counted.
+    """A ``ResetController`` that begins episodes where the robot stands. It measures time in control periods.
 
     Args:
-        spec: of the backend.
+        spec: spec of the backend.
     """
 
     def __init__(self, spec: EnvSpec) -> None:
@@ -40,7 +40,7 @@ class PracticeReset(ABC):
         self._machine = PracticeMachine(self._clock)
         self._attempts = self._manual_resets = 0
         self._listener: Callable[[str], None] | None = None
-        self._tell: Callable[[str], None] | None = None
+        self._notify: Callable[[str], None] | None = None
         self._heed: Callable[[], None] | None = None
 
     @property
@@ -50,29 +50,29 @@ class PracticeReset(ABC):
 
     @property
     def learns(self) -> bool:
-        """Whether it wants demonstrations: a script does not."""
+        """Whether the controller needs demonstrations; a script does not."""
         return False
 
     def fit(self, episodes: Sequence[Batch]) -> None:
-        """Nothing to prepare."""
+        """Do nothing: a script needs no demonstrations."""
         return
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
-        """Whatever the policy does, a script does not know whether it can be undone."""
+        """Return an empty string: a script cannot tell whether it can undo an action."""
         return ""
 
     def watch(
         self, listener: Callable[[str], None], tell: Callable[[str], None], heed: Callable[[], None] | None = None
     ) -> None:
-        """Tell ``listener`` from now on what the robot is doing, whenever that changes, and ``tell`` what failed.
+        """Report the state of the robot to ``listener`` now and on each change, and failed resets to ``tell``.
 
-        ``heed`` hears people, before each step that brings the robot back.
+        ``heed`` is called before each step of a reset, so that the operator can stop the robot.
         """
-        self._listener, self._tell, self._heed = listener, tell, heed
+        self._listener, self._notify, self._heed = listener, tell, heed
         listener(self._machine.state.name)
 
     def note(self, transition: Transition) -> None:
-        """Take note of a step of an episode."""
+        """Record a step of an episode."""
         self._clock.advance_ns(self._period_ns)
         in_control = transition.source is Source.HUMAN
         if in_control != (self._machine.state is PracticeState.TELEOP):
@@ -83,7 +83,7 @@ class PracticeReset(ABC):
         """Bring the robot to where the next episode can begin, and begin it.
 
         Raises:
-            SafetyStop: if the robot was stopped on the way.
+            SafetyStop: if the robot is stopped meanwhile.
         """
 
     def metrics(self) -> Metrics:
@@ -96,19 +96,19 @@ class PracticeReset(ABC):
         }
 
     def save(self) -> State:
-        """Return everything needed to go on."""
+        """Return the state for :meth:`load`."""
         return self._machine.save() | {"counts": np.array([self._attempts, self._manual_resets], np.int64)}
 
     def load(self, saved: State) -> None:
-        """Go on from what :meth:`save` returned."""
+        """Restore the state that :meth:`save` returned."""
         self._machine.load(saved)
         self._attempts, self._manual_resets = (int(count) for count in saved["counts"])
 
     def _begin(self, backend: EnvBackend) -> Step:
-        """Begin where the robot stands, and count it where somebody or something put it there."""
+        """Begin an episode where the robot stands, and count a manual reset if it was placed there."""
         step = backend.reset()
         if step.info.get("placed"):
-            # Somebody carried it, or a simulator that is not told to leave it where it is did.
+            # A person carried the robot, or a simulator is configured to move it at resets.
             self._manual_resets += 1
         return step
 
@@ -118,15 +118,15 @@ class PracticeReset(ABC):
             self._listener(state.name)
 
     def _gives_up(self, attempts: int, reason: str) -> ResetOutcome:
-        """Return that nothing was reached in ``attempts``: somebody has to help."""
+        """Return the outcome of a reset that failed in all ``attempts``: the operator has to help."""
         self._happens(Event.GAVE_UP)
         self._manual_resets += 1
-        if self._tell is not None:
-            self._tell(f"Reset failed in {attempts} attempts: {reason}")
+        if self._notify is not None:
+            self._notify(f"Reset failed in {attempts} attempts: {reason}")
         return ResetOutcome(None, attempts, reason)
 
     def _act(self, backend: EnvBackend, step: Step, action: NDArray[np.float32]) -> Step:
-        """Take one step that nobody learns from."""
+        """Take one step of a reset, of which the actor stores no transition."""
         if self._heed is not None:
             self._heed()
         if step.ended:
@@ -136,14 +136,14 @@ class PracticeReset(ABC):
 
 
 class Element:
-    """One element of the observation, by its name.
+    """One element of the observation, by name.
 
     Args:
-        spec: names the elements.
-        name: of the element.
+        spec: spec that names the elements.
+        name: name of the element.
 
     Raises:
-        ConfigError: if it is not observed.
+        ConfigError: if the observation has no such element.
     """
 
     def __init__(self, spec: EnvSpec, name: str) -> None:
@@ -155,6 +155,6 @@ class Element:
         raise ConfigError(f"reset: observations of task {spec.task!r} have no element {name!r}: {nearest(name, known)}")
 
     def __call__(self, observation: Observation) -> float:
-        """Return its value in ``observation``."""
+        """Return the value of the element in ``observation``."""
         values: NDArray[Any] = observation[self._key]
         return float(values[self._index])

@@ -1,4 +1,4 @@
-"""Autonomous practice of a vehicle: failures are recovered from by a script, and no person resets anything."""
+"""Autonomous practice of a vehicle: a script recovers from failures, without manual resets."""
 
 import math
 
@@ -23,28 +23,28 @@ from .practice import Element, PracticeReset
 from .states import Event, PracticeState
 
 BRAKE = 1.0
-"""Throttle against a speed of 1 m/s, to come to rest [s/m]."""
+"""Braking throttle per speed [s/m]."""
 
 ASIDE = math.pi / 4
-"""Bearing of the next checkpoint from which recovery turns the robot to it [rad]."""
+"""Bearing of the next checkpoint beyond which a recovery turns the robot towards it [rad]."""
 
 
 class RecoveryReset(PracticeReset):
-    """Begins a vehicle's episodes where it stands.
+    """A reset controller that begins the episodes of a vehicle where it stands.
 
-    After an episode that was only cut (a lap, a time limit) the next one begins at once. After a failure the robot
-    comes to rest, then drives backwards with random steering, and if need be forwards and backwards in turn, until it
-    is upright, came away and has the next checkpoint ahead of it. While the checkpoint is aside or behind, it steers
-    so that its nose comes round.
-    What is random follows from the seed and the numbers of recovery and attempt alone.
+    After an episode without a failure (a lap, a time limit) the next one begins at once. After a failure the robot
+    comes to rest, drives backwards with random steering and, if necessary, forwards and backwards in turn, until it
+    is upright, has moved far enough and has the next checkpoint ahead of it. While the checkpoint is beside or behind
+    it, it steers so that it turns towards the checkpoint.
+    All random numbers depend only on the seed and the numbers of the recovery and the attempt.
 
     Args:
-        config: of the behaviour.
-        spec: of the backend.
-        seed: of the run.
+        config: configuration of the behaviour.
+        spec: spec of the backend.
+        seed: seed of the run.
 
     Raises:
-        ConfigError: if actions, observations or reward terms lack what the configuration names.
+        ConfigError: if actions, observations or reward terms lack a name of the configuration.
     """
 
     def __init__(self, config: RecoveryConfig, spec: EnvSpec, seed: int) -> None:
@@ -61,7 +61,7 @@ class RecoveryReset(PracticeReset):
     def note(self, transition: Transition) -> None:
         super().note(transition)
         if not (transition.terminated or transition.truncated):
-            return  # a robot may tell a failure for many steps: what ends no episode calls for no recovery
+            return  # a robot may report a failure for many steps, but only one that ends the episode needs a recovery
         if happened(transition.rewards, self._config.crash_terms):
             self._happens(Event.CRASH)
         elif happened(transition.rewards, self._config.stuck_terms):
@@ -97,36 +97,39 @@ class RecoveryReset(PracticeReset):
         }
 
     def _drive(self, backend: EnvBackend, step: Step, direction: float, rng: np.random.Generator) -> tuple[Step, float]:
-        """Drive one attempt and come to rest; return the last step and the distance driven [m]."""
-        ahead, left = self._of(step.observation, self._config.goal_x), self._of(step.observation, self._config.goal_y)
+        """Drive for one attempt and come to rest; return the last step and the distance driven [m]."""
+        goal_x, goal_y = (
+            self._value(step.observation, self._config.goal_x),
+            self._value(step.observation, self._config.goal_y),
+        )
         steering = rng.uniform(-1, 1)
-        if abs(math.atan2(left, ahead)) > ASIDE:
-            steering = math.copysign(rng.uniform(0.7, 1), left * direction)
+        if abs(math.atan2(goal_y, goal_x)) > ASIDE:
+            steering = math.copysign(rng.uniform(0.7, 1), goal_y * direction)
         distance = 0.0
         for _ in range(max(1, round(self._config.seconds * self._rate))):
             step = self._steer(backend, step, steering, direction * self._config.throttle)
-            distance += self._of(step.observation, self._config.speed) / self._rate
+            distance += self._value(step.observation, self._config.speed) / self._rate
         return self._rest(backend, step), abs(distance)
 
     def _rest(self, backend: EnvBackend, step: Step) -> Step:
         """Brake; return the last step."""
         for _ in range(round(self._config.rest_seconds * self._rate)):
-            speed = self._of(step.observation, self._config.speed)
+            speed = self._value(step.observation, self._config.speed)
             step = self._steer(backend, step, 0.0, min(max(-BRAKE * speed, -1.0), 1.0))
         return step
 
     def _steer(self, backend: EnvBackend, step: Step, steering: float, throttle: float) -> Step:
-        """Take one step that nobody learns from."""
+        """Take one step with ``steering`` and ``throttle``."""
         action = np.zeros(self._size, np.float32)
         action[self._steering], action[self._throttle] = steering, throttle
         return self._act(backend, step, action)
 
     def _is_good(self, observation: Observation, farthest: float) -> bool:
         config = self._config
-        upright = self._of(observation, config.upright) >= config.min_upright
-        return upright and farthest >= config.min_distance and self._of(observation, config.goal_x) > 0
+        upright = self._value(observation, config.upright) >= config.min_upright
+        return upright and farthest >= config.min_distance and self._value(observation, config.goal_x) > 0
 
-    def _of(self, observation: Observation, name: str) -> float:
+    def _value(self, observation: Observation, name: str) -> float:
         return self._elements[name](observation)
 
 

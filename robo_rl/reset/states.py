@@ -1,4 +1,4 @@
-"""What a robot that practises on its own is doing, as a state machine (FastRLAP, Stachowicz et al. 2023)."""
+"""The state machine of a robot that practises autonomously (FastRLAP, Stachowicz et al. 2023)."""
 
 from enum import Enum, auto
 
@@ -8,23 +8,23 @@ from robo_rl.core import Clock, State
 
 
 class PracticeState(Enum):
-    """What the robot is doing; see :data:`TRANSITIONS`."""
+    """The state of the robot; see :data:`TRANSITIONS`."""
 
     LEARNING = auto()
-    """The policy acts, and what happens is learned from."""
+    """The policy acts and learns from its transitions."""
 
     CRASHED = auto()
-    """A failure ended the episode; the robot is to come to rest."""
+    """A failure has ended the episode; the robot has to come to rest."""
 
     RECOVERY = auto()
-    """A script brings the robot back to where the policy can go on. Nothing of it is learned from."""
+    """A reset controller brings the robot back to where the policy can continue. The policy does not learn from it."""
 
     TELEOP = auto()
-    """A person has the robot: took over, or was called because the script gave up."""
+    """The operator controls the robot, by an intervention or because all attempts of a reset failed."""
 
 
 class Event(Enum):
-    """What happens to a robot that practises."""
+    """An event in the practice of a robot."""
 
     CRASH = auto()
     STUCK = auto()
@@ -51,20 +51,20 @@ TRANSITIONS = {
     (PracticeState.TELEOP, Event.STUCK): PracticeState.RECOVERY,
     (PracticeState.TELEOP, Event.EPISODE_ENDED): PracticeState.RECOVERY,
 }
-"""Every transition that there is, by state and event."""
+"""The state after each possible event, by state and event."""
 
 _STATES = tuple(PracticeState)
 
 
 class PracticeMachine:
-    """Follows what the robot is doing, and for how long in all.
+    """The state machine, which also measures the total time in each state. It begins in LEARNING.
 
     Args:
-        clock: of the robot's time. The machine begins in LEARNING.
+        clock: clock of the robot's time.
 
     Attributes:
-        state: what the robot is doing.
-        entries: how often each state was entered, the beginning not counted.
+        state: state of the robot.
+        entries: number of entries into each state, not counting the initial one.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -75,22 +75,22 @@ class PracticeMachine:
         self.entries = dict.fromkeys(PracticeState, 0)
 
     def happens(self, event: Event) -> PracticeState:
-        """Go where ``event`` leads and return the new state.
+        """Change the state by ``event`` and return the new state.
 
         Raises:
-            ValueError: if ``event`` cannot happen in the present state.
+            ValueError: if ``event`` cannot happen in the current state.
         """
-        after = TRANSITIONS.get((self.state, event))
-        if after is None:
-            possible = ", ".join(other.name for state, other in TRANSITIONS if state is self.state)
+        next_state = TRANSITIONS.get((self.state, event))
+        if next_state is None:
+            possible = ", ".join(possible_event.name for state, possible_event in TRANSITIONS if state is self.state)
             raise ValueError(f"{event.name} cannot happen in {self.state.name}; what can: {possible}")
         self._spend()
-        self.state = after
-        self.entries[after] += 1
-        return after
+        self.state = next_state
+        self.entries[next_state] += 1
+        return next_state
 
     def seconds(self, state: PracticeState) -> float:
-        """Return how long the robot has been in ``state`` in all [s]."""
+        """Return the total time that the robot has been in ``state`` [s]."""
         self._spend()
         return self._spent_ns[state] * 1e-9
 
@@ -109,7 +109,7 @@ class PracticeMachine:
         }
 
     def load(self, saved: State) -> None:
-        """Go on from what :meth:`save` returned; the time between does not count."""
+        """Restore what :meth:`save` returned; the time in between does not count."""
         self.state = _STATES[int(saved["machine"][0])]
         self.entries = dict(zip(_STATES, map(int, saved["entries"]), strict=True))
         self._spent_ns = dict(zip(_STATES, map(int, saved["spent_ns"]), strict=True))
