@@ -1,4 +1,4 @@
-"""Telemetry: the metrics of a run on disk, in TensorBoard and W&B, the progress line, and what passes live."""
+"""Telemetry: the metrics of a run on disk, in TensorBoard and W&B, the progress line, and live status and commands."""
 
 from hydra.core.config_store import ConfigStore
 
@@ -36,5 +36,5 @@ __all__ = [
 
 
 def register_configs() -> None:
-    """Offer the logging configuration to Hydra (group ``logging``)."""
+    """Register the logging configuration with Hydra (group ``logging``)."""
     ConfigStore.instance().store(group="logging", name="default", node=config_node(None, LoggingConfig))

@@ -1,4 +1,4 @@
-"""What commands print through."""
+"""The console that commands print to."""
 
 import os
 import sys
@@ -11,16 +11,18 @@ from robo_rl.core import printable
 
 
 class Console(console.Console):
-    """Prints what terminals do not obey, whoever it is from, and no escape sequences but its own.
+    """A console that prints no escape sequences except its own, so that text from any source is safe in a terminal.
 
-    When nobody reads the output any more it prints on into nothing: what a command does is not to end half done.
+    If its output is closed, it discards everything from then on, so that a command is not interrupted halfway.
     """
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        shown = (each if each.control else Segment(printable(each.text), each.style) for each in buffer)
-        return super()._render_buffer(shown)
+        printable_segments = (
+            segment if segment.control else Segment(printable(segment.text), segment.style) for segment in buffer
+        )
+        return super()._render_buffer(printable_segments)
 
     def on_broken_pipe(self) -> None:
-        """Print nothing from here on; what is flushed at exit must not fail again either."""
+        """Print nothing from now on, and make the flush at exit succeed."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,6 +1,7 @@
-"""What passes between a run and people who watch it from other processes: files in the folder ``live`` of the run.
+"""Live status and commands between a run and other processes: files in the folder ``live`` of the run folder.
 
-Who may write to the run's folder may command the run; nobody else can. The folder is there while the run goes on.
+Only users with write access to the run folder can command the run. All files except the lock exist only while the run
+is active.
 """
 
 import contextlib
@@ -20,15 +21,15 @@ from robo_rl.core import Clock, Closing, ConfigError, DataError, ForeignFolder, 
 
 FOLDER = "live"
 WATCH_SECONDS = 3.0
-"""Somebody who watches says so again within this time."""
+"""Time within which a process that watches has to renew its mark [s]."""
 STATUS_SECONDS = 0.5
 LOCK_SECONDS = 1.0
-"""Longest wait for somebody who only looks whether the run goes on."""
+"""Longest wait for a process that holds the lock only to check whether the run is active [s]."""
 
 MOST_COMMANDS = 100
 MOST_PICTURES = 32
 PICTURE_BYTES = 2 << 20
-"""What is looked at of a folder that somebody else may have filled: the first commands, pictures, and their size."""
+"""Limits on what is read of a folder that another user may have filled: commands, pictures, and bytes per picture."""
 
 COMMANDS = {
     "pause": "no new episode begins",
@@ -40,11 +41,11 @@ COMMANDS = {
     "failure": "end the episode of a robot as none",
 }
 EPISODE_COMMANDS = ("reset", "success", "failure")
-"""Those about the episode of one robot."""
+"""The commands about the episode of one robot."""
 
 
 class Command(NamedTuple):
-    """One of :data:`COMMANDS`; those of :data:`EPISODE_COMMANDS` name the robot."""
+    """One of :data:`COMMANDS`, with the name of the robot for those of :data:`EPISODE_COMMANDS`."""
 
     name: str
     robot: str = ""
@@ -55,7 +56,7 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True)
 class LiveRobot:
-    """What a run tells of a robot or simulator: whether it is connected, and facts by name."""
+    """The live status of a robot or simulator: whether it is connected, and facts by name."""
 
     name: str
     connected: bool
@@ -65,13 +66,13 @@ class LiveRobot:
 
 @dataclass(frozen=True)
 class LiveStatus:
-    """What a run tells of itself.
+    """The live status of a run.
 
     Attributes:
-        state: what it does, in a word or two: ``training``, ``paused``, ``evaluating``.
-        paused: whether a person wants no episode to begin.
-        refused: commands that it does not take, and why.
-        robots: those that act.
+        state: current activity in one or two words: ``training``, ``paused``, ``evaluating``.
+        paused: whether the operator wants no episode to begin.
+        refused: commands that the run does not accept, with the reasons.
+        robots: robots and simulators that act.
     """
 
     state: str
@@ -81,14 +82,14 @@ class LiveStatus:
 
 
 class LiveRun(Closing):
-    """The run's side. Nothing here waits for those who watch, and a full disk does not end the run.
+    """The side of the run. It never waits for processes that watch, and a full disk does not end the run.
 
     Args:
-        run: folder of the run.
-        clock: the machine's monotonic clock, which all its processes share.
+        run: run folder.
+        clock: monotonic clock of the machine, shared by all its processes.
 
     Raises:
-        ConfigError: if another process is busy with this run.
+        ConfigError: if another process is using this run.
     """
 
     def __init__(self, run: Path, clock: Clock | None = None) -> None:
@@ -104,15 +105,15 @@ class LiveRun(Closing):
                 self._lock.close()
                 raise ConfigError(f"another process is busy with the run in {run}: wait for its end, or end it")
             time.sleep(0.02)
-        for name in ("commands", "pictures"):  # of an earlier process
+        for name in ("commands", "pictures"):  # left by an earlier process
             shutil.rmtree(self._folder / name, ignore_errors=True)
             (self._folder / name).mkdir()
-        self._told: LiveStatus | None = None
-        self._told_ns = 0
+        self._reported: LiveStatus | None = None
+        self._reported_ns = 0
 
     @property
     def watched(self) -> bool:
-        """Whether somebody watches, so that pictures are of use."""
+        """Whether a process watches, so that pictures are needed."""
         try:
             seen_ns = int(read_bytes(self._folder / "watched", 64))
         except (OSError, ValueError, DataError):
@@ -120,15 +121,19 @@ class LiveRun(Closing):
         return 0 <= self._clock.now_ns() - seen_ns <= WATCH_SECONDS * 1e9
 
     def tell(self, status: LiveStatus) -> None:
-        """Tell what the run does: at once where its state is another, else twice a second."""
+        """Write the status of the run: at once if its state has changed, otherwise twice a second."""
         now = self._clock.now_ns()
-        if self._told is not None and self._told.state == status.state and now - self._told_ns < STATUS_SECONDS * 1e9:
+        if (
+            self._reported is not None
+            and self._reported.state == status.state
+            and now - self._reported_ns < STATUS_SECONDS * 1e9
+        ):
             return
-        self._told, self._told_ns = status, now
+        self._reported, self._reported_ns = status, now
         self._write("status.json", json.dumps(asdict(status)).encode())
 
     def show(self, robot: str, pictures: Mapping[str, bytes]) -> None:
-        """Show JPEG pictures of a robot, by camera."""
+        """Write JPEG pictures of a robot, by camera."""
         for camera, picture in pictures.items():
             name = "@".join(quote(part, safe="") for part in (robot, camera))
             self._write(f"pictures/{name}.jpg", picture)
@@ -138,7 +143,7 @@ class LiveRun(Closing):
             self._run.replace(f"{FOLDER}/{name}", data)
 
     def take_commands(self) -> list[Command]:
-        """Return what people asked for since the last call, in order."""
+        """Return the commands since the last call, in order."""
         commands = []
         for file, command in _commands(self._run):
             if command is not None and command.name in COMMANDS:
@@ -148,7 +153,7 @@ class LiveRun(Closing):
         return commands
 
     def close(self) -> None:
-        """Leave nothing behind but the lock's file. May be called twice."""
+        """Remove all files except the lock. May be called twice."""
         if self._lock.closed:
             return
         for name in ("commands", "pictures"):
@@ -159,11 +164,11 @@ class LiveRun(Closing):
 
 
 class LiveWatch:
-    """The side of those who watch. The folder may be anybody's: what is read is bounded, and no link in it is followed.
+    """The side of a process that watches. The folder may belong to any user: reads are bounded and follow no links.
 
     Args:
-        run: folder of the run.
-        clock: the machine's monotonic clock.
+        run: run folder.
+        clock: monotonic clock of the machine.
     """
 
     def __init__(self, run: Path, clock: Clock | None = None) -> None:
@@ -172,50 +177,50 @@ class LiveWatch:
         self._numbers = itertools.count()
 
     def is_going_on(self) -> bool:
-        """Whether a process is busy with the run. A process that was killed is not."""
+        """Return whether a process is using the run; a killed process does not count."""
         try:
             with self._run.open(f"{FOLDER}/lock") as lock:
                 return not _lock(lock, fcntl.LOCK_SH)
-        except (OSError, DataError):  # where there is no file to lock, no run has locked it
+        except (OSError, DataError):  # without a lock file, no process has locked it
             return False
 
     def watch(self) -> None:
-        """Say that somebody watches; nothing where the run does not go on."""
+        """Mark the run as watched. If the run is not active, do nothing."""
         with contextlib.suppress(OSError):
             self._run.replace(f"{FOLDER}/watched", str(self._clock.now_ns()).encode())
 
     def status(self) -> LiveStatus | None:
-        """Return what the run last told, if it did."""
+        """Return the last status of the run, or None if there is none."""
         try:
             return _status(self._run.read_json(f"{FOLDER}/status.json"))
         except (OSError, DataError, KeyError, TypeError):
             return None
 
     def pictures(self) -> dict[tuple[str, str], tuple[Path, int]]:
-        """Return the file of the newest picture by robot and camera, and a number that changes with the picture."""
-        found = {}
+        """Return, by robot and camera, the file of the newest picture and a number that changes with the picture."""
+        pictures = {}
         for name, file in self._run.files(f"{FOLDER}/pictures", ".jpg", MOST_PICTURES).items():
             robot, _, camera = name.removesuffix(".jpg").partition("@")
             path = self._run.path / FOLDER / "pictures" / name
-            found[unquote(robot), unquote(camera)] = (path, file.st_mtime_ns)
-        return found
+            pictures[unquote(robot), unquote(camera)] = (path, file.st_mtime_ns)
+        return pictures
 
     def read_picture(self, file: Path) -> bytes | None:
-        """Return what is in one of the files of :meth:`pictures`; None where it is gone, or not what a run writes."""
+        """Return the contents of a file of :meth:`pictures`, or None if it is missing or invalid."""
         try:
             return self._run.read_bytes(f"{FOLDER}/pictures/{file.name}", PICTURE_BYTES)
         except (OSError, DataError):
             return None
 
     def waiting(self) -> list[str]:
-        """Return the commands that the run has not taken yet, in order."""
+        """Return the commands that the run has not read yet, in order."""
         return [str(command) for _, command in _commands(self._run) if command is not None]
 
     def send(self, command: Command) -> None:
-        """Ask the run for something; it acts when it comes to it.
+        """Send a command to the run, which executes it at the next opportunity.
 
         Raises:
-            DataError: if the run does not go on, does not take this command, or there is no such command.
+            DataError: if the run is not active or does not accept the command, or there is no such command.
         """
         status = self.status()
         if not self.is_going_on() or status is None:
@@ -232,31 +237,31 @@ class LiveWatch:
 
 
 def _commands(run: ForeignFolder) -> Iterator[tuple[str, Command | None]]:
-    """Yield the files of commands in order, and the command in each; None: it holds none."""
+    """Yield each command file in order with its command, or None if the file is invalid."""
     for name in run.files(f"{FOLDER}/commands", ".json", MOST_COMMANDS):
         command = None
         with contextlib.suppress(OSError, DataError, TypeError):
-            told = run.read_json(f"{FOLDER}/commands/{name}", 4096)
-            if isinstance(told, dict) and all(isinstance(value, str) for value in told.values()):
-                command = Command(**told)
+            content = run.read_json(f"{FOLDER}/commands/{name}", 4096)
+            if isinstance(content, dict) and all(isinstance(value, str) for value in content.values()):
+                command = Command(**content)
         yield name, command
 
 
-def _status(told: Any) -> LiveStatus:
-    """Return what a status file says.
+def _status(content: Any) -> LiveStatus:
+    """Return the status in the content of a status file.
 
     Raises:
-        KeyError: if something is missing.
-        TypeError: if something is of another type.
+        KeyError: if a field is missing.
+        TypeError: if a field has the wrong type.
     """
-    robots = [LiveRobot(**robot) for robot in _checked(told["robots"], list)]
+    robots = [LiveRobot(**robot) for robot in _checked(content["robots"], list)]
     for robot in robots:
         _checked(robot.name, str)
         _checked(robot.connected, bool)
         _checked(robot.picture_problem, str)
         _texts(robot.facts)
-    refused = _texts(told["refused"])
-    return LiveStatus(_checked(told["state"], str), _checked(told["paused"], bool), refused, tuple(robots))
+    refused = _texts(content["refused"])
+    return LiveStatus(_checked(content["state"], str), _checked(content["paused"], bool), refused, tuple(robots))
 
 
 def _checked(value: Any, kind: type) -> Any:
@@ -270,7 +275,7 @@ def _texts(value: Any) -> dict[str, str]:
 
 
 def _lock(descriptor: int, kind: int) -> bool:
-    """Lock a file, without waiting; return whether that was possible."""
+    """Lock a file without waiting; return whether it succeeded."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The metrics of a run: ``metrics.jsonl``, TensorBoard and, where configured, W&B."""
+"""The logger of a run's metrics: ``metrics.jsonl``, TensorBoard and, if configured, W&B."""
 
 import importlib
 import json
@@ -23,7 +23,7 @@ Value = float | int | bool | str | None
 
 
 class _Record(NamedTuple):
-    """One that is to be written: its line of metrics.jsonl, its environment step, and its numbers by curve."""
+    """A record to be written: its line of metrics.jsonl, its environment step, and its numbers by curve."""
 
     line: str
     step: int
@@ -31,29 +31,29 @@ class _Record(NamedTuple):
 
 
 class RunLogger(Closing):
-    """Writes what happens in a run.
+    """The writer of the records of a run.
 
     Each record is one line of ``metrics.jsonl``: ``{"step": 100, "wall_seconds": 3.2, "kind": "train", ...}``. It is
-    written at once, so a killed run loses none. While the disk takes nothing records wait, and the run goes on.
-    ``wall_seconds`` counts the time that the run was going on, over all its resumptions.
+    written at once, so that a killed run loses none. If the disk is full, records are kept in memory and the run
+    continues. ``wall_seconds`` is the time that the run was active, over all its resumptions.
 
     Args:
-        folder: the run's folder, made if need be.
-        config: what to log, and where to.
-        label: name that the progress line begins with; the folder's by default.
-        run_config: the run's configuration as plain dicts and lists, kept by W&B.
-        resume_step: go on after this environment step: records beyond it are removed. None: a new run.
-        resume_episodes: how many records of the kind ``episode`` there were then: an episode that was ended without a
-            further step is told at the same step, and ends again. None: all of that step stay.
-        resume_seconds: how long the run had been going on then, if that is more than its records say [s].
-        console: where the progress line goes; standard output by default.
-        clock: monotonic time.
+        folder: run folder, created if it does not exist.
+        config: what to log and where.
+        label: name at the beginning of the progress line; the name of the folder by default.
+        run_config: configuration of the run as plain dicts and lists, stored by W&B.
+        resume_step: environment step after which the run is resumed; later records are removed. None: a new run.
+        resume_episodes: number of records of the kind ``episode`` at that time. It is needed because an episode that
+            ended without a further step was logged at the same step, and will end again. None: keep all of that step.
+        resume_seconds: active time of the run at that time, if it exceeds that of the records [s].
+        console: console of the progress line; standard output by default.
+        clock: monotonic clock.
 
     Attributes:
-        episodes: records of the kind ``episode`` so far, over all resumptions.
+        episodes: number of records of the kind ``episode`` so far, over all resumptions.
 
     Raises:
-        ConfigError: if W&B is asked for and not installed, or the folder of a new run holds an earlier one's metrics.
+        ConfigError: if W&B is configured but not installed, or the folder of a new run holds metrics of an earlier run.
         DataError: if the metrics to be resumed are damaged.
     """
 
@@ -78,20 +78,20 @@ class RunLogger(Closing):
         self.episodes = 0
         self._seconds_before = resume_seconds
         if file.exists():
-            self._take_over(file, resume_step, resume_episodes)
+            self._restore(file, resume_step, resume_episodes)
         self._start_ns = self._clock.now_ns()
         self._file = MetricsFile(file)
         self._waiting: list[_Record] = []
-        self._is_late = False  # and people were told
+        self._is_late = False  # a message about waiting records was printed
         self._curves = TensorBoardCurves(folder / "tensorboard", None if resume_step is None else resume_step + 1)
 
     @property
     def wall_seconds(self) -> float:
-        """Time that the run has been going on [s], over all its resumptions."""
+        """Active time of the run [s], over all its resumptions."""
         return self._seconds_before + (self._clock.now_ns() - self._start_ns) * 1e-9
 
     def due(self, step: int) -> bool:
-        """Whether the training metrics of environment step ``step`` are to be logged."""
+        """Return whether to log the training metrics of environment step ``step``."""
         return step % self._config.train_interval == 0
 
     def log(self, kind: Kind, step: int, *, wall_seconds: float | None = None, **values: Value) -> None:
@@ -100,11 +100,11 @@ class RunLogger(Closing):
         The progress line shows ``episode_return`` and ``success`` of records of the kind ``episode``.
 
         Args:
-            kind: ``train`` (an update), ``episode`` (one ended), ``evaluation``, ``reward`` (a learned one was
-                updated) or ``runtime`` (of processes apart).
-            step: environment steps taken so far.
-            wall_seconds: when what is told was so, on the clock of :attr:`wall_seconds` [s]; None: now.
-            values: what to log; NumPy scalars are welcome. A number that is not finite becomes null in the file.
+            kind: ``train`` (an update), ``episode`` (the end of an episode), ``evaluation``, ``reward`` (an update of a
+                learned reward) or ``runtime`` (metrics of separate processes).
+            step: number of environment steps so far.
+            wall_seconds: time of the values on the clock of :attr:`wall_seconds` [s]; None: now.
+            values: values to log, which may be NumPy scalars. Numbers that are not finite become null in the file.
         """
         plain = {name: _plain(value) for name, value in values.items()}
         seconds = self.wall_seconds if wall_seconds is None else wall_seconds
@@ -119,21 +119,21 @@ class RunLogger(Closing):
         self._note(kind, plain)
 
     def progress(self, step: int, total: int, updates: int) -> None:
-        """Move the progress line; see :meth:`ProgressLine.update`. Cheap enough for every environment step."""
+        """Update the progress line; see :meth:`ProgressLine.update`. It is cheap enough for every environment step."""
         if self._config.progress:
             self._progress.update(step, total, updates)
 
     def show_progress(self) -> None:
-        """Bring the progress line up to what was told last."""
+        """Show the newest progress in the progress line."""
         self._progress.show_newest()
 
     def status(self, text: str) -> None:
-        """Say in the progress line what the robot is doing, in a word."""
+        """Show the status of the robot, in one word, in the progress line."""
         if self._config.progress:
             self._progress.status(text)
 
     def message(self, text: str) -> None:
-        """Print ``text`` for people, above the progress line where there is one."""
+        """Print ``text`` for the operator, above the progress line if there is one."""
         self._progress.message(text)
 
     def close(self) -> None:
@@ -149,15 +149,15 @@ class RunLogger(Closing):
             self._wandb.finish()
             self._wandb = None
 
-    def _take_over(self, file: Path, resume_step: int | None, resume_episodes: int | None) -> None:
-        """Remove the records of ``file`` that the run does not go on from, and note those that stay."""
+    def _restore(self, file: Path, resume_step: int | None, resume_episodes: int | None) -> None:
+        """Remove the records of ``file`` after the step of the resumption, and restore the counts from the others."""
         if resume_step is None:
             raise ConfigError(
                 f"{file} holds an earlier run; give another folder, or resume=FOLDER to go on with that run"
             )
         partial = file.with_name(f".partial_{file.name}")
         partial.unlink(missing_ok=True)
-        with partial.open("x", encoding="utf-8") as stream:  # of a link that came instead nothing is written through
+        with partial.open("x", encoding="utf-8") as stream:  # "x" does not write through a link
             for record in _until(file, resume_step, resume_episodes):
                 stream.write(json.dumps(record) + "\n")
                 self._seconds_before = max(self._seconds_before, float(record["wall_seconds"]))
@@ -167,7 +167,7 @@ class RunLogger(Closing):
         partial.replace(file)
 
     def _write(self) -> None:
-        """Write what waits, if the disk takes it."""
+        """Write the waiting records, if the disk accepts them."""
         if not self._waiting:
             return
         try:
@@ -189,7 +189,7 @@ class RunLogger(Closing):
 
 
 def _until(file: Path, step: int, most_episodes: int | None) -> Iterator[dict[str, Any]]:
-    """Read the records up to environment step ``step``, without episodes beyond their number."""
+    """Yield the records up to environment step ``step``, with at most ``most_episodes`` episodes."""
     episodes = 0
     for record in read_metrics(file):
         if record["step"] > step:
@@ -202,20 +202,20 @@ def _until(file: Path, step: int, most_episodes: int | None) -> Iterator[dict[st
 
 
 def _plain(value: Any) -> Value:
-    """Return a NumPy or torch scalar as Python's own."""
+    """Return a NumPy or torch scalar as a Python scalar."""
     return cast(Value, value.item() if hasattr(value, "item") else value)
 
 
 def _finite(value: Value) -> Value:
-    """Return ``value``, or None for NaN and infinities, which JSON has not."""
+    """Return ``value``, or None for NaN and infinities, which JSON does not support."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def check_logging(config: LoggingConfig) -> None:
-    """Check that what a run is to be logged with is installed.
+    """Check that the packages for logging are installed.
 
     Raises:
-        ConfigError: if W&B is asked for and not installed.
+        ConfigError: if W&B is configured but not installed.
     """
     if config.wandb.project:
         _import_wandb(config.wandb)
@@ -233,7 +233,7 @@ def _import_wandb(config: WandbConfig) -> Any:
 def _start_wandb(config: WandbConfig, folder: Path, run_config: Any) -> Any:
     wandb = _import_wandb(config)
     folder.mkdir(parents=True, exist_ok=True)
-    id_file = folder / "wandb_id"  # a resumed run goes on in the same W&B run
+    id_file = folder / "wandb_id"  # a resumed run continues the same W&B run
     if not id_file.exists():
         write_durably(id_file, secrets.token_hex(4).encode())
     run = wandb.init(

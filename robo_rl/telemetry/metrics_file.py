@@ -1,4 +1,4 @@
-"""The file ``metrics.jsonl`` of a run: whole lines, on whatever disk."""
+"""The file ``metrics.jsonl`` of a run, which consists of complete lines even on a full disk."""
 
 import errno
 import math
@@ -13,10 +13,10 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class MetricsFile(Closing):
-    """Lines of JSON, appended. Each is with the operating system when :meth:`append` returns.
+    """A file of JSON lines. Appended lines have reached the operating system when :meth:`append` returns.
 
     Args:
-        path: the file, made where it is missing.
+        path: file, created if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -27,7 +27,7 @@ class MetricsFile(Closing):
         """Append ``lines``.
 
         Raises:
-            OSError: if the disk takes less than all; the file is as it was, and the same call may be repeated.
+            OSError: if not all lines can be written; the file is unchanged then, and the same call may be repeated.
         """
         data = "".join(f"{line}\n" for line in lines).encode()
         try:
@@ -39,15 +39,15 @@ class MetricsFile(Closing):
         self._size += len(data)
 
     def close(self) -> None:
-        """Free the file. May be called twice."""
+        """Close the file. May be called twice."""
         self._file.close()
 
 
 def read_metrics(file: Path) -> Iterator[dict[str, Any]]:
-    """Read the records of a ``metrics.jsonl``, one by one; a last line that was not written to its end is left out.
+    """Yield the records of a ``metrics.jsonl``, without an incomplete last line.
 
     Raises:
-        DataError: naming the first line that is damaged.
+        DataError: if a line is damaged; the message names the first one.
     """
     with file.open("rb") as stream:
         for number, line in enumerate(stream, start=1):

@@ -1,4 +1,4 @@
-"""The progress line: live in a terminal, a plain line now and then anywhere else."""
+"""The progress line: live in a terminal, and an occasional plain line elsewhere."""
 
 import math
 import signal
@@ -21,7 +21,7 @@ RATE_WINDOW_NS = 20_000_000_000
 
 
 class _Console(LastingConsole):
-    """Takes it for a hang-up when nobody reads the output any more: a run ends at its next step and loses nothing."""
+    """A console that treats a closed output as a hang-up, so that a run ends at its next step and loses nothing."""
 
     def on_broken_pipe(self) -> None:
         super().on_broken_pipe()
@@ -35,15 +35,15 @@ class _Sample(NamedTuple):
 
 
 class ProgressLine:
-    """Steps, what the robot does, last return, success over the last 20 episodes, updates/s, update-to-data, time left.
+    """A line with steps, status, last return, success over the last 20 episodes, updates/s, update-to-data, time left.
 
-    Rates are taken over the last 20 s, so that they follow what the run does now.
+    Rates are measured over the last 20 s, so that they follow the current speed of the run.
 
     Args:
-        label: what runs, for example the name of the task.
-        seconds: time between lines where the output is no terminal [s].
-        console: where to write; standard output by default.
-        clock: monotonic time.
+        label: label of the run, for example the name of the task.
+        seconds: time between lines if the output is not a terminal [s].
+        console: output console; standard output by default.
+        clock: monotonic clock.
     """
 
     def __init__(
@@ -59,48 +59,48 @@ class ProgressLine:
         self._return: float | None = None
         self._total = 0
         self._newest: _Sample | None = None
-        self._shown: _Sample | None = None
-        self._told = ""
+        self._displayed: _Sample | None = None
+        self._last_text = ""
         self._live: Live | None = None
 
     def episode(self, episode_return: float | None, success: bool | None) -> None:
-        """Take note of an episode that ended; None for what is not known."""
+        """Record an episode that has ended; unknown values are None."""
         self._return = episode_return
         if success is not None:
             self._successes.append(success)
 
     def status(self, text: str) -> None:
-        """Say what the robot is doing, in a word. A terminal shows it at once."""
+        """Set the status of the robot, in one word. A terminal shows it at once."""
         self._status = text
         if self._samples and self._console.is_terminal:
             self._show()
 
     def update(self, step: int, total: int, updates: int) -> None:
-        """Tell where the run is; cheap enough to be called at each environment step.
+        """Set the progress of the run; cheap enough to be called at each environment step.
 
         Args:
-            step: environment steps taken.
-            total: environment steps in all.
-            updates: gradient updates of the critic done.
+            step: number of environment steps so far.
+            total: total number of environment steps of the run.
+            updates: number of critic updates so far.
         """
         now = self._clock.now_ns()
         self._total = total
         self._newest = _Sample(now, step, updates)
-        ends = step >= total and (self._shown is None or self._shown.step < step)
-        if self._samples and now - self._samples[-1].stamp_ns < LIVE_INTERVAL_NS and not ends:
+        is_end = step >= total and (self._displayed is None or self._displayed.step < step)
+        if self._samples and now - self._samples[-1].stamp_ns < LIVE_INTERVAL_NS and not is_end:
             return
         self._take_sample()
-        if self._shown is None or now - self._shown.stamp_ns >= self._interval_ns or ends:
+        if self._displayed is None or now - self._displayed.stamp_ns >= self._interval_ns or is_end:
             self._show()
 
     def show_newest(self) -> None:
-        """Show where the run is now, where the line does not say so yet."""
+        """Show the newest progress if the line does not show it yet."""
         if self._newest is not None:
             self._take_sample()
             self._show()
 
     def _take_sample(self) -> None:
-        """Count the newest step among those that rates are taken over."""
+        """Add the newest step to the samples for the rates."""
         assert self._newest is not None
         if self._samples and self._samples[-1] is self._newest:
             return
@@ -114,7 +114,7 @@ class ProgressLine:
         self._console.file.flush()
 
     def close(self) -> None:
-        """Show the last state and give the terminal back. May be called twice."""
+        """Show the last progress and release the terminal. May be called twice."""
         self.show_newest()
         if self._live is not None:
             self._live.stop()
@@ -125,15 +125,15 @@ class ProgressLine:
         return "  ".join([self._label, self._count(), *self._facts()])
 
     def _show(self) -> None:
-        self._shown = self._samples[-1]
-        if (text := self.text()) == self._told:
+        self._displayed = self._samples[-1]
+        if (text := self.text()) == self._last_text:
             return
-        self._told = text
+        self._last_text = text
         if not self._console.is_terminal:
             self.message(text)
             return
         if self._live is None:
-            # Refreshed by hand: no thread of rich's competes with the control loop.
+            # Without automatic refresh, no thread of rich competes with the control loop.
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()
         self._live.update(self._row(), refresh=True)
@@ -170,6 +170,6 @@ class ProgressLine:
 
 def _duration(seconds: float) -> str:
     """Return ``seconds`` as h:mm:ss or m:ss, rounded up."""
-    minutes, rest = divmod(math.ceil(seconds), 60)
+    minutes, seconds_part = divmod(math.ceil(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{seconds_part:02}" if hours else f"{minutes}:{seconds_part:02}"

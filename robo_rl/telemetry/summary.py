@@ -1,4 +1,4 @@
-"""summary.json: what a run came to, and with which versions."""
+"""The file summary.json: the results of a run and the versions of the software."""
 
 import importlib.metadata
 import json
@@ -15,15 +15,15 @@ PACKAGES = ("torch", "numpy", "mujoco", "gymnasium")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of robo-rl and of what decides its results."""
+    """Return the versions of robo-rl and of the packages that affect its results."""
     return {"robo-rl": __version__} | {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 def git_commit() -> str | None:
-    """Return the commit of the checkout that robo-rl runs from; None where it is no checkout."""
+    """Return the commit of the checkout that robo-rl runs from, or None outside a checkout."""
     folder = Path(__file__).parent
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40", "--match="],
             cwd=folder,
             capture_output=True,
@@ -33,14 +33,14 @@ def git_commit() -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def write_summary(folder: Path, **values: Any) -> None:
-    """Write ``summary.json`` into ``folder``, whole or not at all.
+    """Write ``summary.json`` into ``folder`` atomically.
 
     Raises:
-        DataError: if the disk does not take it.
+        DataError: if it cannot be written.
     """
     text = json.dumps(values | {"versions": versions(), "git_commit": git_commit()}, indent=2) + "\n"
     file = folder / SUMMARY

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class TensorBoardCurves(Closing):
-    """Event files in ``folder``. What a disk refuses costs some points of the curves, which metrics.jsonl has.
+    """Event files in ``folder``. If the disk is full, the curves lose points, but metrics.jsonl keeps them.
 
     Args:
-        folder: made where it is missing.
-        purge_step: TensorBoard shows no earlier points from this step on; None: it shows all.
+        folder: folder, created if it does not exist.
+        purge_step: first step whose earlier points TensorBoard hides; None: it shows all.
     """
 
     def __init__(self, folder: Path, purge_step: int | None) -> None:
@@ -26,7 +26,7 @@ class TensorBoardCurves(Closing):
         self._open()
 
     def _open(self) -> "SummaryWriter":
-        from torch.utils.tensorboard import SummaryWriter  # here: the import takes a quarter of a second
+        from torch.utils.tensorboard import SummaryWriter  # deferred: the import takes a quarter of a second
 
         if self._writer is None:
             self._writer = SummaryWriter(str(self._folder), purge_step=self._purge_step)
@@ -38,7 +38,7 @@ class TensorBoardCurves(Closing):
         try:
             for name, value in values.items():
                 self._open().add_scalar(name, value, step)
-        except OSError:  # its thread has ended: the next point goes to a new file
+        except OSError:  # the thread of the writer has ended: the next point goes to a new file
             self.close()
 
     def close(self) -> None:
