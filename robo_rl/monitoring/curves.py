@@ -1,4 +1,4 @@
-"""The curves of a run for its page, thinned to what a screen can show."""
+"""The curves of a run for the web page, thinned to the resolution of a screen."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,9 +20,9 @@ SINGLE = (
 
 
 def curves(run: Run) -> list[dict[str, Any]]:
-    """Return curves over environment steps: ``title``, ``x`` and ``y`` of each; ``share``: y is a share, 0 to 1."""
+    """Return curves over environment steps with ``title``, ``x``, ``y``, and ``share`` if y is a share from 0 to 1."""
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
-    drawn = [
+    plots = [
         _curve("success of evaluations", *run.evaluations.curve("success_rate"), share=True),
         _curve("return of evaluations", *run.evaluations.curve("return_mean")),
         _averaged(f"success, mean of {EPISODES} episodes", episodes, "success", share=True),
@@ -30,8 +30,8 @@ def curves(run: Run) -> list[dict[str, Any]]:
     ]
     for kind, key, title in SINGLE:
         lines = [line for line in run.metrics if line.get("kind") == kind and line.get(key) is not None]
-        drawn.append(_curve(title, [line["step"] for line in lines], [line[key] for line in lines]))
-    return [curve for curve in drawn if curve["x"]]
+        plots.append(_curve(title, [line["step"] for line in lines], [line[key] for line in lines]))
+    return [curve for curve in plots if curve["x"]]
 
 
 def _averaged(title: str, episodes: Iterable[Mapping[str, Any]], key: str, share: bool = False) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _averaged(title: str, episodes: Iterable[Mapping[str, Any]], key: str, share
 
 
 def _curve(title: str, x: Sequence[float], y: Sequence[float], share: bool = False) -> dict[str, Any]:
-    """Return a curve of at most ``POINTS`` points, the newest among them."""
+    """Return a curve of at most ``POINTS`` points, including the newest."""
     stride = -(-len(x) // POINTS) or 1
     first = (len(x) - 1) % stride
     return {"title": title, "x": list(x[first::stride]), "y": [round(value, 6) for value in y[first::stride]]} | (

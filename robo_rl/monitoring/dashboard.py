@@ -1,4 +1,4 @@
-"""robo-rl web: a page in the browser to watch runs, and to command those that go on."""
+"""The server of ``robo-rl web``: a page in the browser to watch runs and to command active ones."""
 
 import asyncio
 import json
@@ -19,14 +19,14 @@ from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places
 
 PICTURE_SECONDS = 0.1
 READ_SECONDS = 5.0
-"""Longest that a folder is waited for."""
+"""Longest wait for a folder."""
 MOST_ASKED = 32
-"""Commands of a page that may wait to be passed on."""
+"""Most commands of a page that wait to be sent to runs."""
 SWITCH_SECONDS = 0.001
-"""How soon threads that read give way to an emergency stop; Python's own default is 5 ms for each of its steps."""
+"""Switch interval of threads, so that reading threads yield quickly to an emergency stop. Python's default is 5 ms."""
 ALIVE_SECONDS = 1.0
 SHARE_OF_CORE = 0.1
-"""Most of one processor core that reading the files may take: long metrics are read more seldom."""
+"""Largest share of one processor core for reading files: long metrics are read less often."""
 
 PAGES = {"/": "runs.html"} | {f"/{name}": name for name in ("runs.js", "link.js", "page.css", "icon.svg")}
 
@@ -46,22 +46,23 @@ class WatchConfig:
 
 
 class Look(NamedTuple):
-    """What the files of a run said when it and they were as ``stamp``."""
+    """The data about a run, read when the run and its files had the state ``stamp``."""
 
     stamp: object
     told: dict[str, Any]
 
 
 class Dashboard:
-    """What pages are told about runs, and what they ask for. One object serves all pages.
+    """The server of the pages: it sends the state of runs and handles commands. One object serves all pages.
 
-    Messages to a page are JSON objects: ``runs`` and the chosen ``run`` where they changed, ``alive`` else, ``answer``
-    to a command, with ``stopped``, the run of an emergency stop, after that was pressed: otherwise the page says so
-    again, on a new connection; and pictures: bytes whose first line is a JSON object that says of what, then a JPEG
-    file. Messages of a page choose a run, ``{"run": path}``, or command it, ``{"command": name, "robot": name}``.
+    Messages to a page are JSON objects: ``runs`` and the chosen ``run`` if they have changed, otherwise ``alive``; and
+    ``answer`` to a command. After an emergency stop, the answer has ``stopped``, the run of the page; without it, the
+    page sends the emergency stop again, on a new connection. Pictures are bytes: a line with a JSON object that names
+    robot and camera, then a JPEG file. Messages of a page choose a run, ``{"run": path}``, or command it,
+    ``{"command": name, "robot": name}``.
 
-    Run folders may be anybody's. Whatever is in them is read in threads, each folder on its own, bounded in size and
-    time. The emergency stop is that of all robots of this user; no folder says where it is, and none is read for it.
+    Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
+    The emergency stop is that of all robots of this user. It does not depend on any run folder.
     """
 
     def __init__(self, settings: WatchConfig) -> None:
@@ -73,30 +74,30 @@ class Dashboard:
         self._listed: tuple[float, list[Path], str] | None = None
 
     async def serve(self, page: Any) -> None:
-        """Talk to a page until it leaves."""
+        """Communicate with a page until it leaves."""
         from websockets.exceptions import ConnectionClosed
 
         from ..web.server import read_message
 
         async def while_open(talk: Coroutine[Any, Any, None]) -> None:
-            with suppress(ConnectionClosed):  # what the page said before it left is still to be heard
+            with suppress(ConnectionClosed):  # messages from before the page left still have to be handled
                 await talk
 
         visit = Visit(page)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(while_open(talk)) for talk in (self._tell(visit), self._show(visit))]
-            group.create_task(self._obey(visit))
+            tasks = [group.create_task(while_open(talk)) for talk in (self._send_changes(visit), self._show(visit))]
+            group.create_task(self._run_commands(visit))
             with suppress(ConnectionClosed):
                 async for data in page:
-                    self._hear(visit, read_message(data))
+                    self._handle(visit, read_message(data))
             visit.ask(None)
             for task in tasks:
                 task.cancel()
 
-    def _hear(self, visit: "Visit", message: Mapping[str, Any]) -> None:
+    def _handle(self, visit: "Visit", message: Mapping[str, Any]) -> None:
         run, name = message.get("run", visit.chosen), message.get("command")
         if name == "emergency_stop":
-            # It waits for nothing that was asked before, and does not end with the page.
+            # It does not wait for earlier commands, and does not end with the page.
             task = asyncio.create_task(self._press(visit, run))
             self._presses.add(task)
             task.add_done_callback(self._presses.discard)
@@ -106,20 +107,20 @@ class Dashboard:
             visit.choose(str(run))
 
     async def _press(self, visit: "Visit", run: object) -> None:
-        """Press the emergency stop, and say so."""
+        """Press the emergency stop and send the answer."""
         try:
             problem = await self._pressing.call("stop", press_emergency_stop)
         except (RoboRLError, OSError) as error:  # a time-out is one
             problem = str(error)
-        told = {"answer": f"ROBOTS ARE NOT STOPPED: {problem}. Use the button that cuts the power"}
-        await visit.answer(told if problem else {"answer": "Robots are stopped", "stopped": run})
+        failure = {"answer": f"ROBOTS ARE NOT STOPPED: {problem}. Use the button that cuts the power"}
+        await visit.answer(failure if problem else {"answer": "Robots are stopped", "stopped": run})
         visit.changed.set()
 
-    async def _obey(self, visit: "Visit") -> None:
-        """Pass on the commands of a page in their order, until it has left."""
-        while (asked := await visit.asked.get()) is not None:
-            run, name, robot = asked
-            if run is not None and str(run) not in self._paths:  # the page chose it before this server was started
+    async def _run_commands(self, visit: "Visit") -> None:
+        """Send the commands of a page to the runs, in order, until the page has left."""
+        while (command_request := await visit.asked.get()) is not None:
+            run, name, robot = command_request
+            if run is not None and str(run) not in self._paths:  # the page chose the run before this server started
                 await self._list()
             path, command = self._paths.get(str(run)), Command(name, robot)
             answer = f"{command}: asked for" if path is not None else "no run is chosen"
@@ -131,10 +132,10 @@ class Dashboard:
             await visit.answer({"answer": answer})
             visit.changed.set()
 
-    async def _tell(self, visit: "Visit") -> None:
-        """Tell what changed, and at least once a second that the connection lives."""
+    async def _send_changes(self, visit: "Visit") -> None:
+        """Send changes, and at least once a second a sign that the connection is alive."""
         while True:
-            began = time.monotonic()
+            start = time.monotonic()
             visit.changed.clear()
             look = asyncio.create_task(self._look(visit.chosen))
             try:
@@ -144,46 +145,46 @@ class Dashboard:
                 look.cancel()
             await visit.tell(look.result())
             now = time.monotonic()
-            deadline = now + max(self._settings.interval, (now - began) / SHARE_OF_CORE)
-            while (left := deadline - time.monotonic()) > 0:
+            deadline = now + max(self._settings.interval, (now - start) / SHARE_OF_CORE)
+            while (remaining_seconds := deadline - time.monotonic()) > 0:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, ALIVE_SECONDS)):
+                    async with asyncio.timeout(min(remaining_seconds, ALIVE_SECONDS)):
                         await visit.changed.wait()
                     break
                 await visit.tell({})
 
     async def _show(self, visit: "Visit") -> None:
-        """Send new pictures of the chosen run while it goes on; a page that is slow gets fewer."""
+        """Send new pictures of the chosen run while it is active; a slow page gets fewer."""
         while True:
-            began = time.monotonic()
+            start = time.monotonic()
             if visit.chosen is not None and visit.going_on:
-                run, shown = self._paths[visit.chosen], dict(visit.shown)
+                run, stamps = self._paths[visit.chosen], dict(visit.shown)
                 with suppress(RoboRLError, OSError):
-                    found = await self._readers.call(f"pictures {run}", partial(new_pictures, run, shown))
-                    for (robot, camera), (picture, stamp) in found.items():
+                    pictures = await self._readers.call(f"pictures {run}", partial(new_pictures, run, stamps))
+                    for (robot, camera), (picture, stamp) in pictures.items():
                         visit.shown[robot, camera] = stamp
                         heading = json.dumps({"robot": robot, "camera": camera})
                         await visit.page.send(heading.encode() + b"\n" + picture)
-            await asyncio.sleep(max(PICTURE_SECONDS, time.monotonic() - began))
+            await asyncio.sleep(max(PICTURE_SECONDS, time.monotonic() - start))
 
     async def _look(self, chosen: str | None) -> dict[str, Any]:
-        """Return what there is to tell: the runs, and the chosen one, the newest by default."""
+        """Return the message about the runs and the chosen run, by default the newest."""
         paths, note = await self._list()
         if not paths:
             return {"runs": [], "run": None, "note": note}
         path = self._paths.get(chosen or "", paths[0])
         look, stop = f"run {path}", "stop"
         outcomes = await self._readers.read({look: partial(self._look_at, path), stop: why_robots_are_stopped})
-        told, emergency = outcomes[look], outcomes[stop]
-        if isinstance(told, Exception):
-            told = unreadable(path, told)
+        data, emergency = outcomes[look], outcomes[stop]
+        if isinstance(data, Exception):
+            data = unreadable(path, data)
         if isinstance(emergency, Exception):
             emergency = str(emergency)
-        runs = [{"path": str(each), "name": clip(each.name)} for each in paths]
-        return {"runs": runs, "run": told | {"emergency": emergency}}
+        runs = [{"path": str(run), "name": clip(run.name)} for run in paths]
+        return {"runs": runs, "run": data | {"emergency": emergency}}
 
     async def _list(self) -> tuple[list[Path], str]:
-        """Return the newest runs, and why there is none; all pages share what was found within ``interval``."""
+        """Return the newest runs, and a note on why there are none; within ``interval``, all pages share the result."""
         if self._listed is None or time.monotonic() - self._listed[0] > self._settings.interval:
             paths, note = await self._find()
             self._paths |= {str(path): path for path in paths}
@@ -191,14 +192,14 @@ class Dashboard:
         return self._listed[1:]
 
     async def _find(self) -> tuple[list[Path], str]:
-        """Look for runs, in each folder beside the others: one that does not answer hides no other."""
+        """Find runs, in all folders concurrently, so that a folder that does not answer hides no others."""
         patterns = {f"runs {pattern}": partial(places, pattern) for pattern in self._settings.runs}
-        found = await self._readers.read(patterns)
-        problems = [str(each) for each in found.values() if isinstance(each, Exception)]
-        folders = [path for each in found.values() if not isinstance(each, Exception) for path in each]
+        folders_by_pattern = await self._readers.read(patterns)
+        problems = [str(each) for each in folders_by_pattern.values() if isinstance(each, Exception)]
+        folders = [path for each in folders_by_pattern.values() if not isinstance(each, Exception) for path in each]
         outcomes = await self._readers.read({f"runs in {path}": partial(dated_runs, path) for path in folders})
         dated = [run for each in outcomes.values() if not isinstance(each, Exception) for run in each]
-        unique = {place: (changed, path) for changed, path, place in reversed(dated)}  # the first name of each counts
+        unique = {place: (changed, path) for changed, path, place in reversed(dated)}  # the first path of a run counts
         newest = sorted(unique.values(), reverse=True)[: self._settings.newest]
         problems.append(f"no run found in {', '.join(self._settings.runs)}")
         return [path for _, path in newest], problems[0]
@@ -220,7 +221,7 @@ class Dashboard:
 
 
 class Visit:
-    """One page that is open: what it was told last, which run it shows, and what it asked for."""
+    """An open page: its last messages, the run that it shows, and its commands."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
@@ -229,7 +230,7 @@ class Visit:
         self.changed = asyncio.Event()
         self.shown: dict[tuple[str, str], int] = {}
         self.asked: asyncio.Queue[tuple[object, str, str] | None] = asyncio.Queue()
-        self._told: dict[str, Any] = {}
+        self._state: dict[str, Any] = {}
 
     def choose(self, path: str) -> None:
         """Show another run."""
@@ -238,7 +239,7 @@ class Visit:
         self.changed.set()
 
     def ask(self, asked: tuple[object, str, str] | None) -> None:
-        """Take note of a command: run, name and robot; None: there will be none any more."""
+        """Add a command to the queue: run, name and robot; None: no more commands come."""
         if asked is None or self.asked.qsize() < MOST_ASKED:
             self.asked.put_nowait(asked)
 
@@ -250,23 +251,23 @@ class Visit:
             await self.page.send(json.dumps(told))
 
     async def tell(self, told: Mapping[str, Any]) -> None:
-        """Send what is not as it was told before."""
-        news = {key: value for key, value in told.items() if key not in self._told or self._told[key] != value}
-        self._told |= news
+        """Send the values that have changed since the last message."""
+        news = {key: value for key, value in told.items() if key not in self._state or self._state[key] != value}
+        self._state |= news
         if told.get("run") is not None:
             self.going_on = told["run"]["going_on"]
-            # A folder that was removed meanwhile is not stayed with: the newest run is shown as soon as there is one.
+            # A folder that was removed meanwhile is not chosen: the newest run is shown as soon as there is one.
             if self.chosen is None and told["run"]["status"] != UNREADABLE:
                 self.choose(told["run"]["path"])
         await self.page.send(json.dumps(news or {"alive": True}))
 
 
 def press_emergency_stop() -> str:
-    """Press the emergency stop of all robots of this user; return why that was not possible, nothing where it was."""
+    """Press the emergency stop of all robots of this user; return the problem, or an empty string on success."""
     emergency = EmergencyStop()
     return "" if emergency.press("the page of robo-rl web") else f"{emergency.file} cannot be written"
 
 
 def why_robots_are_stopped() -> str | None:
-    """Return what the emergency stop of this user says; None: it is not pressed."""
+    """Return the reason of this user's emergency stop, or None if it is not pressed."""
     return EmergencyStop().pressed()

@@ -1,4 +1,4 @@
-"""robo-rl reward benchmark: how well reward modules agree with the true progress of a task."""
+"""The command ``robo-rl reward benchmark``: how well reward modules agree with the true progress of a task."""
 
 import time
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from ..replay import EpisodeStore, ReplayRing
 from .reward_comparison import Comparison, compare_rewards
 
 NOISES = (0.1, 0.3, 0.5, 0.75, 1.0)
-"""Deviations of the noise on the expert's actions: from nearly perfect to mostly noise."""
+"""Standard deviations of the noise on the expert's actions: from nearly perfect to mostly noise."""
 
 
 POLL_SECONDS = 0.02
-"""Between two looks whether answers have arrived."""
+"""Time between two checks for answers [s]."""
 
 
 @dataclass(frozen=True)
@@ -42,25 +42,25 @@ class RewardBenchmarkConfig:
 
 
 class Measured(NamedTuple):
-    """What was found out about the modules: how their rewards compare, and the last metrics of those that learn."""
+    """The results of a benchmark: the comparison of the rewards, and the last metrics of the modules that learn."""
 
     comparison: Comparison
     learned: Metrics
 
 
 def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig, seed: int, folder: Path) -> Measured:
-    """Compare each term that ``scorer`` computes with the truth.
+    """Compare each term that ``scorer`` computes with the true progress.
 
     Args:
-        backend: must have an expert.
-        scorer: the modules, new.
-        settings: how many episodes.
-        seed: of start states and noise.
-        folder: for the episodes, empty.
+        backend: backend with an expert.
+        scorer: untrained reward modules.
+        settings: numbers of episodes and other options.
+        seed: seed of start states and noise.
+        folder: empty folder for the episodes.
 
     Raises:
         ConfigError: if the backend has no expert.
-        DataError: if a module cannot do with the demonstrations.
+        DataError: if a module cannot use the demonstrations.
     """
     if settings.demonstrations:
         path = folder / "demonstrations"
@@ -76,11 +76,11 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
         ring = ReplayRing(practice.ring_slots(), backend.spec, scorer.terms)
         practice.load_into(ring)
         ring.score_held(scorer, online=True)
-        while _awaited_answers(scorer):  # about episodes that cannot be scored before
+        while _await_answers(scorer):  # without these answers, some episodes cannot be scored
             ring.score_held(scorer, online=True)
         for _ in range(settings.practice_steps):
             learned |= scorer.update(ring.rows)
-            if _awaited_answers(scorer):
+            if _await_answers(scorer):
                 learned |= scorer.update(ring.rows)
     held_out = graded_episodes(backend, folder / "held_out", settings.episodes, seed)
     episodes = [held_out.arrays(number) for number in range(len(held_out))]
@@ -90,17 +90,20 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
     )
 
 
-def _awaited_answers(scorer: Scorer) -> bool:
-    """Wait for all that modules asked, as no robot waits here; return whether there was anything to wait for."""
-    waited = False
+def _await_answers(scorer: Scorer) -> bool:
+    """Wait for the answers that modules have requested; return whether there were any.
+
+    Waiting is harmless, because no robot is running.
+    """
+    has_waited = False
     while scorer.waiting:
-        waited = True
+        has_waited = True
         time.sleep(POLL_SECONDS)
-    return waited
+    return has_waited
 
 
 def graded_episodes(backend: EnvBackend, path: Path, episodes: int, seed: int) -> EpisodeStore:
-    """Record episodes of the expert, about as many at each of the noises."""
+    """Record episodes of the expert, about the same number at each of :data:`NOISES`."""
     for number, noise in enumerate(NOISES):
         count = (episodes + number) // len(NOISES)
         seed_of_part = derive_seed(seed, path.name, number)

@@ -1,4 +1,4 @@
-"""How rewards agree with the truth over several episodes, and how far they are from each other."""
+"""The agreement of rewards with the true progress over several episodes, and the distances between rewards."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,22 +15,23 @@ from ..evaluation.reward_distance import epic, features, least, matrix, sampled_
 from ..replay import EpisodeArrays
 
 EPIC_ROWS = 256
-"""Transitions that EPIC is measured on."""
+"""Most transitions for the estimate of EPIC."""
 EPIC_SAMPLES = 32
-"""Draws that its means are taken over; of fewer transitions it is not estimated."""
+"""Samples for the means of EPIC. With fewer transitions EPIC is not estimated."""
 STARC_STEPS = 2
-"""Transitions for each feature of the potentials: with no more than there are features, shaping explains any reward."""
+"""Least transitions per feature of the potentials: with only as many as features, shaping explains any reward."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How a reward agrees with the truth: rank correlation (Spearman) with the sum of the task terms, and calibration.
+    """The agreement of a reward with the true progress: rank correlation (Spearman) and calibration.
 
     Attributes:
-        steps: over all steps of all episodes.
-        within: over the steps of one episode; the median of all episodes.
-        episodes: of the episodes' mean rewards.
-        calibration: error as a probability of success, where all values may be one and the task tells success.
+        steps: correlation over all steps of all episodes.
+        within: correlation over the steps of one episode; the median over the episodes.
+        episodes: correlation of the mean rewards of the episodes.
+        calibration: calibration error of the reward as a probability of success, if all values can be probabilities
+            and the task reports success.
     """
 
     steps: float | None
@@ -43,9 +44,9 @@ class Distances(NamedTuple):
     """Distances between rewards.
 
     Attributes:
-        values: of each to each; None where there are too few steps.
-        steps: that they are estimated on.
-        needed: so many, or more.
+        values: distance of each reward to each other; None if there are too few steps.
+        steps: number of steps for the estimate.
+        needed: smallest number of steps for an estimate.
     """
 
     values: Mapping[str, Mapping[str, float | None]]
@@ -54,12 +55,12 @@ class Distances(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What was found out about the rewards.
+    """The comparison of rewards.
 
     Attributes:
-        agreement: of each term.
-        starc: between the rewards of the modules and the true progress; estimated on the episodes.
-        epic: the same, of modules that judge single transitions.
+        agreement: agreement of each term with the true progress.
+        starc: STARC distances between the rewards of the modules and the true progress, estimated on the episodes.
+        epic: EPIC distances between the rewards of modules that score single transitions.
     """
 
     agreement: dict[str, Agreement]
@@ -70,13 +71,13 @@ class Comparison(NamedTuple):
 def compare_rewards(
     scorer: TermScorer, episodes: Sequence[EpisodeArrays], discount: float, rng: np.random.Generator
 ) -> Comparison:
-    """Compare each term that ``scorer`` computes with the truth and with the others.
+    """Compare each term that ``scorer`` computes with the true progress and with the other terms.
 
     Args:
-        scorer: the modules.
-        episodes: one or more, which know the task's own terms.
-        discount: of future rewards, for the distances.
-        rng: for the transitions that EPIC puts together.
+        scorer: reward modules.
+        episodes: one or more episodes with the terms of the task.
+        discount: discount of future rewards, for the distances.
+        rng: random numbers for the transitions that EPIC combines.
     """
     rewards: dict[str, list[NDArray[np.float32]]] = {name: [] for name in scorer.terms}
     progress, rows, succeeded = [], [], []
@@ -87,11 +88,11 @@ def compare_rewards(
         progress.append(true_progress(episode))
         if "success" in episode.rewards:
             succeeded.append(episode.rewards["success"])
-    everything = {key: np.concatenate([each[key] for each in rows]) for key in rows[0]}
+    all_rows = {key: np.concatenate([episode_rows[key] for episode_rows in rows]) for key in rows[0]}
     return Comparison(
         {name: agreement(values, progress, succeeded) for name, values in rewards.items()},
-        _starc_distances({**rewards, "progress": progress}, everything, discount),
-        _epic_distances(scorer, everything, discount, rng),
+        _starc_distances({**rewards, "progress": progress}, all_rows, discount),
+        _epic_distances(scorer, all_rows, discount, rng),
     )
 
 
@@ -99,23 +100,23 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print tables of agreement and distances."""
     header = ("module", "steps", "within episodes", "between episodes", "calibration error")
     table = Table(*header, box=None, pad_edge=False)
-    for name, found in comparison.agreement.items():
-        numbers = (found.steps, found.within, found.episodes, found.calibration)
+    for name, result in comparison.agreement.items():
+        numbers = (result.steps, result.within, result.episodes, result.calibration)
         table.add_row(name, *("none" if number is None else f"{number:.2f}" for number in numbers))
     console.print(table)
     for name, distances in (("STARC", comparison.starc), ("EPIC", comparison.epic)):
         if len(distances.values) > 1:
             table = Table(f"{name} distance", *distances.values, box=None, pad_edge=False)
-            for one, row in distances.values.items():
-                table.add_row(one, *("-" if distance is None else f"{distance:.2f}" for distance in row.values()))
+            for module, row in distances.values.items():
+                table.add_row(module, *("-" if distance is None else f"{distance:.2f}" for distance in row.values()))
             console.print(table)
             if distances.steps < distances.needed:
-                few = f"{name} takes {distances.needed:,} steps or more, there are {distances.steps:,}: add episodes"
-                console.print(few, soft_wrap=True)
+                note = f"{name} takes {distances.needed:,} steps or more, there are {distances.steps:,}: add episodes"
+                console.print(note, soft_wrap=True)
 
 
 def true_progress(episode: EpisodeArrays) -> NDArray[np.float32]:
-    """Return the sum (L,) of the task's own terms."""
+    """Return the sum (L,) of the terms of the task."""
     progress: NDArray[np.float32] = np.sum(list(episode.rewards.values()), axis=0)
     return progress
 
@@ -125,12 +126,12 @@ def agreement(
     progress: Sequence[NDArray[np.float32]],
     succeeded: Sequence[NDArray[np.float32]],
 ) -> Agreement:
-    """Compare rewards with true progress and success, (steps,) of each episode; no ``succeeded``: it is not known."""
-    each = [rank_correlation(*pair) for pair in zip(rewards, progress, strict=True)]
-    known = [value for value in each if value is not None]
+    """Compare rewards with true progress and success, (steps,) per episode; ``succeeded`` is empty if unknown."""
+    correlations = [rank_correlation(*pair) for pair in zip(rewards, progress, strict=True)]
+    defined = [value for value in correlations if value is not None]
     return Agreement(
         steps=rank_correlation(np.concatenate(rewards), np.concatenate(progress)),
-        within=float(np.median(known)) if known else None,
+        within=float(np.median(defined)) if defined else None,
         episodes=rank_correlation([values.mean() for values in rewards], [values.mean() for values in progress]),
         calibration=calibration_error(np.concatenate(rewards), np.concatenate(succeeded)) if succeeded else None,
     )
@@ -149,13 +150,13 @@ def _starc_distances(rewards: Mapping[str, Sequence[NDArray[np.float32]]], rows:
 
 
 def _epic_distances(scorer: TermScorer, rows: Batch, discount: float, rng: np.random.Generator) -> Distances:
-    """Judge transitions that are put together of states and actions of some rows."""
+    """Return the EPIC distances, estimated on transitions that combine states and actions of random rows."""
     steps = len(rows["action"])
     if steps < EPIC_SAMPLES:
         return _unknown(scorer.judge(rows), steps, EPIC_SAMPLES)
-    chosen = rng.choice(steps, min(steps, EPIC_ROWS), replace=False)
+    indices = rng.choice(steps, min(steps, EPIC_ROWS), replace=False)
     forms = sampled_mean_adjusted(
-        scorer.judge, {key: values[chosen] for key, values in rows.items()}, discount, EPIC_SAMPLES, rng
+        scorer.judge, {key: values[indices] for key, values in rows.items()}, discount, EPIC_SAMPLES, rng
     )
     return Distances(matrix(forms, epic), steps, EPIC_SAMPLES)
 

@@ -1,4 +1,4 @@
-"""robo-rl reward publish: a node that scores a live robot with reward modules."""
+"""The command ``robo-rl reward publish``: a node that scores a live robot with reward modules."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class PublishConfig:
 
 
 class Scored(Protocol):
-    """Sees a robot and publishes what it is worth; :class:`robo_rl.drivers.robot.watch.ScoredRobot` is one."""
+    """A robot that is observed and whose scores are published, as :class:`robo_rl.drivers.robot.watch.ScoredRobot`."""
 
     def look(self) -> Seen: ...
 
@@ -49,23 +49,23 @@ class Scored(Protocol):
 
 
 class RewardNode:
-    """Looks at a robot again and again, and publishes the terms of reward modules and whether it has succeeded.
+    """A node that repeatedly observes a robot and publishes the terms of reward modules and the success.
 
-    Nothing is published while a source of the robot is silent, or a person pauses it: whoever relies on it notices that
-    as of any other source.
+    Nothing is published while a source of the robot is silent or the operator has paused the node: its subscribers
+    notice the silence as that of any other source.
 
     Args:
-        settings: rate, and what is a success.
-        robot: is seen, and takes what is to be published.
-        scorer: the modules, fitted; all of them judge states.
-        spec: of what is observed.
-        steering: buttons of people, and where to tell.
+        settings: rate and definition of success.
+        robot: robot to observe and to publish for.
+        scorer: fitted reward modules, all of which score states.
+        spec: spec of the observations.
+        steering: buttons and display of the operator.
 
     Attributes:
-        settings: as they are now; people may change rate and threshold.
+        settings: current settings; the operator may change rate and threshold.
 
     Raises:
-        ConfigError: if a module needs more than a state, or it is not clear which one decides about success.
+        ConfigError: if a module needs more than a state, or it is ambiguous which module decides about success.
     """
 
     def __init__(
@@ -78,31 +78,33 @@ class RewardNode:
             )
         self.settings = settings
         self._robot, self._scorer, self._spec, self._steering = robot, scorer, spec, steering
-        names = [name for name in scorer.terms if "/" not in name]  # not what shaping adds
+        names = [name for name in scorer.terms if "/" not in name]  # without the terms that shaping adds
         if settings.success is None and len(names) > 1:
             raise ConfigError(f"publish.success: which module decides about success? One of {', '.join(names)}")
-        deciding = names[0] if settings.success is None else settings.success
-        if deciding not in names:
-            raise ConfigError(f"publish.success: there is no module {deciding!r}: {nearest(deciding, names)}")
-        self._names, self._deciding = names, deciding
+        success_module = names[0] if settings.success is None else settings.success
+        if success_module not in names:
+            raise ConfigError(
+                f"publish.success: there is no module {success_module!r}: {nearest(success_module, names)}"
+            )
+        self._names, self._success_name = names, success_module
         self._paused = False
         self._looks = 0
         steering.offer("publish.topic", settings.topic)
-        steering.offer("publish.success", self._deciding)
+        steering.offer("publish.success", self._success_name)
         for key in ("rate", "threshold"):
             steering.offer(f"publish.{key}", getattr(settings, key), partial(self._change, key))
 
     def turn(self) -> None:
-        """Look once, publish what is seen, and tell."""
+        """Observe the robot once, publish the scores, and update the operator's display."""
         self._paused ^= "pause" in self._steering.take_buttons()
         terms: dict[str, float] = {}
         state, alarm = "paused", False
         if not self._paused:
             try:
-                seen = self._robot.look()
-                state = f"waits for {', '.join(seen.silent)}"
-                if seen.observation is not None and not seen.silent:
-                    terms = self._score(seen.observation)
+                view = self._robot.look()
+                state = f"waits for {', '.join(view.silent)}"
+                if view.observation is not None and not view.silent:
+                    terms = self._score(view.observation)
                     state = "scores"
             except SpecError as error:
                 state, alarm = str(error), True
@@ -112,7 +114,7 @@ class RewardNode:
     def _score(self, observation: Observation) -> dict[str, float]:
         scores = self._scorer.score(rows_of(observation, self._spec), online=False)
         terms = {name: float(scores[name][0]) for name in self._names}
-        success = terms[self._deciding] > self.settings.threshold
+        success = terms[self._success_name] > self.settings.threshold
         terms[SUCCESS] = float(success)
         self._robot.publish(terms, success)
         self._looks += 1
@@ -123,7 +125,7 @@ class RewardNode:
 
 
 def rows_of(observation: Observation, spec: EnvSpec) -> Batch:
-    """Return a state as the one row, (1, ...), that modules which judge states want; its action is unknown."""
+    """Return a state as a single row (1, ...) for modules that score states; the action is unknown and zero."""
     rows: Batch = {"action": np.zeros((1, *spec.action.shape), np.float32)}
     for key, value in observation.items():
         rows |= {f"observation/{key}": value[np.newaxis], f"next_observation/{key}": value[np.newaxis]}

@@ -1,4 +1,4 @@
-"""``robo-rl top``: what runs are doing, in the terminal, while they go on."""
+"""The command ``robo-rl top``: the live state of runs, in the terminal."""
 
 import itertools
 import os
@@ -22,9 +22,9 @@ RECENT_EPISODES = 20
 RECENT_SECONDS = 60.0
 LEVELS = "▁▂▃▄▅▆▇█"
 SHOWN_CHARACTERS = 500
-"""Longest text of a run's files that is shown."""
+"""Most characters that are shown of a text from a run's files."""
 CURVE = 40
-"""Evaluations that a curve shows."""
+"""Number of evaluations in a curve."""
 LEARNING = ("q_mean", "critic_loss", "entropy", "temperature")
 CYCLE = {
     "success_seconds_median": "s to success",
@@ -50,7 +50,7 @@ class TopConfig:
 
 
 def look(settings: TopConfig) -> RenderableType:
-    """Return what the files say now, the newest run first.
+    """Return panels about the current state of the runs, the newest run first.
 
     Raises:
         DataError: if there is no run.
@@ -60,15 +60,15 @@ def look(settings: TopConfig) -> RenderableType:
     for changed, path in sorted(dated, reverse=True)[: settings.newest]:
         try:
             panels.append(show(path, max(time.time() - changed, 0.0)))
-        except Exception as error:  # its files were removed meanwhile, or are somebody's mischief
-            known = isinstance(error, DataError | OSError)
-            text = str(error) if known else f"cannot be shown: {type(error).__name__} in its files"
+        except Exception as error:  # the files of the run were removed meanwhile, or are malicious
+            is_known = isinstance(error, DataError | OSError)
+            text = str(error) if is_known else f"cannot be shown: {type(error).__name__} in its files"
             panels.append(Panel(Text(clip(text)), title=Text(clip(path.name)), title_align="left"))
     return Group(*panels)
 
 
 def newest_change(run: Path) -> float:
-    """Return when a file of a run last changed [s of the wall clock]; used for display alone."""
+    """Return when a file of a run last changed [s of the wall clock]; it is only used for display."""
     with os.scandir(run) as entries:
         files = [entry for entry in itertools.islice(entries, ENTRIES) if entry.is_file()]
         return max((entry.stat(follow_symlinks=False).st_mtime for entry in files), default=0.0)
@@ -78,7 +78,7 @@ def show(path: Path, quiet_seconds: float) -> Panel:
     """Return a panel about the run in ``path``, whose files have not changed for ``quiet_seconds`` [s].
 
     Raises:
-        DataError: if the folder holds nothing of a run.
+        DataError: if the folder holds no files of a run.
     """
     watch = LiveWatch(path)
     going_on = watch.is_going_on()
@@ -89,48 +89,48 @@ def show(path: Path, quiet_seconds: float) -> Panel:
     for name, text in facts(run, going_on):
         table.add_row(name, Text(text))
     for robot in () if status is None else status.robots:
-        told = "  ".join(f"{name} {value}" for name, value in robot.facts.items())
-        table.add_row(Text(clip(robot.name)), Text(clip(f"{'present' if robot.connected else 'away'}  {told}")))
-    quiet = f", nothing new for {duration(quiet_seconds)}" if going_on and quiet_seconds > RECENT_SECONDS else ""
-    doing = describe_live(status) if going_on else run.status
-    title = clip(f"{run.task}  {run.agent}  seed {run.seed}  [{doing}{quiet}]")
+        robot_facts = "  ".join(f"{name} {value}" for name, value in robot.facts.items())
+        table.add_row(Text(clip(robot.name)), Text(clip(f"{'present' if robot.connected else 'away'}  {robot_facts}")))
+    silence = f", nothing new for {duration(quiet_seconds)}" if going_on and quiet_seconds > RECENT_SECONDS else ""
+    activity = describe_live(status) if going_on else run.status
+    title = clip(f"{run.task}  {run.agent}  seed {run.seed}  [{activity}{silence}]")
     return Panel(table, title=Text(title), title_align="left", subtitle=Text(str(run.path)), subtitle_align="right")
 
 
 def describe_live(status: LiveStatus | None) -> str:
-    """Return what a run that goes on does now, in a few words."""
+    """Return what an active run is doing, in a few words."""
     if status is None or not status.state:
         return "going on"
     return status.state + (", will pause" if status.paused and status.state != "paused" else "")
 
 
 def clip(text: str) -> str:
-    """Return a text as one line that a screen can show: not too long, and without characters that control it."""
-    shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
-    return "".join(character if character.isprintable() else "\ufffd" for character in shown)
+    """Return a text as one printable line of limited length, without control characters."""
+    shortened = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+    return "".join(character if character.isprintable() else "\ufffd" for character in shortened)
 
 
 def facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
-    """Yield what there is to say about ``run``, by name; ``going_on``: a process is busy with it."""
+    """Yield facts about ``run`` as name and text; ``going_on``: whether a process is using it."""
     for name, text in _facts(run, going_on):
         yield name, clip(text)
 
 
 def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
-    of = f" of {run.wanted_steps:,}" if run.wanted_steps else ""
+    total = f" of {run.wanted_steps:,}" if run.wanted_steps else ""
     rate = step_rate(run.metrics)
     speed = f"  {rate:.1f} steps/s" if going_on and rate is not None else ""
-    yield "steps", f"{run.env_steps:,}{of}{speed}  in {duration(run.wall_seconds)}"
+    yield "steps", f"{run.env_steps:,}{total}{speed}  in {duration(run.wall_seconds)}"
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
     if episodes:
         yield "episodes", episode_means(episodes)
-    rated = run.evaluations.curve("success_rate")[1]
-    values = rated or run.evaluations.curve("return_mean")[1]
+    success_rates = run.evaluations.curve("success_rate")[1]
+    values = success_rates or run.evaluations.curve("return_mean")[1]
     if values:
-        last = f"{values[-1]:.0%}" if rated else f"{values[-1]:.4g}"
+        last = f"{values[-1]:.0%}" if success_rates else f"{values[-1]:.4g}"
         yield (
             "evaluations",
-            f"{sparkline(values, top=1.0 if rated else None)}  {last} at {run.evaluations.lines[-1]['step']:,}",
+            f"{sparkline(values, top=1.0 if success_rates else None)}  {last} at {run.evaluations.lines[-1]['step']:,}",
         )
     if timed := newest(run.metrics, "evaluation", ("success_seconds_median",)):
         yield "cycle", cycle_text(timed)
@@ -147,8 +147,8 @@ def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
         yield "safety", "  ".join(f"{name} {value:g}" for name, value in counts)
     if stopped := [line for line in episodes if line.get("stopped")]:
         reasons = Counter(str(line["stopped"])[:SHOWN_CHARACTERS] for line in stopped).most_common(10)
-        listed = "  ".join(f"{reason} {count}" for reason, count in reasons)
-        yield "stopped", f"{listed}  (last at step {stopped[-1]['step']:,})"
+        reason_counts = "  ".join(f"{reason} {count}" for reason, count in reasons)
+        yield "stopped", f"{reason_counts}  (last at step {stopped[-1]['step']:,})"
     wire = newest(run.metrics, "runtime", ("blocked",))
     if going_on and wire is not None and wire["blocked"]:
         yield "blocked", f"no steps are taken in: {wire['blocked']}"
@@ -157,28 +157,28 @@ def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
 
 
 def episode_means(episodes: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many episodes there were, and means over the last."""
+    """Return the number of episodes and the means over the last ones."""
     recent = episodes[-RECENT_EPISODES:]
     returns = [float(line["episode_return"]) for line in recent if line.get("episode_return") is not None]
-    known = [bool(line["success"]) for line in recent if line.get("success") is not None]
-    success = f"  success {sum(known) / len(known):.0%}" if known else ""
+    successes = [bool(line["success"]) for line in recent if line.get("success") is not None]
+    success = f"  success {sum(successes) / len(successes):.0%}" if successes else ""
     mean = f"{sum(returns) / len(returns):.3g}" if returns else "unknown"
     return f"{len(episodes):,}  last {len(recent)}: return {mean}{success}"
 
 
 def cycle_text(evaluation: Mapping[str, Any]) -> str:
-    """Return what an evaluation measured of the time to success, beside that of the demonstrations."""
+    """Return the time to success in an evaluation, beside that of the demonstrations."""
     return "  ".join(f"{evaluation[key]:.3g} {unit}" for key, unit in CYCLE.items() if evaluation.get(key) is not None)
 
 
 def newest(lines: Iterable[Mapping[str, Any]], kind: str, keys: Iterable[str]) -> Mapping[str, Any] | None:
-    """Return the last of ``lines`` that is of ``kind`` and has one of ``keys``."""
-    found = [line for line in lines if line.get("kind") == kind and any(key in line for key in keys)]
-    return found[-1] if found else None
+    """Return the last of ``lines`` that has the kind ``kind`` and one of ``keys``."""
+    matches = [line for line in lines if line.get("kind") == kind and any(key in line for key in keys)]
+    return matches[-1] if matches else None
 
 
 def step_rate(lines: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return environment steps per second of wall-clock time over the last minute; None where that is not known."""
+    """Return environment steps per second of wall-clock time over the last minute, or None if it is unknown."""
     points = sorted((float(line["wall_seconds"]), int(line["step"])) for line in lines)
     if not points:
         return None
@@ -188,11 +188,11 @@ def step_rate(lines: Iterable[Mapping[str, Any]]) -> float | None:
 
 
 def sparkline(values: list[float], top: float | None = None) -> str:
-    """Return the last values as a curve of one line; ``top`` is the highest level, the largest value by default."""
-    shown = values[-CURVE:]
-    low = min(0.0, *shown)
-    span = (max(shown) if top is None else top) - low
-    levels = [0 if span <= 0 else round((value - low) / span * (len(LEVELS) - 1)) for value in shown]
+    """Return the last values as a one-line curve; ``top`` is the value of the highest level, by default the maximum."""
+    recent = values[-CURVE:]
+    low = min(0.0, *recent)
+    span = (max(recent) if top is None else top) - low
+    levels = [0 if span <= 0 else round((value - low) / span * (len(LEVELS) - 1)) for value in recent]
     return "".join(LEVELS[min(max(level, 0), len(LEVELS) - 1)] for level in levels)
 
 

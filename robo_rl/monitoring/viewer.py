@@ -1,4 +1,4 @@
-"""``robo-rl view path=...``: replay a data set, an episode of it or a run in Rerun; export images as MP4."""
+"""The command ``robo-rl view path=...``: replay of a data set, an episode or a run in Rerun, and export as MP4."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,18 +32,18 @@ class ViewConfig:
     export: str | None
 
     def __post_init__(self) -> None:
-        fits = self.save is None or Path(self.save).suffix == ".rrd"
-        require(fits, "save", "a file name that ends in .rrd", self.save)
+        is_valid = self.save is None or Path(self.save).suffix == ".rrd"
+        require(is_valid, "save", "a file name that ends in .rrd", self.save)
         require(1024 <= self.port <= 65534, "port", "in [1024, 65534]", self.port)
 
     @property
     def shown(self) -> bool:
-        """Whether a viewer is opened: not where files alone are wanted."""
+        """Whether a viewer is opened; it is not if only files are written."""
         return self.web or (self.save is None and self.export is None)
 
 
 def record_episodes(recording: Recording, spec: EnvSpec, episodes: Iterable[tuple[int, EpisodeArrays]]) -> None:
-    """Lay episodes, by number, end to end on the timelines: observations, actions, rewards, who acted, success."""
+    """Record numbered episodes one after the other: observations, actions, rewards, source of the actions, success."""
     cameras = [key for key in spec.observation if key.startswith(_IMAGES)]
     plots = {
         f"observation/{key}": [f"observation/{key}/{quantity}" for quantity in quantities(_names(key, array))]
@@ -59,7 +59,7 @@ def record_episodes(recording: Recording, spec: EnvSpec, episodes: Iterable[tupl
 
 def _record_episode(recording: Recording, spec: EnvSpec, number: int, data: EpisodeArrays, offset: int) -> None:
     count = data.record.steps
-    rows = offset + np.arange(count + 1)  # One observation more than actions.
+    rows = offset + np.arange(count + 1)  # There is one more observation than actions.
     times = rows / spec.control_rate
     steps, seconds = rows[:-1], times[:-1]
     for key, values in data.observation.items():
@@ -77,7 +77,7 @@ def _record_episode(recording: Recording, spec: EnvSpec, number: int, data: Epis
         proposed = [f"{name} (proposed)" for name in actions]
         recording.scalars("action/proposed", proposed, data.proposed_action, steps, seconds, stairs=True)
     if data.rewards:
-        # A reward is known when the step is over.
+        # A reward is known only after its step.
         rewards = np.stack(list(data.rewards.values()), axis=-1)
         recording.scalars("rewards", list(data.rewards), rewards, rows[1:], times[1:], stairs=True)
     for source in Source:
@@ -96,13 +96,13 @@ def _names(key: str, array: ArraySpec) -> tuple[str, ...]:
 def _record_events(
     recording: Recording, number: int, data: EpisodeArrays, rows: NDArray[np.int64], times: NDArray[np.float64]
 ) -> None:
-    """Note beginning, changes of who acts, and how the episode ended."""
+    """Record the beginning, changes of the source of actions, and the end of the episode."""
     first = Source(int(data.source[0])).name.lower()
     text = f"episode {number} begins, actions by {first} ({data.record.actor}, session {data.record.session})"
     recording.text(_EVENTS, text, int(rows[0]), float(times[0]))
-    for step, (before, after) in enumerate(pairwise(data.source), start=1):
-        if before != after:
-            text = f"{Source(int(after)).name.lower()} takes over from {Source(int(before)).name.lower()}"
+    for step, (previous, current) in enumerate(pairwise(data.source), start=1):
+        if previous != current:
+            text = f"{Source(int(current)).name.lower()} takes over from {Source(int(previous)).name.lower()}"
             recording.text(_EVENTS, text, int(rows[step]), float(times[step]))
     outcome = {True: "success", False: "failure", None: "success unknown"}[data.record.success]
     ending = "terminated" if data.terminated[-1] else "truncated" if data.truncated[-1] else "not ended"
@@ -111,7 +111,7 @@ def _record_events(
 
 
 def record_run(recording: Recording, run: Run) -> None:
-    """Show the metrics of a run over its steps and wall time, and its videos."""
+    """Record the metrics of a run over its steps and wall-clock time, and its videos."""
     lines: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for line in run.metrics:
         for name, value in line.items():
@@ -120,9 +120,9 @@ def record_run(recording: Recording, run: Run) -> None:
     plots = {kind: [f"{kind}/{name}" for name in names] for kind, names in lines.items()}
     recording.lay_out([f"videos/{video.stem}" for video in run.videos], plots, _EVENTS)
     for kind, names in lines.items():
-        for name, those in names.items():
-            steps, seconds = [int(line["step"]) for line in those], [float(line["wall_seconds"]) for line in those]
-            recording.scalars(f"{kind}/{name}", [name], [float(line[name]) for line in those], steps, seconds)
+        for name, records in names.items():
+            steps, seconds = [int(line["step"]) for line in records], [float(line["wall_seconds"]) for line in records]
+            recording.scalars(f"{kind}/{name}", [name], [float(line[name]) for line in records], steps, seconds)
     problems = list(run.problems)
     for video in run.videos:
         try:
@@ -134,21 +134,21 @@ def record_run(recording: Recording, run: Run) -> None:
 
 
 def _newest(images: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the newest frame of each of ``images`` (n, height, width, 3 * frames)."""
+    """Return the newest frame of each image; ``images`` is (n, height, width, 3 * frames)."""
     return images[..., -3:]
 
 
 def export_video(store: EpisodeStore, episodes: Sequence[int], path: Path) -> None:
-    """Write the stored images of ``episodes`` as an MP4 at the control rate, all cameras side by side.
+    """Write the stored images of ``episodes`` as an MP4 at the control rate, with all cameras side by side.
 
     Raises:
-        ConfigError: if the data set has no images.
+        ConfigError: if the data set has no images, or its cameras have different image sizes.
     """
     cameras = [key for key in store.spec.observation if key.startswith(_IMAGES)]
     if not cameras:
-        held = ", ".join(sorted(store.spec.observation))
+        keys = ", ".join(sorted(store.spec.observation))
         raise ConfigError(
-            f"{store.path} holds no images, only {held}, so there is nothing to export; record it again with cameras, "
+            f"{store.path} holds no images, only {keys}, so there is nothing to export; record it again with cameras, "
             "or film a policy with `robo-rl eval run=RUN video=FILE.mp4`"
         )
     sizes = {store.spec.observation[key].shape for key in cameras}
@@ -159,5 +159,7 @@ def export_video(store: EpisodeStore, episodes: Sequence[int], path: Path) -> No
             data = store.arrays(number, cameras)
             outcome = {True: "  success", False: "  failure", None: ""}[data.record.success]
             for row, frame in enumerate(tile([list(_newest(data.observation[key])) for key in cameras], len(cameras))):
-                last = row == data.record.steps
-                writer.add(frame, f"episode {number}{outcome if last else ''}", data.record.success if last else None)
+                is_last = row == data.record.steps
+                writer.add(
+                    frame, f"episode {number}{outcome if is_last else ''}", data.record.success if is_last else None
+                )

@@ -1,4 +1,4 @@
-"""What the page of robo-rl web is told about runs. All of this reads files, so it is called in threads."""
+"""The data about runs for the page of ``robo-rl web``. All functions read files and are therefore called in threads."""
 
 import os
 from collections.abc import Mapping
@@ -13,36 +13,36 @@ from .curves import curves
 from .run_table import clip, facts, newest_change
 
 PICTURES_BYTES = 8 << 20
-"""Most that is read of pictures at a time."""
+"""Most bytes of pictures that are read at a time."""
 UNREADABLE = "cannot be shown"
 """Status of a run whose files cannot be read."""
 
 
 def places(pattern: str) -> list[Path]:
-    """Return the folders in which a pattern has runs to be looked for: each entry of a folder that is no run."""
+    """Return the folders in which to look for runs: the matches of a pattern, or their entries if they are not runs."""
     matches = matching(pattern)
     return [entry for match in matches for entry in ([match] if is_run(match) else folders_in(match))]
 
 
 def dated_runs(folder: Path) -> list[tuple[float, Path, Path]]:
-    """Return the runs at or below a folder: when each last changed, its path, and where it lies without links."""
+    """Return the runs at or below a folder: the time of the last change, the path, and the path without links."""
     return [(newest_change(run), run, run.resolve()) for run in runs_below(folder)]
 
 
 def new_pictures(run: Path, shown: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[bytes, int]]:
-    """Return the pictures of a run that are not ``shown`` yet, by robot and camera, and their numbers."""
+    """Return the pictures of a run that are not ``shown`` yet, with their stamps, by robot and camera."""
     watch = LiveWatch(run)
     watch.watch()
-    found, room = {}, PICTURES_BYTES
+    pictures, remaining_bytes = {}, PICTURES_BYTES
     for name, (file, stamp) in sorted(watch.pictures().items()):
-        if shown.get(name) != stamp and room > 0 and (picture := watch.read_picture(file)) is not None:
-            found[name] = picture, stamp
-            room -= len(picture)
-    return found
+        if shown.get(name) != stamp and remaining_bytes > 0 and (picture := watch.read_picture(file)) is not None:
+            pictures[name] = picture, stamp
+            remaining_bytes -= len(picture)
+    return pictures
 
 
 def stamp_of(file: Path) -> tuple[int, int] | None:
-    """Return what changes with a file; None: it is not there, or cannot be looked at."""
+    """Return a stamp that changes with the file, or None if the file is missing or inaccessible."""
     try:
         status = os.lstat(file)
     except OSError:
@@ -51,22 +51,22 @@ def stamp_of(file: Path) -> tuple[int, int] | None:
 
 
 def describe(run: Run, going_on: bool) -> dict[str, Any]:
-    """Return what the files of a run say: facts, curves, faults; as JSON values."""
-    told = facts(run, going_on)
+    """Return the facts, curves and faults in the files of a run as JSON values."""
+    all_facts = facts(run, going_on)
     stops = [line for line in run.metrics if line.get("kind") == "episode" and line.get("stopped")]
     return {
         "path": str(run.path),
         "title": clip(f"{run.task}  {run.agent}  seed {run.seed}"),
         "status": clip(run.status),
-        # What the curves show is not told twice.
-        "facts": [(name, text) for name, text in told if name not in ("evaluations", "learning", "stopped")],
+        # The curves already show the omitted facts.
+        "facts": [(name, text) for name, text in all_facts if name not in ("evaluations", "learning", "stopped")],
         "faults": [clip(f"step {line['step']:,}: {line['stopped']}") for line in reversed(stops[-10:])],
         "curves": curves(run),
     }
 
 
 def unreadable(path: Path, error: Exception) -> dict[str, Any]:
-    """Return what there is to tell of a run that cannot be shown."""
+    """Return the data about a run that cannot be shown."""
     reason = str(error) if isinstance(error, RoboRLError | OSError) else f"{type(error).__name__} in its files"
     return {
         "path": str(path),
@@ -83,7 +83,7 @@ def unreadable(path: Path, error: Exception) -> dict[str, Any]:
 
 
 def refused_commands(status: LiveStatus | None, going_on: bool) -> dict[str, str]:
-    """Return the commands that a run does not take now, and why; an emergency stop is never among them."""
+    """Return the commands that a run does not accept now, with the reasons. An emergency stop is never refused."""
     if not going_on:
         return dict.fromkeys(COMMANDS, "the run is not going on")
     if status is None:
