@@ -41,7 +41,7 @@ class PublishConfig:
 
 
 class Scored(Protocol):
-    """A robot that is observed and whose scores are published, as :class:`robo_rl.drivers.robot.watch.ScoredRobot`."""
+    """A robot to observe and to publish scores for, such as :class:`robo_rl.drivers.robot.watch.ScoredRobot`."""
 
     def look(self) -> Seen: ...
 

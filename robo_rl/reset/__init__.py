@@ -21,7 +21,10 @@ def make_homing(spec: EnvSpec, robot: RobotDescription | None, seed: int, **fiel
 def make_learned(
     spec: EnvSpec, robot: RobotDescription | None, seed: int, learner: ReturnLearner, **fields: Any
 ) -> ResetController:
-    """Return a :class:`LearnedReset` with the fields of :class:`LearnedConfig`; two of them define ``learner``."""
+    """Return a :class:`LearnedReset` with the fields of :class:`LearnedConfig`.
+
+    ``learner`` is built from the fields ``agent`` and ``reward``.
+    """
     return LearnedReset(LearnedConfig(**fields), spec, learner)
 
 

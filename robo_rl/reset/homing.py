@@ -38,7 +38,7 @@ MAX_REFUSALS = 3
 
 
 class HomingReset(PracticeReset):
-    """A reset controller that puts the object back and brings the arm home after every episode, without collisions.
+    """A reset controller that puts the object back and brings the arm home on a clear path after every episode.
 
     An attempt picks up the object and puts it down by the script, if necessary, and then goes home: up, back if
     necessary, and through joint space. Further attempts reach slightly beside the object, or as close to it as the arm
@@ -82,7 +82,7 @@ class HomingReset(PracticeReset):
         self._resets = self._successes = self._refusals = self._refusals_in_a_row = 0
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
-        """Return a reason if the object leaves the part of the workspace from which the arm can fetch it.
+        """Return a reason if the object leaves the area from which the arm can fetch it; otherwise an empty string.
 
         Raises:
             DriverError: if neither the arm nor the backend's own reset has brought it back. The run may be resumed.

@@ -45,7 +45,7 @@ class PracticeReset(ABC):
 
     @property
     def state(self) -> PracticeState:
-        """What the robot is doing."""
+        """State of the robot."""
         return self._machine.state
 
     @property
@@ -151,8 +151,8 @@ class Element:
             if name in array.names:
                 self._key, self._index = key, array.names.index(name)
                 return
-        known = [other for array in spec.observation.values() for other in array.names]
-        raise ConfigError(f"reset: observations of task {spec.task!r} have no element {name!r}: {nearest(name, known)}")
+        names = [element_name for array in spec.observation.values() for element_name in array.names]
+        raise ConfigError(f"reset: observations of task {spec.task!r} have no element {name!r}: {nearest(name, names)}")
 
     def __call__(self, observation: Observation) -> float:
         """Return the value of the element in ``observation``."""

@@ -190,7 +190,7 @@ class LiveWatch:
             self._run.replace(f"{FOLDER}/watched", str(self._clock.now_ns()).encode())
 
     def status(self) -> LiveStatus | None:
-        """Return the last status of the run, or None if there is none."""
+        """Return the last status of the run, or None if it is missing or invalid."""
         try:
             return _status(self._run.read_json(f"{FOLDER}/status.json"))
         except (OSError, DataError, KeyError, TypeError):

@@ -63,17 +63,17 @@ class LearnerLink(Closing):
         keep_freed_memory()
         self._actor = actor
         self._outbox = outbox
-        self._news, awake = LearnerNews(), threading.Event()
+        self._news, wake_event = LearnerNews(), threading.Event()
         self.take_orders, self.take_policy = self._news.take_orders, self._news.take_policy
         self.wait_for_policy = self._news.wait_for_policy
-        self.wake = awake.set
+        self.wake = wake_event.set
         self._report = ActorReport(self.wake)
         self.report, self.say = self._report.report, self._report.say
         self.show, self.end_run = self._report.show, self._report.end_run
         facts_json = json.dumps({"spec": spec.to_json(), **facts})
         self._connection = Connection(config, actor, SilenceNotice(config, tell, MonotonicClock()))
         self._sender = StepSender(
-            config, actor, facts_json, step_bytes, outbox, run, self._connection, self._news, awake, self._report
+            config, actor, facts_json, step_bytes, outbox, run, self._connection, self._news, wake_event, self._report
         )
         self._threads: list[threading.Thread] = []
 

@@ -1,4 +1,4 @@
-"""The binary format of transitions: fixed layouts derived from the environment's spec, without parsing."""
+"""The binary format of transitions: fixed layouts from the environment's spec, so that nothing is parsed or guessed."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -117,7 +117,7 @@ class RecordEncoder:
                 :meth:`refuse` in this case.
         """
         self._check(transition)
-        begins = not self._continues(transition)
+        is_first = not self._continues(transition)
         row = np.empty((), self._layout.step)
         for key, name in self._layout.following.items():
             row[name] = transition.next_observation[key]
@@ -128,12 +128,12 @@ class RecordEncoder:
         row["source"] = transition.source
         row["success"] = _SUCCESS[transition.success]
         row["policy_version"], row["stamp_ns"] = transition.policy_version, transition.stamp_ns
-        self._segment_bytes = self._layout.step_bytes + (0 if begins else self._segment_bytes)
+        self._segment_bytes = self._layout.step_bytes + (0 if is_first else self._segment_bytes)
         self._last = transition
         record: bytes = Record(
             sequence=transition.sequence,
             episode=transition.episode,
-            observation=self._observation(transition.observation) if begins else b"",
+            observation=self._observation(transition.observation) if is_first else b"",
             step=row.tobytes(),
             verdict=None if transition.verdict == PASSED else _packed(transition.verdict),
             image_coding=self._coding,
@@ -141,7 +141,7 @@ class RecordEncoder:
         if not self._layout.images:
             return record
         images = [(Record.IMAGES_FIELD_NUMBER, image) for image in self._images(transition.next_observation)]
-        if begins:
+        if is_first:
             first_images = self._images(transition.observation)
             images += [(Record.FIRST_IMAGES_FIELD_NUMBER, image) for image in first_images]
         return join_fields(record, images)
@@ -284,8 +284,8 @@ class RecordDecoder:
             success=None if success == _UNKNOWN else bool(success),
             verdict=_unpacked(record.verdict) if record.HasField("verdict") else PASSED,
         )
-        ended = transition.terminated or transition.truncated
-        self._tail, self._next_record = (None if ended else following), (episode, record.sequence + 1)
+        is_end = transition.terminated or transition.truncated
+        self._tail, self._next_record = (None if is_end else following), (episode, record.sequence + 1)
         return transition
 
     def _first_observation(self, received: ReceivedRecord) -> Observation:
@@ -376,5 +376,5 @@ def _outside(rows: NDArray[Any], array: ArraySpec) -> NDArray[np.intp]:
         return np.zeros(0, np.intp)
     flat = rows.reshape(len(rows), -1)
     # Comparisons with NaN are false.
-    good = (flat >= array.low) & (flat <= array.high) & np.isfinite(flat)
-    return np.flatnonzero(~good.all(1))
+    is_valid = (flat >= array.low) & (flat <= array.high) & np.isfinite(flat)
+    return np.flatnonzero(~is_valid.all(1))

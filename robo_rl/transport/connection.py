@@ -124,22 +124,22 @@ class Connection:
         if retry_seconds(error) is not None:
             return
         with self._lock:
-            dead = self._channel if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED else None
-            if dead is not None:
+            dead_channel = self._channel if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED else None
+            if dead_channel is not None:
                 self._channel = self._make_channel()
-            watching, self._watching = self._watching, None
-        if watching is not None:
-            watching.cancel()  # a stopped learner process keeps its connections open
-        if dead is not None:
-            dead.close()
+            notices, self._watching = self._watching, None
+        if notices is not None:
+            notices.cancel()  # a stopped learner process keeps its connections open
+        if dead_channel is not None:
+            dead_channel.close()
 
     def leave(self) -> None:
         """End the notices permanently."""
         with self._lock:
             self._leaving = True
-            watching = self._watching
-        if watching is not None:
-            watching.cancel()
+            notices = self._watching
+        if notices is not None:
+            notices.cancel()
 
     def close(self) -> None:
         """Close the channel. May be called twice."""

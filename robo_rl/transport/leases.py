@@ -45,7 +45,7 @@ class Lease:
         self.words_heard = max(total, self.words_heard)
 
     def take_words(self) -> list[str]:
-        """Return the messages since the last call, and how many were dropped; the caller holds ``lock``."""
+        """Return the messages since the last call, with a note on dropped ones; the caller holds ``lock``."""
         words, lost = list(self.words), self.words_lost
         self.words.clear()
         self.words_lost = 0

@@ -69,7 +69,7 @@ class Notices:
         self._leases.share(self._room)
 
     def use_room(self, steps: int) -> None:
-        """Subtract ``steps`` that have come from the room."""
+        """Reduce the room by ``steps`` that have arrived."""
         with self.news:
             previous = self._urgent()
             self._room -= steps

@@ -52,16 +52,16 @@ class StepReceiver:
         """Offer the steps of an ``ExchangeRequest`` to the inbox; ``key`` is the actor and session of the steps."""
         wanted = self._inbox.progress(*key).wanted
         if wanted < request.first_available:
-            lost = Refusal(wanted, request.first_available - wanted, "lost: the actor's spool no longer holds it")
+            loss = Refusal(wanted, request.first_available - wanted, "lost: the actor's spool no longer holds it")
             self._decoders.pop(key, None)
-            self._inbox.offer(*key, [lost])
+            self._inbox.offer(*key, [loss])
             wanted = request.first_available
-        fresh = [record for record in records if record.message.sequence >= wanted]
+        new_records = [record for record in records if record.message.sequence >= wanted]
         # Records that begin after the wanted step are dropped: the reply tells the actor where to continue.
-        if fresh and fresh[0].message.sequence == wanted:
+        if new_records and new_records[0].message.sequence == wanted:
             decoder = self._decoders.setdefault(key, RecordDecoder(self._spec, *key))
-            self._inbox.offer(*key, decoder.decode(fresh))
-            self._count(len(fresh))
-            wanted = fresh[-1].message.sequence + 1
+            self._inbox.offer(*key, decoder.decode(new_records))
+            self._count(len(new_records))
+            wanted = new_records[-1].message.sequence + 1
         if request.session_ended and (not records or wanted > records[-1].message.sequence):
             self.end_session(*key)

@@ -58,7 +58,7 @@ def largest_step(config: TransportConfig, spec: EnvSpec) -> int:
 
 
 class StepSender:
-    """Joins a learner and sends it the steps and the report. It renews lost connections.
+    """The sender of the steps and the report. It joins a learner and renews lost connections.
 
     Args:
         config: configuration of the transport.
@@ -201,13 +201,13 @@ class StepSender:
         """Send a session up to ``end``; return the end of the steps that the learner has settled."""
         if session not in self._wanted:  # the reply contains the number of the first step to send
             self._end_exchange(self._begin_exchange(session, [], False))
-        ahead: list[bytes] = []  # the steps after those in flight, read while waiting for the reply
+        next_records: list[bytes] = []  # the steps after those in flight, read while waiting for the reply
         while True:
             wanted = self._wanted[session]
-            records = ahead or self._outbox.read(session, wanted, self._batch_bytes)
+            records = next_records or self._outbox.read(session, wanted, self._batch_bytes)
             next_wanted = wanted + len(records)
             call = self._begin_exchange(session, records, ends and next_wanted >= end)
-            ahead = self._outbox.read(session, next_wanted, self._batch_bytes) if records else []
+            next_records = self._outbox.read(session, next_wanted, self._batch_bytes) if records else []
             reply = self._end_exchange(call)
             self._outbox.settle(session, min(reply.settled, end))
             if reply.blocked or self._news.closing or (next_wanted >= end and reply.wanted >= end):
@@ -215,7 +215,7 @@ class StepSender:
             if reply.wanted == wanted and records:
                 raise TransportError(f"the learner took none of {len(records)} steps from {wanted} on")
             if reply.wanted != next_wanted:
-                ahead = []
+                next_records = []
 
     def _begin_exchange(self, session: int, records: list[bytes], ended: bool) -> _Exchange:
         extents = {held_session: self._outbox.extent(held_session) for held_session in self._outbox.sessions()}

@@ -72,7 +72,7 @@ def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
 
 
 def server_options(config: TransportConfig) -> list[tuple[str, Any]]:
-    """Return the options of the learner, with limits, so that idle connections do not use up its files."""
+    """Return the options of the learner, with limits so that idle connections do not use up its file descriptors."""
     return [
         *channel_options(config),
         ("grpc.server_handshake_timeout_ms", int(1000 * STRANGER_SECONDS)),
