@@ -1,4 +1,4 @@
-"""Soft actor-critic with an ensemble of critics: RLPD, and plain SAC by other numbers."""
+"""Soft actor-critic with an ensemble of critics: RLPD, and plain SAC with other hyperparameters."""
 
 from hydra.core.config_store import ConfigStore
 
@@ -11,7 +11,7 @@ __all__ = ["SAC", "SACConfig", "make_sac", "register_configs"]
 
 
 def register_configs() -> None:
-    """Offer ``sac_schema`` in the group ``agent``."""
+    """Register ``sac_schema`` in the group ``agent``."""
     ConfigStore.instance().store(
         group="agent", name="sac_schema", node=config_node("robo_rl.agents.sac.make_sac", SACConfig)
     )

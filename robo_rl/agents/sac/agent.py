@@ -1,4 +1,4 @@
-"""The agent: soft actor-critic and RLPD."""
+"""The agent of soft actor-critic and RLPD."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -35,15 +35,15 @@ class SAC(PolicyAgent):
     """Soft actor-critic with an ensemble of critics; see :class:`SACConfig`.
 
     Attributes:
-        config: as given.
-        update_rows: rows of the Batch for ``update``: U minibatches of B rows, one after the other, so a share of
-            demonstrations must hold within each run of B rows.
-        metrics: names of what ``update`` returns.
+        config: the configuration.
+        update_rows: rows of the Batch for ``update``: U consecutive minibatches of B rows, so the share of
+            demonstrations must hold within each minibatch.
+        metrics: names of the values that ``update`` returns.
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run; the agent derives its own streams.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run; the agent derives its own random streams from it.
 
     Raises:
         ConfigError: if the configuration does not fit the spec.
@@ -75,13 +75,14 @@ class SAC(PolicyAgent):
         return TanhGaussianPolicy(self.config, spec, seed)
 
     def _critic_inputs(self) -> int:
-        """Return the width of what the critics see beside the action."""
+        """Return the width of the critics' input without the action."""
         return self._policy.input_size
 
     def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
-        """Return a function of a Batch and the number of updates before, and :attr:`implementation`.
+        """Return the update function and :attr:`implementation`.
 
-        The function does one whole update and returns the values of :attr:`metrics`.
+        The function takes a Batch and the number of earlier updates, does one whole update, and returns the values of
+        :attr:`metrics`.
         """
         config = self._computed
         compute, implementation = make_update(config, self._state)
@@ -98,7 +99,7 @@ class SAC(PolicyAgent):
         """Return the mean of the critics' values of ``action`` (A,).
 
         Raises:
-            ConfigError: with action chunks, since the critics judge no single action then.
+            ConfigError: with action chunks, since the critics then estimate values of whole chunks only.
         """
         config = self.config
         chunk = config.action_chunk
@@ -109,7 +110,7 @@ class SAC(PolicyAgent):
         return float(values.mean())
 
     def _critic_row(self, observation: Observation) -> Tensor:
-        """Return what the critics see of one observation (1, _critic_inputs())."""
+        """Return the critics' input for one observation (1, _critic_inputs())."""
         return self._policy.row(self._policy.parameters, observation)
 
     @property
@@ -127,21 +128,23 @@ class SAC(PolicyAgent):
 
     @property
     def offline_steps(self) -> int:
-        """Steps of :meth:`pretrain_critics` that the configuration asks for."""
+        """Number of :meth:`pretrain_critics` steps that the configuration requests."""
         return self.config.offline_steps if self._critic_pretraining else 0
 
     def pretrain_critics(self, batch: Batch) -> Metrics:
-        """Take one step of offline reinforcement learning, as ``config.pretrain_critics`` says.
+        """Take one step of offline reinforcement learning by the method ``config.pretrain_critics``.
 
-        Return the :attr:`metrics` that there are, and of ``cal_ql`` ``conservative_gap``, how far other actions are
-        above the demonstrated ones; of ``iql`` ``value_loss`` and ``value_mean``, of V.
+        Return the available :attr:`metrics`. ``cal_ql`` adds ``conservative_gap``, the margin by which the values of
+        other actions exceed those of the demonstrated ones; ``iql`` adds ``value_loss`` and ``value_mean`` of the
+        network V.
 
         Args:
-            batch: B demonstrations, with ``return_to_go`` (B,) float32, a lower bound of the return from there on.
+            batch: B demonstrated rows, with ``return_to_go`` (B,) float32, a lower bound on the return from each row
+                on.
 
         Raises:
-            DivergenceError: as of :meth:`update`.
-            RuntimeError: if the configuration asks for none.
+            DivergenceError: see :meth:`update`.
+            RuntimeError: if ``config.pretrain_critics`` is ``none``.
         """
         if self._critic_pretraining is None:
             raise RuntimeError("agent.pretrain_critics is none: there is nothing to do before the first step")
@@ -155,11 +158,11 @@ class SAC(PolicyAgent):
         return metrics
 
     def update(self, batch: Batch) -> Metrics:
-        """Do U critic updates and one of actor and temperature; return the :attr:`metrics`.
+        """Do U critic updates and one update of actor and temperature; return the :attr:`metrics`.
 
         Raises:
-            DivergenceError: if something is not finite, or a value estimate exceeds ``config.q_limit``. The
-                parameters may be spoiled then: go back to a checkpoint.
+            DivergenceError: if a value is not finite, or a value estimate exceeds ``config.q_limit``. The parameters
+                may then be corrupt: restore a checkpoint.
         """
         updates = int(self._updates)
         result = self._update(batch, updates)
@@ -170,11 +173,11 @@ class SAC(PolicyAgent):
         return metrics
 
     def follow(self) -> None:
-        """Compute this process's share of the updates that rank 0 does, until it ends; see :mod:`.ranks`.
+        """Compute this process's share of rank 0's updates, until rank 0 ends; see :mod:`.ranks`.
 
         Raises:
-            RankError: if another process is gone, or holds other parameters.
-            RuntimeError: if this process is none of several.
+            RankError: if another process is gone or holds different parameters.
+            RuntimeError: if this process is not one of several ranks.
         """
         if self._ranked is None:
             raise RuntimeError("this process is none of several: torchrun starts such")
@@ -210,10 +213,10 @@ class SAC(PolicyAgent):
         )
 
     def load(self, state: State) -> None:
-        """Go on from ``state`` bit for bit.
+        """Continue from ``state`` bit for bit.
 
         Raises:
-            CheckpointError: naming the first name or shape that is not this agent's.
+            CheckpointError: naming the first name or shape that does not match this agent.
         """
         super().load(state)
         if self._ranked is not None:

@@ -1,4 +1,4 @@
-"""Configuration of soft actor-critic and of RLPD, which is the same algorithm with other numbers."""
+"""Configuration of soft actor-critic and of RLPD, which is the same algorithm with other hyperparameters."""
 
 import math
 import re
@@ -140,13 +140,13 @@ class SACConfig(Options, section="agent"):
     precision: str = "float32"
 
     def cloning_weight_after(self, updates: int) -> float:
-        """Return the weight of the cloning term after so many updates."""
+        """Return the weight of the cloning term after ``updates`` updates."""
         first, last = self.cloning_weight, self.final_cloning_weight
         return last + (first - last) * math.exp2(-updates / self.cloning_half_life)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Hydra hands lists over.
+        # Hydra passes lists.
         object.__setattr__(self, "hidden", tuple(self.hidden))
         for key in ("observation_keys", "value_range"):
             if getattr(self, key) is not None:

@@ -13,16 +13,16 @@ ADVICE = "Lower the learning rates or agent.update_to_data, or look at the rewar
 
 
 def check_convergence(metrics: Metrics, actor: Parameters, config: SACConfig, step: str) -> None:
-    """Check what an update measured, and the networks of its last step, which no metric covers.
+    """Check the metrics of an update, and the networks after its last step, which no metric covers.
 
     Args:
-        metrics: of the update, with ``q_abs_max``.
-        actor: parameters of the policy after it.
-        config: of the agent, with ``q_limit``.
-        step: which update it was, for people.
+        metrics: metrics of the update, with ``q_abs_max``.
+        actor: parameters of the policy after the update.
+        config: configuration of the agent, with ``q_limit``.
+        step: name of the update, for messages.
 
     Raises:
-        DivergenceError: naming the first value that is not finite, or too large a value estimate.
+        DivergenceError: naming the first value that is not finite, or a value estimate that is too large.
     """
     for name, value in metrics.items():
         if not math.isfinite(value):
@@ -34,6 +34,6 @@ def check_convergence(metrics: Metrics, actor: Parameters, config: SACConfig, st
         )
     largest = torch._foreach_norm(list(actor.values()), math.inf)  # one kernel on a GPU
     finite = torch.stack(largest).isfinite()
-    for name, good in zip(actor, finite.tolist(), strict=True):
-        if not good:
+    for name, is_finite in zip(actor, finite.tolist(), strict=True):
+        if not is_finite:
             raise DivergenceError(f"training diverged: {name} is not finite after {step}. {ADVICE}")

@@ -1,4 +1,4 @@
-"""Offline reinforcement learning from the demonstrations, so that critics know their values before the first step."""
+"""Offline reinforcement learning from demonstrations, which trains the critics before the first environment step."""
 
 import math
 from abc import ABC, abstractmethod
@@ -36,19 +36,19 @@ from .update import (
 )
 
 CANDIDATES = 4
-"""Actions of each of three kinds that Cal-QL compares with that of a row. Its authors draw 10, at twice the time."""
+"""Actions of each of three kinds that Cal-QL compares with a row's action. Its authors draw 10, in twice the time."""
 
 
 class CriticPretraining(ABC):
-    """Steps on demonstrations that move the critics of an agent, and their targets, in place.
+    """Steps on demonstrations that update an agent's critics and their targets in place.
 
-    Adam has moments of its own here, which are left behind: those of the online updates begin at zero, as their bias
+    Adam has separate moments here, which the online updates do not use: theirs begin at zero, as their bias
     corrections assume.
 
     Args:
-        config: of the agent.
-        parameters: of the agent, and others that are trained.
-        trained: how the names of those begin that are trained.
+        config: configuration of the agent.
+        parameters: parameters of the agent, and of any other networks that are trained.
+        trained: prefixes of the names of the trained parameters.
         noise: source of all randomness.
     """
 
@@ -71,26 +71,26 @@ class CriticPretraining(ABC):
         """Take one step.
 
         Args:
-            rows: of demonstrations, fields without the leading axis U.
-            return_to_go: (B,) lower bounds of what the demonstrators earned from there on.
+            rows: demonstrations, fields without the leading axis U.
+            return_to_go: (B,) lower bounds on the demonstrators' return from each row on.
         """
         self._steps += 1
         return self._step(rows, return_to_go, torch.tensor(bias_corrections(self.steps)))
 
     @abstractmethod
     def _step(self, rows: Minibatches, return_to_go: Tensor, corrections: Tensor) -> Metrics:
-        """As :meth:`step`; ``corrections`` (2,) are those of Adam."""
+        """Implement :meth:`step`; ``corrections`` (2,) are the bias corrections of Adam."""
 
     def slots(self) -> dict[str, Tensor]:
-        """Return the optimiser's tensors, and those of networks that nothing else has."""
+        """Return the optimiser's tensors, and those of networks that only the pretraining uses."""
         return self._state.moments("offline") | {"offline_steps": self._steps}
 
     def _draw(self, *shape: int) -> Tensor:
-        """Return standard normal noise where the parameters are."""
+        """Return standard normal noise on the device of the parameters."""
         return torch.randn(*shape, generator=self._noise).to(self._parameters["temperature/log_alpha"].device)
 
     def _draw_subset(self) -> Tensor:
-        """Return which target critics count (M,), see :class:`~robo_rl.agents.sac.update.Noise`."""
+        """Return the indices (M,) of the target critics to use, see :class:`~robo_rl.agents.sac.update.Noise`."""
         order = torch.rand(self._config.ensemble_size, generator=self._noise).argsort()
         return order[: self._config.target_subset].to(self._parameters["temperature/log_alpha"].device)
 
@@ -103,12 +103,12 @@ class CriticPretraining(ABC):
 
 
 class Candidates(NamedTuple):
-    """Actions that Cal-QL compares with the one of a row, N for each of B rows.
+    """Actions that Cal-QL compares with the action of a row, N for each of B rows.
 
     Attributes:
         action: (N, B, A).
-        log_density: (N, B) of the distribution that each was drawn from.
-        floor: (N, B), a value below this counts as this: there the critics are not too optimistic.
+        log_density: (N, B), log density of each action under the distribution that it was drawn from.
+        floor: (N, B), bound to which smaller values are raised: below it the critics are not too optimistic.
     """
 
     action: Tensor
@@ -117,11 +117,11 @@ class Candidates(NamedTuple):
 
 
 class CalQL(CriticPretraining):
-    """Calibrated Q-learning (Nakamoto et al. 2023): the update of SAC with one more term of the critics' loss.
+    """Calibrated Q-learning (Nakamoto et al. 2023): the update of SAC with one more term in the critics' loss.
 
-    The term lowers values of actions that are better than the demonstrated one only as far as nobody tried them, and
-    never below what the demonstrators earned, so that learning online has nothing to unlearn; see :func:`cal_ql_loss`.
-    Critics, actor and temperature move once each, the actor with the first weight of cloning.
+    The term lowers the values of untried actions that exceed the value of the demonstrated action, but never below the
+    demonstrators' return, so that online learning has nothing to unlearn; see :func:`cal_ql_loss`. Critics, actor and
+    temperature take one step each, the actor with the initial cloning weight.
     """
 
     def __init__(self, config: SACConfig, parameters: Parameters, noise: torch.Generator) -> None:
@@ -141,8 +141,8 @@ class CalQL(CriticPretraining):
         move_targets(parameters, config)
         noise = self._draw(*rows.action.shape)
         actor_metrics = actor_step(self._state, config, rows, noise, corrections)
-        known = torch.cat((critic_metrics(config, error, values, target), actor_metrics)).tolist()
-        return dict(zip(METRICS, known, strict=True)) | {"conservative_gap": float(gap) / config.ensemble_size}
+        metrics = torch.cat((critic_metrics(config, error, values, target), actor_metrics)).tolist()
+        return dict(zip(METRICS, metrics, strict=True)) | {"conservative_gap": float(gap) / config.ensemble_size}
 
     def _distribution(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         return actor_distribution(self._parameters, observation, self._config.activation, self._config.precision)
@@ -150,16 +150,16 @@ class CalQL(CriticPretraining):
     def _candidates(
         self, rows: Minibatches, next_distribution: tuple[Tensor, Tensor], return_to_go: Tensor
     ) -> Candidates:
-        """Draw uniform actions, which know no floor, and the policy's on these and the next observations."""
+        """Draw uniform actions, which have no floor, and the policy's actions for these and the next observations."""
         shape = (CANDIDATES, *rows.action.shape)
         uniform = 2 * torch.rand(shape, generator=self._noise).to(rows.action.device) - 1
         uniform_density = torch.full(shape[:2], -shape[2] * math.log(2), device=rows.action.device)
-        here, here_density = sample_action(*self._distribution(rows.observation), self._draw(*shape))
-        there, there_density = sample_action(*next_distribution, self._draw(*shape))
+        current, current_density = sample_action(*self._distribution(rows.observation), self._draw(*shape))
+        following, following_density = sample_action(*next_distribution, self._draw(*shape))
         floor = return_to_go.expand(shape[:2])
         return Candidates(
-            torch.cat((uniform, here, there)),
-            torch.cat((uniform_density, here_density, there_density)),
+            torch.cat((uniform, current, following)),
+            torch.cat((uniform_density, current_density, following_density)),
             torch.cat((torch.full_like(floor, -math.inf), floor, floor)),
         )
 
@@ -172,45 +172,45 @@ def cal_ql_loss(
     candidates: Candidates,
     temperature: Tensor,
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Return the loss of critics Q, summed over them; beside it its two parts and the values (E, B).
+    """Return the loss of the critics Q, summed over them; beside it its two parts and the values (E, B).
 
-    For each critic it is its error, see :func:`.critic_error`, and conservative_weight times the mean over rows of
-    V(s) - Q(s, a). V is the value that a policy with entropy could have, T log of the integral of
-    exp(max(Q(s, .), floor) / T), estimated from the candidates, each weighing one over its density. The authors have
-    T = 1 and rewards of the order of 10; the temperature T of the agent fits rewards of any order.
+    The loss of a critic is its error, see :func:`.critic_error`, plus conservative_weight times the mean over rows of
+    V(s) - Q(s, a). V is the largest value of a policy with entropy, T log of the integral of exp(max(Q(s, .), floor) /
+    T). It is estimated from the candidates, each weighted by one over its density. The authors use T = 1 and rewards of
+    the order of 10; the agent's temperature T suits rewards of any order.
 
     Args:
         critic: parameters ``critic/...``.
-        config: of the agent.
+        config: configuration of the agent.
         rows: fields without the leading axis U.
-        target: (B,) what the critics should say of the rows.
-        candidates: what else could be done there.
-        temperature: of the entropy.
+        target: (B,) targets of the critics for the rows.
+        candidates: other actions for the same observations.
+        temperature: weight of the entropy.
     """
-    others = len(candidates.action)
-    observation = rows.observation.repeat(1 + others, 1)
+    count = len(candidates.action)
+    observation = rows.observation.repeat(1 + count, 1)
     action = torch.cat((rows.action.unsqueeze(0), candidates.action)).flatten(0, 1)
     outputs = critic_outputs(critic, "critic", observation, action, config.activation, config.precision)
-    outputs = outputs.view(len(outputs), 1 + others, -1, outputs.shape[-1])
+    outputs = outputs.view(len(outputs), 1 + count, -1, outputs.shape[-1])
     values = output_values(outputs, config.value_range)
-    shown, compared = values[:, 0], values[:, 1:]
-    weighed = compared.maximum(candidates.floor) / temperature - candidates.log_density
-    possible = temperature * (weighed.logsumexp(1) - math.log(others))
+    demonstrated, compared = values[:, 0], values[:, 1:]
+    weighted = compared.maximum(candidates.floor) / temperature - candidates.log_density
+    soft_value = temperature * (weighted.logsumexp(1) - math.log(count))
     error = critic_error(outputs[:, 0], config, target)
-    gap = (possible - shown).mean(1).sum()
-    return error + config.conservative_weight * gap, (error, gap, shown)
+    gap = (soft_value - demonstrated).mean(1).sum()
+    return error + config.conservative_weight * gap, (error, gap, demonstrated)
 
 
 class ImplicitQ(CriticPretraining):
-    """Implicit Q-learning (Kostrikov et al. 2022) of the critics: no action is looked at that nobody demonstrated.
+    """Implicit Q-learning (Kostrikov et al. 2022) of the critics, which evaluates demonstrated actions only.
 
-    A network V of observations learns the expectile of the smallest of a random subset of target critics, and all
-    critics learn the reward plus the discounted V of the next observation. The actor stays as it was cloned:
-    where all demonstrations succeed, imitating the better ones more changes little.
+    A network V of observations learns the expectile of the minimum over a random subset of target critics, and all
+    critics learn the reward plus the discounted V of the next observation. The actor remains as it was cloned: if all
+    demonstrations succeed, a larger weight on the better ones changes little.
 
     Args:
-        config: of the agent.
-        parameters: of the agent.
+        config: configuration of the agent.
+        parameters: parameters of the agent.
         noise: source of all randomness, and of the initial V.
     """
 
@@ -228,7 +228,7 @@ class ImplicitQ(CriticPretraining):
         super().__init__(config, parameters | self._value, ("critic/", "value/"), noise)
 
     def slots(self) -> dict[str, Tensor]:
-        """Return the optimiser's tensors, and V."""
+        """Return the tensors of the optimiser and of V."""
         return super().slots() | prefixed("offline", self._value)
 
     def _step(self, rows: Minibatches, return_to_go: Tensor, corrections: Tensor) -> Metrics:
@@ -256,8 +256,8 @@ class ImplicitQ(CriticPretraining):
         )
         self._descend(gradients, corrections)
         move_targets(self._parameters, config)
-        known = critic_metrics(config, total, values, target).tolist()
-        return dict(zip(METRICS, known, strict=False)) | {
+        metrics = critic_metrics(config, total, values, target).tolist()
+        return dict(zip(METRICS, metrics, strict=False)) | {
             "value_loss": float(value_error),
             "value_mean": float(value.mean()),
         }
@@ -270,6 +270,6 @@ class ImplicitQ(CriticPretraining):
 def make_critic_pretraining(
     config: SACConfig, parameters: Parameters, noise: torch.Generator
 ) -> CriticPretraining | None:
-    """Return what ``config.pretrain_critics`` asks for."""
+    """Return the pretraining that ``config.pretrain_critics`` selects; None for ``none``."""
     kinds = {"cal_ql": CalQL, "iql": ImplicitQ}
     return kinds[config.pretrain_critics](config, parameters, noise) if config.pretrain_critics in kinds else None

@@ -1,4 +1,4 @@
-"""The parameters of critics, their targets and the temperature, as before anything is learned."""
+"""Initial parameters of the critics, their targets and the temperature."""
 
 import math
 
@@ -13,8 +13,8 @@ def initial_networks(config: SACConfig, inputs: int, generator: torch.Generator)
     """Return ``critic/...``, ``target_critic/...`` and ``temperature/log_alpha``.
 
     Args:
-        config: of the agent.
-        inputs: width of what the critics see, the action included.
+        config: configuration of the agent.
+        inputs: width of the critics' input, including the action.
         generator: source of the critics' weights.
     """
     critic = initial_critics(config, inputs, generator)
@@ -28,7 +28,7 @@ def train_state(networks: Parameters) -> TrainState:
 
 
 def initial_critics(config: SACConfig, inputs: int, generator: torch.Generator) -> Parameters:
-    """Return ``critic/...`` alone; arguments as of :func:`initial_networks`."""
+    """Return ``critic/...`` alone; the arguments are those of :func:`initial_networks`."""
     return initialise_network(
         "critic",
         (inputs, *config.hidden, config.value_bins or 1),

@@ -1,4 +1,4 @@
-"""Which implementation computes the update."""
+"""The choice of the implementation that computes the update."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,10 +21,10 @@ Update = Callable[[Minibatches, Noise, int], Tensor]
 
 
 def computable(config: SACConfig, device: torch.device) -> SACConfig:
-    """Return ``config`` with the precision that updates on ``device`` are computed in.
+    """Return ``config`` with the precision in which updates on ``device`` are computed.
 
-    ``precision=auto`` is measured for native updates of one process, and float32 for all others. On a processor without
-    products of bfloat16 ``implementation=auto`` means float32: PyTorch would emulate them, many times slower.
+    ``precision=auto`` is measured for native updates in one process, and is float32 for all others. On a processor
+    without products of bfloat16, ``implementation=auto`` uses float32: PyTorch would emulate them, many times slower.
     """
     if config.precision == "auto":
         in_cpp = config.implementation in ("auto", "native") and not native.lacks(config)
@@ -35,12 +35,12 @@ def computable(config: SACConfig, device: torch.device) -> SACConfig:
 
 
 def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
-    """Return the update that ``config.implementation`` asks for, and a line for people that says which it is and why.
+    """Return the update for ``config.implementation``, and a description for operators of which it is and why.
 
-    Where the compiler knows no products of bfloat16 ``auto`` is native in float32.
+    If no products of bfloat16 can be compiled, ``auto`` is native in float32.
 
     Raises:
-        ConfigError: if the native update is asked for and cannot be had.
+        ConfigError: if the native update is requested and not available.
     """
     if several_ranks():
         ranked = RankedUpdate(config, state)
@@ -56,8 +56,8 @@ def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
         if available:
             return NativeUpdate(config, state), f"native ({why})"
         if config.implementation == "auto" and not lacking and native.available("float32")[0]:
-            instead = dataclasses.replace(config, precision="float32")
-            return NativeUpdate(instead, state), f"native, in float32 ({why})"
+            fallback = dataclasses.replace(config, precision="float32")
+            return NativeUpdate(fallback, state), f"native, in float32 ({why})"
         if config.implementation == "native":
             raise ConfigError(f"agent.implementation=native cannot be had: {why}. Use agent.implementation=auto")
         return TorchUpdate(config, state), f"torch (native cannot be had: {why})"
@@ -66,6 +66,6 @@ def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
 
 
 def describe_torch(device: torch.device, compiled: bool) -> str:
-    """Return a line for people about updates by PyTorch."""
+    """Return a description for operators of updates by PyTorch."""
     name = "torch.compile" if compiled else "torch"
     return f"{name}, a CUDA graph on {torch.cuda.get_device_name(device)}" if device.type == "cuda" else name

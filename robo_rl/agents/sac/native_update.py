@@ -36,14 +36,14 @@ class _Inputs(ctypes.Structure):
 
 
 class NativeUpdate:
-    """Same arguments and same result as :class:`..update.TorchUpdate`; see there.
+    """An update in C++ with the arguments and the result of :class:`..update.TorchUpdate`; see there.
 
-    The tensors' memory must stay where it is as long as this object is used: change values in place. It has as many
-    threads as PyTorch uses; they do not survive a fork: make the object in the process that uses it.
+    The tensors' memory must not move while this object is in use: change values in place. The object uses as many
+    threads as PyTorch. They do not survive a fork: make the object in the process that uses it.
 
     Raises:
         NativeBuildError: if :func:`available` is false.
-        ValueError: if a tensor is not a contiguous float32 tensor on the CPU of the shape that the config says.
+        ValueError: if a tensor is not a contiguous float32 tensor on the CPU with the shape that the config implies.
     """
 
     def __init__(self, config: SACConfig, state: TrainState) -> None:
@@ -73,10 +73,10 @@ class NativeUpdate:
             value_low=value_low,
             value_high=value_high,
         )
-        works, why = available(config.precision)
-        if not works:
-            raise NativeBuildError(why)
-        # Kept, so that the memory lives as long as the pointers to it.
+        is_available, reason = available(config.precision)
+        if not is_available:
+            raise NativeBuildError(reason)
+        # A reference, so that the memory lives as long as the pointers to it.
         self._tensors = list(self._stored_tensors(StoredTensors(state)))
         self._handle = made(
             self._library.robo_rl_update_new,
@@ -87,7 +87,7 @@ class NativeUpdate:
         )
 
     def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
-        """Do one whole update; other Python threads run meanwhile.
+        """Do one whole update; other Python threads can run meanwhile.
 
         Args:
             batch: rows.
@@ -98,7 +98,7 @@ class NativeUpdate:
             (len(METRICS),) float32.
 
         Raises:
-            ValueError: if a tensor has another shape or dtype or is not contiguous.
+            ValueError: if a tensor has a different shape or dtype or is not contiguous.
         """
         config, o, a = self._config, self._observation_size, self._action_size
         u, b = config.update_to_data, config.batch_size
@@ -126,7 +126,7 @@ class NativeUpdate:
             self._handle = None
 
     def _stored_tensors(self, stored: StoredTensors) -> Iterator[Tensor | None]:
-        """Yield value, moments and target of each parameter, in the order that library.cpp reads."""
+        """Yield value, moments and target of each parameter, in the order in which library.cpp reads them."""
         config, o, a = self._config, self._observation_size, self._action_size
         widths = (o + a, *config.hidden, config.value_bins or 1)
         yield from stored.network("critic", widths, config.layer_norm, (config.ensemble_size,))

@@ -1,4 +1,4 @@
-"""The choice of the precision of native updates, ``agent.precision=auto``: measured once on each machine."""
+"""The choice of the precision of native updates for ``agent.precision=auto``, measured once on each machine."""
 
 import contextlib
 import functools
@@ -21,7 +21,7 @@ from .native_update import NativeUpdate
 from .update import Minibatches, draw_noise
 
 WORTH_IT = 0.95
-"""Share of the time of float32 below which bfloat16 is chosen: rounding should not be paid for with nothing."""
+"""Share of the time in float32 below which bfloat16 is chosen: rounding should bring a gain in speed."""
 OBSERVATION_SIZE, ACTION_SIZE = 32, 8
 """Widths of the measured networks: those of an arm with seven joints and a gripper."""
 REPETITIONS = 5
@@ -29,22 +29,22 @@ MAX_FILE_BYTES = 1 << 10
 
 
 class UpdateTimes(NamedTuple):
-    """Seconds of a critic update of the default agent, by precision."""
+    """Seconds per critic update of the default agent, by precision."""
 
     float32: float
     bfloat16: float
 
 
 def fastest_precision() -> str:
-    """Return the precision in which native updates are faster here: ``float32`` or ``bfloat16``."""
+    """Return the precision in which native updates are faster on this machine: ``float32`` or ``bfloat16``."""
     share = bfloat16_share()
     return "bfloat16" if share is not None and share < WORTH_IT else "float32"
 
 
 def bfloat16_share() -> float | None:
-    """Return the time of a native update in bfloat16 as a share of that in float32.
+    """Return the time of a native update in bfloat16, as a share of the time in float32.
 
-    It is None, without a measurement, if the processor or the compiler has no products of bfloat16.
+    Return None, without a measurement, if the processor or the compiler does not support products of bfloat16.
     """
     if not native.available("bfloat16")[0]:
         return None
@@ -56,8 +56,8 @@ def bfloat16_share() -> float | None:
 def update_times(threads: int) -> UpdateTimes:
     """Return the times of native updates in both precisions, with ``threads`` threads.
 
-    They are measured in about a second, and kept beside the compiled library for later processes. A file that cannot
-    be read or written is no reason to fail: the times are measured again.
+    The measurement takes about a second, and its result is kept beside the compiled library for later processes. If
+    that file cannot be read or written, the times are measured again.
     """
     library = native.library_path()
     file = library.with_name(f"{library.stem}-{threads}-threads.json")
@@ -70,7 +70,7 @@ def update_times(threads: int) -> UpdateTimes:
 
 
 def measure_updates(precisions: Sequence[str]) -> list[float]:
-    """Return the shortest seconds of a critic update in each of ``precisions``, which take turns."""
+    """Return the shortest time of a critic update [s] in each of ``precisions``, measured alternately."""
     loops = [_UpdateLoop(precision) for precision in precisions]
     rounds = [[loop() for loop in loops] for _ in range(1 + REPETITIONS)]
     return [min(times) for times in zip(*rounds[1:], strict=True)]  # the first round allocates memory
@@ -100,14 +100,14 @@ class _UpdateLoop:
 
     def __call__(self) -> float:
         """Return the seconds of one critic update."""
-        began = time.perf_counter()
+        start = time.perf_counter()
         self._update(self._rows, self._noise, self._updates)
         self._updates += 1
-        return (time.perf_counter() - began) / len(self._rows.reward)
+        return (time.perf_counter() - start) / len(self._rows.reward)
 
 
 def _read(file: Path) -> UpdateTimes | None:
-    """Return the times in ``file``; None if it does not exist or holds anything else."""
+    """Return the times in ``file``; None if it does not exist or its content is invalid."""
     try:
         values = parse_json(read_bytes(file, MAX_FILE_BYTES), file.name)
         times = UpdateTimes(**{name: float(values[name]) for name in UpdateTimes._fields})

@@ -1,8 +1,8 @@
-"""The update, computed by all processes that torchrun started: what DistributedDataParallel does, for our functions.
+"""The update, computed by all processes that torchrun started, as DistributedDataParallel does for modules.
 
 Rank 0 runs the training. It gives each rank, itself included, an equal share of the rows of every minibatch, and the
-randomness that belongs to them. Gradients are means over rows, so their mean over ranks is the gradient of the whole
-minibatch: all ranks take the same steps, as one process would.
+randomness for these rows. Gradients are means over rows, so their mean over ranks is the gradient of the whole
+minibatch: all ranks take the same steps as a single process would.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ from .config import SACConfig
 from .update import METRICS, Minibatches, Noise, TorchUpdate
 
 TIMEOUT = timedelta(days=1)
-"""Longest wait of a rank for the next update: a run may be paused, and robots are slow. Who dies is noticed at once."""
+"""Longest wait of a rank for the next update: a run may be paused, and robots are slow. A crash is noticed at once."""
 
 CHECK_INTERVAL = 100
 """Updates between checks that all ranks hold the same parameters."""
 
-_END, _UPDATE, _TAKE_OVER = range(3)
+_END, _UPDATE, _SYNCHRONISE = range(3)
 
 
 def several_ranks() -> bool:
@@ -35,23 +35,23 @@ def several_ranks() -> bool:
 
 
 def end_ranks() -> None:
-    """Rank 0: have the others return from :meth:`RankedUpdate.follow`; those that are gone have."""
+    """End :meth:`RankedUpdate.follow` on the other ranks, from rank 0; ignore ranks that are already gone."""
     with contextlib.suppress(RankError):
-        _order(_END)
+        _send_order(_END)
 
 
 class RankedUpdate:
-    """As :class:`.TorchUpdate`, on rank 0; the other ranks :meth:`follow`.
+    """A :class:`.TorchUpdate` on rank 0 whose work the other ranks share by :meth:`follow`.
 
     Args:
-        config: of the agent; all ranks must have the same.
-        state: of all networks; that of rank 0 counts.
+        config: configuration of the agent; it must be the same on all ranks.
+        state: tensors of all networks; the values of rank 0 are used.
 
     Attributes:
-        is_spread: whether the other ranks hold what rank 0 does; else they take it over before the next update.
+        is_spread: whether the other ranks hold the values of rank 0; if not, they copy them before the next update.
 
     Raises:
-        ConfigError: if minibatches cannot be shared equally, or the configuration asks for another implementation.
+        ConfigError: if minibatches cannot be divided equally, or the configuration requests another implementation.
     """
 
     def __init__(self, config: SACConfig, state: TrainState) -> None:
@@ -60,8 +60,8 @@ class RankedUpdate:
             raise ConfigError(
                 f"agent.implementation={config.implementation} computes in one process. Use agent.implementation=auto"
             )
-        fits = config.batch_size % self._ranks == 0
-        require(fits, "agent.batch_size", f"a multiple of the {self._ranks} ranks", config.batch_size)
+        is_divisible = config.batch_size % self._ranks == 0
+        require(is_divisible, "agent.batch_size", f"a multiple of the {self._ranks} ranks", config.batch_size)
         self._config = config
         self._parameters = state.parameters
         self._tensors = [tensor for tensors in state for tensor in tensors.values()]
@@ -70,7 +70,7 @@ class RankedUpdate:
 
     @property
     def description(self) -> str:
-        """A line for people."""
+        """A description for operators."""
         return f"torch, {self._ranks} ranks on {self._tensors[0].device.type}"
 
     @torch.no_grad()
@@ -78,65 +78,65 @@ class RankedUpdate:
         """Do one whole update, with all ranks; see :meth:`.TorchUpdate.__call__`.
 
         Raises:
-            RankError: if another rank is gone, or holds other parameters. Parameters and moments are then those before
-                the update.
+            RankError: if another rank is gone or holds different parameters. Parameters and moments then have the
+                values that they had before the update.
         """
-        kept = [tensor.clone() for tensor in self._tensors]
+        saved = [tensor.clone() for tensor in self._tensors]
         try:
             if not self.is_spread:
-                _order(_TAKE_OVER)
-                self._take_over()
+                _send_order(_SYNCHRONISE)
+                self._synchronise()
                 self.is_spread = True
-            _order(_UPDATE, updates)
-            return self._take_part(batch, noise, updates)
+            _send_order(_UPDATE, updates)
+            return self._compute_share(batch, noise, updates)
         except RankError:
-            for tensor, before in zip(self._tensors, kept, strict=True):
-                tensor.copy_(before)
+            for tensor, value in zip(self._tensors, saved, strict=True):
+                tensor.copy_(value)
             raise
 
     @torch.no_grad()
     def follow(self) -> None:
-        """Take part in all updates of rank 0, until it ends.
+        """Take part in all updates of rank 0 until it ends.
 
         Raises:
-            RankError: if another rank is gone, or holds other parameters.
+            RankError: if another rank is gone or holds different parameters.
         """
         while True:
-            order, updates = _hear()
+            order, updates = _receive_order()
             if order == _END:
                 return
-            if order == _TAKE_OVER:
-                self._take_over()
+            if order == _SYNCHRONISE:
+                self._synchronise()
             else:
-                self._take_part(None, None, updates)
+                self._compute_share(None, None, updates)
 
-    def _take_over(self) -> None:
+    def _synchronise(self) -> None:
         for tensor in self._tensors:
-            with _together():
+            with _communication():
                 dist.broadcast(tensor, 0)
 
-    def _take_part(self, batch: Minibatches | None, noise: Noise | None, updates: int) -> Tensor:
-        """Compute this rank's share of an update; rank 0 gives ``batch`` and ``noise``. Return the metrics of all."""
+    def _compute_share(self, batch: Minibatches | None, noise: Noise | None, updates: int) -> Tensor:
+        """Return the metrics of an update; compute this rank's share. Rank 0 passes ``batch`` and ``noise``."""
         config = self._config
         lead = config.update_to_data, config.batch_size // self._ranks
-        some = self._parameters["actor/output/bias"]
+        like = self._parameters["actor/output/bias"]
         observation = input_size(self._parameters, "actor")
-        action = some.shape[-1] // 2
+        action = like.shape[-1] // 2
         widths = {"observation": (observation,), "next_observation": (observation,)}
         widths |= {"action": (action,), "proposed_action": (action,)}
         share = Minibatches(
             *(
-                _scatter(some.new_empty(*lead, *widths.get(name, ())), None if batch is None else getattr(batch, name))
+                _scatter(like.new_empty(*lead, *widths.get(name, ())), None if batch is None else getattr(batch, name))
                 for name in Minibatches._fields
             )
         )
-        next_action = _scatter(some.new_empty(*lead, action), noise and noise.next_action)
-        subset = some.new_empty((lead[0], config.target_subset), dtype=torch.int64)
+        next_action = _scatter(like.new_empty(*lead, action), noise and noise.next_action)
+        subset = like.new_empty((lead[0], config.target_subset), dtype=torch.int64)
         if noise is not None:
             subset.copy_(noise.subset)
-        with _together():
+        with _communication():
             dist.broadcast(subset, 0)
-        last = _scatter(some.new_empty(1, lead[1], action), noise and noise.action.unsqueeze(0))
+        last = _scatter(like.new_empty(1, lead[1], action), noise and noise.action.unsqueeze(0))
         metrics = self._compute(share, Noise(next_action, subset, last[0]), updates)
         if (updates + 1) % CHECK_INTERVAL == 0:
             self._check_equality(updates + 1)
@@ -151,7 +151,7 @@ class RankedUpdate:
         words = [tensor.reshape(-1).view(torch.int32).sum(dtype=torch.int64) for tensor in self._tensors]
         sums = torch.stack(words)
         extremes = torch.stack((sums, -sums))
-        with _together():
+        with _communication():
             dist.all_reduce(extremes, dist.ReduceOp.MAX)
         if not torch.equal(extremes[0], -extremes[1]):
             raise RankError(
@@ -160,14 +160,14 @@ class RankedUpdate:
             )
 
 
-def _order(order: int, updates: int = 0) -> None:
-    with _together():
+def _send_order(order: int, updates: int = 0) -> None:
+    with _communication():
         dist.broadcast(torch.tensor((order, updates)), 0)
 
 
-def _hear() -> tuple[int, int]:
+def _receive_order() -> tuple[int, int]:
     words = torch.empty(2, dtype=torch.int64)
-    with _together():
+    with _communication():
         dist.broadcast(words, 0)
     order, updates = words.tolist()
     return order, updates
@@ -179,15 +179,15 @@ def _scatter(share: Tensor, whole: Tensor | None) -> Tensor:
     if whole is not None:
         whole = whole.to(share.device)
         shares = [rows.contiguous() for rows in whole.chunk(dist.get_world_size(), dim=1)]
-    with _together():
+    with _communication():
         dist.scatter(share, None if shares is None else list(shares), 0)
     return share
 
 
 def _average(values: Parameters) -> Parameters:
-    """Return the means over all ranks, the same bits on each; in one message."""
+    """Return the means over all ranks, bitwise equal on each rank; send one message."""
     flat = torch.cat([value.reshape(-1) for value in values.values()])
-    with _together():
+    with _communication():
         dist.all_reduce(flat)
     flat /= dist.get_world_size()
     parts = torch.split(flat, [value.numel() for value in values.values()])
@@ -197,7 +197,7 @@ def _average(values: Parameters) -> Parameters:
 def _metrics_of_all(metrics: Tensor) -> Tensor:
     """Return the metrics of the whole minibatches from those of each rank's share."""
     largest = metrics[METRICS.index("q_abs_max")].clone()
-    with _together():
+    with _communication():
         dist.all_reduce(largest, dist.ReduceOp.MAX)
     mean = _average({"": metrics})[""]
     mean[METRICS.index("q_abs_max")] = largest
@@ -205,8 +205,8 @@ def _metrics_of_all(metrics: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def _together() -> Iterator[None]:
-    """Tell a failure of the communication from any other."""
+def _communication() -> Iterator[None]:
+    """Convert a failure of the communication to RankError."""
     try:
         yield
     except RuntimeError as error:

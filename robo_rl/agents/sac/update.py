@@ -1,7 +1,7 @@
 """The update of soft actor-critic: U critic steps, then one step of the actor and one of the temperature.
 
 This file is the definition. Other implementations take the same arguments and are tested against it. All
-randomness comes in from outside (:class:`Noise`), so that equal arguments give equal results everywhere.
+randomness is an argument (:class:`Noise`), so that equal arguments give equal results everywhere.
 
 Sources: Haarnoja et al. 2018 (SAC, temperature), Chen et al. 2021 (REDQ: ensemble, random subset in targets, mean
 for the actor), Ball et al. 2023 (RLPD: LayerNorm critics, no entropy in the backup), Farebrother et al. 2024 (critics
@@ -21,7 +21,7 @@ from ..parts.networks import Parameters, actor_distribution, critic_outputs, cri
 from .config import SACConfig
 
 METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "entropy", "temperature")
-"""What the elements of an update's result are.
+"""Names of the elements of an update's result.
 
 ``critic_loss``: squared error, or cross-entropy [nat] of critics with bins, mean over updates, critics and rows;
 ``q_mean``, ``q_abs_max``: mean and largest magnitude of all critics' values on the rows of the critic updates;
@@ -39,8 +39,8 @@ class Minibatches(NamedTuple):
         reward: (U, B).
         discount: (U, B), see :data:`robo_rl.core.Batch`.
         next_observation: (U, B, O).
-        cloning: (U, B), weight of the cloning term in the actor's loss, 0 where a row's action is not to be imitated.
-        proposed_action: (U, B, A), what demonstrators wanted to do, before noise.
+        cloning: (U, B), weight of the cloning term in the actor's loss, 0 for rows whose action is not cloned.
+        proposed_action: (U, B, A), actions that the demonstrators intended, before noise.
     """
 
     observation: Tensor
@@ -57,7 +57,7 @@ class Noise(NamedTuple):
 
     Attributes:
         next_action: (U, B, A) standard normal, for the actions in the targets.
-        subset: (U, M) int64, which target critics count; no index twice in a row.
+        subset: (U, M) int64, indices of the target critics to use; no index occurs twice in a row.
         action: (B, A) standard normal, for the actor's step.
     """
 
@@ -77,7 +77,7 @@ def draw_noise(config: SACConfig, action_size: int, generator: torch.Generator) 
 
 
 class Corrections(NamedTuple):
-    """What Adam divides the moments by, see :func:`.bias_corrections`; tensors, so that a new number is no new program.
+    """The divisors of Adam's moments, see :func:`.bias_corrections`; tensors, so that new values need no new program.
 
     Attributes:
         critic: (U, 2).
@@ -89,33 +89,33 @@ class Corrections(NamedTuple):
 
 
 def adam_corrections(config: SACConfig, updates: int, dtype: torch.dtype) -> Corrections:
-    """Return those of one update, after ``updates`` before it."""
+    """Return the bias corrections of the update that follows ``updates`` earlier ones."""
     done = updates * config.update_to_data
     critic = [bias_corrections(done + u + 1) for u in range(config.update_to_data)]
     return Corrections(torch.tensor(critic, dtype=dtype), torch.tensor(bias_corrections(updates + 1), dtype=dtype))
 
 
 Average = Callable[[Parameters], Parameters]
-"""Means over everybody who computes a share of the update, by name; see :mod:`.ranks`."""
+"""Function that returns the means of named values over all processes that share the update; see :mod:`.ranks`."""
 
 
 def alone(values: Parameters) -> Parameters:
-    """Average over nobody else."""
+    """Return ``values``: the average over a single process."""
     return values
 
 
 class TorchUpdate:
     """The update in plain PyTorch.
 
-    Works in place on ``critic/...``, ``target_critic/...``, ``actor/...`` and ``temperature/log_alpha``, see
-    :mod:`.networks`, and on the moments of those that are trained.
+    It works in place on ``critic/...``, ``target_critic/...``, ``actor/...`` and ``temperature/log_alpha``, see
+    :mod:`.networks`, and on the moments of the trained parameters.
 
     Args:
-        config: of the agent.
-        state: of all networks.
-        compiled: whether torch.compile fuses the steps; the first call takes a quarter of a minute then. On a CPU the
-            actor's step stays as it is: it is one of many, and would take as long again to compile.
-        average: of gradients and entropy; where it is not :func:`alone`, nothing is recorded on a GPU.
+        config: configuration of the agent.
+        state: tensors of all networks.
+        compiled: whether torch.compile fuses the steps; the first call then takes a quarter of a minute. On a CPU the
+            actor's step is not compiled: it is one of many, and would take as long again to compile.
+        average: averages gradients and entropy; unless it is :func:`alone`, no CUDA graph is captured.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class TorchUpdate:
         self._average = average
         self._steps = captured(self._all_steps, *state) if average is alone else self._all_steps
         self._critic_step: Callable[..., Tensor] = fused(critic_step) if compiled else critic_step
-        both = compiled and next(iter(state.parameters.values())).is_cuda
-        self._actor_step: Callable[..., Tensor] = fused(actor_step) if both else actor_step
+        fuses_actor = compiled and next(iter(state.parameters.values())).is_cuda
+        self._actor_step: Callable[..., Tensor] = fused(actor_step) if fuses_actor else actor_step
 
     @torch.no_grad()
     def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
@@ -150,7 +150,7 @@ class TorchUpdate:
 
     def _all_steps(self, batch: Minibatches, noise: Noise, corrections: Corrections) -> Tensor:
         config, state = self._config, self._state
-        # The actor stands still during the critic steps, so one pass gives the next actions of all of them.
+        # The actor does not change during the critic steps, so one pass computes the next actions for all of them.
         next_action, next_log_prob = sample_action(
             *actor_distribution(
                 state.parameters, batch.next_observation.flatten(0, 1), config.activation, config.precision
@@ -186,16 +186,16 @@ def critic_step(
     corrections: Tensor,
     average: Average = alone,
 ) -> Tensor:
-    """Move the critics one step towards their targets, and the target critics towards them.
+    """Move the critics one step towards their targets, and the target critics towards the critics.
 
     Args:
-        state: as in :class:`TorchUpdate`, and ``config`` too.
+        state: see :class:`TorchUpdate`, as for ``config``.
         minibatch: fields without their axis U.
-        next_action: (B, A) the policy's actions in the next observations.
-        next_log_prob: (B,) their log densities.
-        subset: (M,) which target critics count.
+        next_action: (B, A), the policy's actions for the next observations.
+        next_log_prob: (B,), their log densities.
+        subset: (M,), indices of the target critics to use.
         corrections: (2,), see :class:`Corrections`.
-        average: of gradients, over those who compute other rows of the minibatch.
+        average: averages gradients over the processes that compute other rows of the minibatch.
 
     Returns:
         (4,): the first four of ``METRICS`` for this minibatch.
@@ -219,7 +219,7 @@ def critic_target(
     next_log_prob: Tensor,
     subset: Tensor,
 ) -> Tensor:
-    """Return what the critics should say (B,); the arguments are those of :func:`critic_step`."""
+    """Return the targets of the critics (B,); the arguments are those of :func:`critic_step`."""
     chosen = {k: v.index_select(0, subset) for k, v in parameters.items() if k.startswith("target_critic/")}
     next_values = critic_values(
         chosen,
@@ -244,9 +244,10 @@ def critic_loss(
 
 
 def critic_error(outputs: Tensor, config: SACConfig, target: Tensor) -> Tensor:
-    """Return how far critics are from ``target`` (B,) that gave ``outputs`` (E, B, ...), summed over them.
+    """Return the error of critics with ``outputs`` (E, B, ...) for ``target`` (B,), summed over the critics.
 
-    It is the mean over rows of the square, or of critics with bins of the cross-entropy to the projected target.
+    The error is the mean over rows of the square or, for critics with bins, of the cross-entropy to the projected
+    target.
     """
     if config.value_range is None:
         error = (outputs.squeeze(-1) - target).square()
@@ -256,19 +257,19 @@ def critic_error(outputs: Tensor, config: SACConfig, target: Tensor) -> Tensor:
 
 
 def move_targets(parameters: Parameters, config: SACConfig) -> None:
-    """Move the target critics a share tau towards the critics."""
+    """Move the target critics by the share tau towards the critics."""
     targets = [name for name in parameters if name.startswith("target_critic/")]
     critics = [parameters[name.removeprefix("target_")] for name in targets]
     torch._foreach_lerp_([parameters[name] for name in targets], critics, config.tau)
 
 
 def critic_metrics(config: SACConfig, total: Tensor, values: Tensor, target: Tensor) -> Tensor:
-    """Return the first four of ``METRICS``, from what :func:`critic_loss` returned and its target."""
+    """Return the first four of ``METRICS``, from the result of :func:`critic_loss` and its target."""
     return torch.stack((total / config.ensemble_size, values.mean(), values.abs().amax(), target.mean()))
 
 
 def update_metrics(critic_rows: list[Tensor], actor_metrics: Tensor) -> Tensor:
-    """Return ``METRICS`` of a whole update, from what :func:`critic_step` (U times) and :func:`actor_step` returned."""
+    """Return ``METRICS`` of a whole update, from U results of :func:`critic_step` and that of :func:`actor_step`."""
     critic = torch.stack(critic_rows)
     mean = critic.mean(0)
     return torch.cat((mean[:2], critic[:, 2].amax(0, keepdim=True), mean[3:], actor_metrics))
@@ -282,16 +283,16 @@ def actor_step(
     corrections: Tensor,
     average: Average = alone,
 ) -> Tensor:
-    """Move the actor up the critics' value and entropy, then the temperature towards the target entropy.
+    """Move the actor towards higher values and entropy, then the temperature towards the target entropy.
 
-    Where ``batch.cloning`` is positive the actor's mode is drawn to what the demonstrators proposed too.
+    Where ``batch.cloning`` is positive, the actor's mode also moves towards the action that the demonstrators proposed.
 
     Args:
-        state: as in :class:`TorchUpdate`, and ``config`` too.
+        state: see :class:`TorchUpdate`, as for ``config``.
         batch: the last minibatch, fields without the leading axis U.
         noise: (B, A) standard normal.
         corrections: (2,), see :class:`Corrections`.
-        average: of gradients, over those who compute other rows of the minibatch.
+        average: averages gradients over the processes that compute other rows of the minibatch.
 
     Returns:
         (3,): the last three of ``METRICS``.
@@ -304,12 +305,12 @@ def actor_step(
     def loss(actor: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         return actor_loss(actor, critic, alpha, config, batch.observation, batch.observation, batch, noise)
 
-    gradients, (_, (climbing, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(actor)
+    gradients, (_, (policy_loss, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(actor)
     gradients = average(gradients | {"entropy": -log_prob.mean()})
     entropy = gradients.pop("entropy")
     adam_step(state, gradients, config.actor_learning_rate, corrections)
     temperature_step(state, config, entropy, noise.shape[-1], corrections)
-    return torch.stack((climbing, entropy, alpha))
+    return torch.stack((policy_loss, entropy, alpha))
 
 
 def actor_loss(
@@ -322,15 +323,15 @@ def actor_loss(
     batch: Minibatches,
     noise: Tensor,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Return the actor's loss; beside it the same without the cloning term, and log densities (B,).
+    """Return the actor's loss; beside it the loss without the cloning term, and the log densities (B,).
 
     Args:
         actor: parameters ``actor/...``.
         critic: parameters ``critic/...``.
         alpha: temperature.
-        config: of the agent.
-        observation: (B, O) what the actor sees.
-        critic_observation: (B, O') what the critics see.
+        config: configuration of the agent.
+        observation: (B, O), input of the actor.
+        critic_observation: (B, O'), input of the critics beside the action.
         batch: fields without the leading axis U.
         noise: (B, A) standard normal.
     """
@@ -340,9 +341,9 @@ def actor_loss(
         critic, "critic", critic_observation, action, config.activation, config.precision, config.value_range
     )
     value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
-    climbing = (alpha * log_prob - value).mean()
+    policy_loss = (alpha * log_prob - value).mean()
     cloning = (batch.cloning * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()
-    return climbing + cloning, (climbing, log_prob)
+    return policy_loss + cloning, (policy_loss, log_prob)
 
 
 def temperature_step(
@@ -352,7 +353,7 @@ def temperature_step(
     action_size: int,
     corrections: Tensor,
 ) -> None:
-    """Move the temperature one step, so that ``entropy`` [nat] comes nearer to its target."""
+    """Move the temperature one step, so that ``entropy`` [nat] approaches its target."""
     target_entropy = config.target_entropy if config.target_entropy is not None else -0.5 * action_size
     # Gradient of alpha * (entropy - target) on log alpha: too much entropy lowers the temperature.
     alpha = state.parameters["temperature/log_alpha"].exp()
