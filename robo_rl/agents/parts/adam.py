@@ -18,7 +18,7 @@ class TrainState(NamedTuple):
     """Networks and the moments of the optimiser that trains them. All tensors are written in place, never replaced.
 
     Attributes:
-        parameters: of all networks; may hold more than is trained.
+        parameters: parameters of all networks; may include some that are not trained.
         first: Adam's running means of the gradients, by the names of the parameters that are trained.
         second: Adam's running means of the squared gradients, by the same names.
     """
@@ -29,9 +29,9 @@ class TrainState(NamedTuple):
 
     @classmethod
     def of(cls, parameters: Parameters, trained: Callable[[str], bool] = lambda name: True) -> Self:
-        """Return ``parameters`` with moments of zero for those whose name is ``trained``."""
-        moved = {name: tensor for name, tensor in parameters.items() if trained(name)}
-        first, second = ({name: torch.zeros_like(tensor) for name, tensor in moved.items()} for _ in range(2))
+        """Return ``parameters`` with moments of zero for the names that ``trained`` accepts."""
+        selected = {name: tensor for name, tensor in parameters.items() if trained(name)}
+        first, second = ({name: torch.zeros_like(tensor) for name, tensor in selected.items()} for _ in range(2))
         return cls(parameters, first, second)
 
     def restart(self) -> None:
@@ -55,25 +55,25 @@ def adam_step(
     learning_rate: float,
     corrections: tuple[float, float] | Tensor,
 ) -> None:
-    """Move the parameters that have a gradient, and their moments of the same names, in place.
+    """Update the parameters that have a gradient, and their moments, in place.
 
     Args:
-        state: may hold more than is moved.
-        gradients: of the loss, by the names of the parameters.
+        state: may hold parameters without a gradient.
+        gradients: gradients of the loss, by the names of the parameters.
         learning_rate: step length.
-        corrections: of :func:`bias_corrections`, also as a tensor (2,).
+        corrections: result of :func:`bias_corrections`, or the same as a tensor (2,).
     """
     parameters, first, second = state
-    if torch.compiler.is_compiling():  # which fuses these by itself
+    if torch.compiler.is_compiling():  # the compiler fuses these itself
         for name, gradient in gradients.items():
             mean = first[name].lerp_(gradient, 1 - BETA_FIRST)
             square = second[name].mul_(BETA_SECOND).addcmul_(gradient, gradient, value=1 - BETA_SECOND)
             denominator = (square / corrections[1]).sqrt_().add_(EPSILON)
             parameters[name].sub_(learning_rate * (mean / corrections[0]) / denominator)
         return
-    # The same for all tensors at once: on a GPU a kernel for each operation, not for each operation and tensor.
+    # The same for all tensors at once: on a GPU one kernel per operation, instead of one per operation and tensor.
     changes = list(gradients.values())
-    means, squares, moved = ([each[name] for name in gradients] for each in (first, second, parameters))
+    means, squares, values = ([named[name] for name in gradients] for named in (first, second, parameters))
     torch._foreach_lerp_(means, changes, 1 - BETA_FIRST)
     torch._foreach_mul_(squares, BETA_SECOND)
     torch._foreach_addcmul_(squares, changes, changes, value=1 - BETA_SECOND)
@@ -83,14 +83,14 @@ def adam_step(
     steps = torch._foreach_div(means, corrections[0])
     torch._foreach_mul_(steps, learning_rate)
     torch._foreach_div_(steps, denominators)
-    torch._foreach_sub_(moved, steps)
+    torch._foreach_sub_(values, steps)
 
 
 class Adam:
-    """The optimiser of an agent's networks, which share a dictionary of parameters and may have losses of their own.
+    """The optimiser of an agent's networks, which share a dictionary of parameters and may have separate losses.
 
     Args:
-        parameters: moved in place, and may hold several networks; see :mod:`.networks`.
+        parameters: updated in place; may belong to several networks, see :mod:`.networks`.
         learning_rate: step length.
     """
 
@@ -99,19 +99,19 @@ class Adam:
         self._learning_rate = learning_rate
 
     def descend(self, network: str, loss: Callable[[Parameters], Tensor], step: int) -> Tensor:
-        """Move one network a step down its loss; return the loss before it.
+        """Take one gradient step of a network; return the loss before it.
 
         Args:
             network: name of the network, such as ``critic``.
             loss: function of the network's parameters alone.
-            step: number of steps of this network, this one included: the first is number 1.
+            step: number of steps of this network, including this one: 1 for the first.
         """
         gradients, value = torch.func.grad_and_value(loss)(self.network(network))
         self.move(gradients, step)
         return cast(Tensor, value)
 
     def move(self, gradients: Mapping[str, Tensor], step: int) -> None:
-        """Move the parameters that have a gradient; ``step`` as in :meth:`descend`."""
+        """Update the parameters that have a gradient; for ``step`` see :meth:`descend`."""
         adam_step(self._state, gradients, self._learning_rate, bias_corrections(step))
 
     def network(self, name: str) -> Parameters:
@@ -119,7 +119,7 @@ class Adam:
         return {key: tensor for key, tensor in self._state.parameters.items() if key.startswith(f"{name}/")}
 
     def restart(self) -> None:
-        """Forget the moments, before the loss is replaced by another."""
+        """Reset the moments, before another loss replaces the current one."""
         self._state.restart()
 
     def slots(self) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ def draw_shifts(lead: tuple[int, ...], largest: int, generator: torch.Generator)
 
 
 def shift_images(images: Tensor, shifts: Tensor) -> Tensor:
-    """Return images whose pixel (y, x) is the pixel (y + dy, x + dx) of ``images``, or the border's nearest to it.
+    """Return images whose pixel (y, x) is pixel (y + dy, x + dx) of ``images``, or the nearest border pixel.
 
     Args:
         images: (B, H, W, C), contiguous.

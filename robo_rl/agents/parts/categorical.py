@@ -2,8 +2,8 @@
 Value Functions via Classification for Scalable Deep RL").
 
 K bins of equal width fill a range (low, high). A value is the mean of the bins' centres under the critic's softmax.
-What it should be becomes a distribution too, and the cross-entropy of both is the loss: its gradient does not grow with
-the error.
+A target is converted to a distribution too, and the loss is the cross-entropy of the two: its gradient does not grow
+with the error.
 """
 
 import math
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 SIGMA = 0.75
-"""Standard deviation of the Gaussian around a target, in widths of a bin: the paper's choice, so six hold its mass."""
+"""Standard deviation of the Gaussian around a target, in bin widths: the paper's choice, so six bins hold its mass."""
 
 
 def expected_value(logits: Tensor, value_range: tuple[float, float]) -> Tensor:
-    """Return the values (...,) that logits (..., K) of bins stand for."""
+    """Return the values (...,) of logits (..., K) over the bins."""
     low, high = value_range
     bins = logits.shape[-1]
     half = (high - low) / bins / 2
@@ -27,8 +27,8 @@ def expected_value(logits: Tensor, value_range: tuple[float, float]) -> Tensor:
 def hl_gauss(target: Tensor, bins: int, value_range: tuple[float, float]) -> Tensor:
     """Return the shares (..., K) of a Gaussian around each target (...,) that lie in the bins; they sum to one.
 
-    Targets beyond the range count as its ends. What a Gaussian has beyond it is left out: for targets within two bins
-    of an end, the mean of the shares is nearer to the middle, by 0.7 bins at the end itself.
+    Targets beyond the range are clipped to its ends. The part of a Gaussian beyond the range is left out: for targets
+    within two bins of an end, the mean of the shares is shifted towards the middle, by 0.7 bins at the end itself.
     """
     low, high = value_range
     edges = torch.linspace(low, high, bins + 1, dtype=target.dtype, device=target.device)

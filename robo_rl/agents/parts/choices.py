@@ -1,4 +1,4 @@
-"""Options of agents that are one of a few names."""
+"""The check of options of agents that accept a few names only."""
 
 from robo_rl.core import ConfigError, nearest
 
@@ -6,6 +6,6 @@ ACTIVATIONS = ("gelu", "relu", "silu", "tanh")
 
 
 def require_choice(key: str, value: str, valid: tuple[str, ...]) -> None:
-    """Raise :class:`ConfigError` naming the choices unless ``value`` is one of ``valid``."""
+    """Raise :class:`ConfigError` with the valid names unless ``value`` is one of them."""
     if value not in valid:
         raise ConfigError(f"unknown {key} {value!r}; {nearest(value, valid)}")

@@ -1,4 +1,4 @@
-"""Behaviour cloning of the actor: a baseline by itself, and a start for reinforcement learning."""
+"""Behaviour cloning of the actor: a baseline, and an initialisation for reinforcement learning."""
 
 import math
 from typing import cast
@@ -16,28 +16,28 @@ from .policy import TanhGaussianPolicy
 
 class BehaviourCloning:
     """Regression of the policy's deterministic action, tanh of the mean, on the actions that demonstrators
-    proposed, free of the noise that was added to them.
+    proposed, without the noise that was added to them.
 
     The loss is the squared error. A likelihood would also shrink the deviation to that of the demonstrations, almost
-    nothing for a scripted expert, and leave reinforcement learning that starts from it without exploration.
+    zero for a scripted expert, so that reinforcement learning would start without exploration.
 
     Attributes:
         implementation: which implementation computes the steps: ``native`` or ``torch``.
 
     Args:
-        policy: trained in place.
-        learning_rate: of Adam.
-        implementation: as SACConfig's; ``auto`` and ``native`` are native where that is possible, the others PyTorch.
+        policy: policy to train in place.
+        learning_rate: learning rate of Adam.
+        implementation: as in SACConfig; ``auto`` and ``native`` are native where possible, the others use PyTorch.
     """
 
     def __init__(self, policy: TanhGaussianPolicy, learning_rate: float, implementation: str = "auto") -> None:
         self._policy = policy
         self._learning_rate = learning_rate
-        looks_at_images = policy.input_size != policy.observations.size
-        possible = policy.device.type == "cpu" and not looks_at_images and not native.lacks(policy.config)
+        uses_images = policy.input_size != policy.observations.size
+        is_supported = policy.device.type == "cpu" and not uses_images and not native.lacks(policy.config)
         self.implementation = (
             "native"
-            if implementation in ("auto", "native") and possible and native.available("float32")[0]
+            if implementation in ("auto", "native") and is_supported and native.available("float32")[0]
             else "torch"
         )
         self._native: native.NativeCloning | None = None
@@ -85,8 +85,8 @@ class BehaviourCloning:
         gradients, error = torch.func.grad_and_value(loss)(self._state.parameters)
         value = float(error)
         if math.isfinite(value):
-            moved = cast(Parameters, gradients)
-            adam_step(self._state, moved, self._learning_rate, bias_corrections(self.steps))
+            named_gradients = cast(Parameters, gradients)
+            adam_step(self._state, named_gradients, self._learning_rate, bias_corrections(self.steps))
         return value
 
     def slots(self) -> dict[str, Tensor]:

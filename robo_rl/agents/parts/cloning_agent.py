@@ -1,4 +1,4 @@
-"""The base of agents that clone what others did."""
+"""The base class of agents that clone the actions of demonstrators."""
 
 from abc import abstractmethod
 from typing import Protocol
@@ -23,11 +23,11 @@ class CloningConfig(Protocol):
 
 
 class CloningAgent(OfflineAgent):
-    """Learns from demonstrations alone, or also from interventions while it acts. Subclasses clone a minibatch.
+    """An agent of demonstrations alone, or also of interventions while it acts. Subclasses clone a minibatch.
 
     Args:
-        config: of the agent.
-        policy: trained by the subclass.
+        config: configuration of the agent.
+        policy: policy that the subclass trains.
     """
 
     def __init__(self, config: CloningConfig, policy: NetworkPolicy) -> None:
@@ -43,19 +43,19 @@ class CloningAgent(OfflineAgent):
         """
 
     def update(self, batch: Batch) -> Metrics:
-        """Take a step on each minibatch of demonstrations; return the loss before the last.
+        """Take a step on each minibatch of demonstrations; return the loss before the last step.
 
-        While nobody has shown anything the rows are the policy's own, and nothing is learned or returned.
+        If there are no demonstrations yet, all rows are the policy's own, and nothing is learned or returned.
 
         Raises:
             DivergenceError: if the loss is not finite.
         """
         if self._learns_online:
-            models = np.flatnonzero(batch["demonstration"])
-            if not len(models):
+            demonstrated = np.flatnonzero(batch["demonstration"])
+            if not len(demonstrated):
                 return {}
-            if len(models) < len(batch["action"]):  # what failed is not imitated; others stand in for it
-                batch = {key: value[np.resize(models, len(value))] for key, value in batch.items()}
+            if len(demonstrated) < len(batch["action"]):  # failures are not cloned; other rows replace them
+                batch = {key: value[np.resize(demonstrated, len(value))] for key, value in batch.items()}
         metrics: Metrics = {}
         for first in range(0, len(batch["action"]), self._batch_size):
             rows = slice(first, first + self._batch_size)

@@ -1,6 +1,6 @@
-"""Encoders: from the images of the cameras to one vector.
+"""Encoders of the images of the cameras into one vector.
 
-Parameters are flat and named like those of the networks (``robo_rl.agents.parts.networks``). The camera c owns::
+Parameters are flat and named like those of the networks (``robo_rl.agents.parts.networks``). Camera c owns::
 
     encoder/<c>/conv<l>/weight     (out, in, 3, 3)                  unless there is a checkpoint
     encoder/<c>/conv<l>/bias       (out,)
@@ -31,27 +31,26 @@ PREFIX = "images/"
 
 
 class ImageEncoder:
-    """One convolutional network a camera; what they return is joined.
+    """One convolutional network per camera; their output vectors are concatenated.
 
-    Images of several frames, (H, W, 3 * frames), are looked at together by convolutions of our own, and one by one by
-    a network from a checkpoint, which knows only three colours.
+    Images of several frames, (H, W, 3 * frames), are processed jointly by the convolutions of this class, and one frame
+    at a time by a network from a checkpoint, which has only three input channels.
 
     Attributes:
-        keys: observation keys of the images, in the order in which images are given and vectors joined.
-        size: width of the joined vector.
-        frozen: parameters of the frozen network; empty where there is none.
-        precision: of the factors of convolutions. An agent that cannot compute in the one asked for sets another.
-        fingerprint: of the frozen network and how it is to be used, the precision asked for included; empty where there
-            is none.
+        keys: observation keys of the images, in the order of the arguments and of the vectors.
+        size: width of the concatenated vector.
+        frozen: parameters of the frozen network; empty if there is none.
+        precision: of the factors of convolutions. An agent that cannot compute in the requested one sets another.
+        fingerprint: of the frozen network and its use, including the requested precision; empty if there is none.
 
     Args:
-        config: of each network.
-        spec: of the environment.
-        keys: observation keys of images; None: all.
-        precision: that is asked for, ``float32`` or ``bfloat16``.
+        config: configuration of each network.
+        spec: spec of the environment.
+        keys: observation keys of images; None: all images.
+        precision: requested precision, ``float32`` or ``bfloat16``.
 
     Raises:
-        ConfigError: if a key is unknown or no image, there is none, or the checkpoint cannot be used.
+        ConfigError: if a key is unknown or not an image, there are no images, or the checkpoint cannot be used.
     """
 
     def __init__(self, config: EncoderConfig, spec: EnvSpec, keys: tuple[str, ...] | None, precision: str) -> None:
@@ -99,12 +98,12 @@ class ImageEncoder:
                     parameters |= {f"{name}/resnet/{key}": tensor.clone() for key, tensor in self._resnet.items()}
             else:
                 channels = shape[2]
-                for layer, wide in enumerate(self._config.channels):
-                    claim_parameters(wide * channels * 9, name)
-                    weight = torch.empty(wide, channels, 3, 3)
+                for layer, width in enumerate(self._config.channels):
+                    claim_parameters(width * channels * 9, name)
+                    weight = torch.empty(width, channels, 3, 3)
                     parameters[f"{name}/conv{layer}/weight"] = orthogonal_(weight, math.sqrt(2), generator)
-                    parameters[f"{name}/conv{layer}/bias"] = torch.zeros(wide)
-                    channels = wide
+                    parameters[f"{name}/conv{layer}/bias"] = torch.zeros(width)
+                    channels = width
             parameters |= self._initialise_head(name, *self.map_shape(shape), generator)
         return parameters
 
@@ -123,7 +122,7 @@ class ImageEncoder:
         parameters: Parameters = {}
         inputs = channels * places
         if config.head == "spatial_embeddings":
-            # Variance one over the number of summands, as LeCun et al. 1998.
+            # Variance of one over the number of summands, as in LeCun et al. 1998.
             claim_parameters(channels * places * config.embeddings, name)
             spatial = torch.randn(channels, places, config.embeddings, generator=generator) / math.sqrt(places)
             parameters[f"{name}/spatial"] = spatial
@@ -138,11 +137,11 @@ class ImageEncoder:
         }
 
     def __call__(self, parameters: Parameters, images: Sequence[Tensor]) -> Tensor:
-        """Return the joined vectors (B, size).
+        """Return the concatenated vectors (B, size).
 
         Args:
-            parameters: ``encoder/...``, and others.
-            images: for each of ``keys``, (B, H, W, C) uint8, or (B, channels * places) the frozen network's maps.
+            parameters: ``encoder/...``; may include others.
+            images: for each of ``keys``, (B, H, W, C) uint8, or the frozen network's maps (B, channels * places).
         """
         parts = []
         for name, shape, x in zip(self._names, self._shapes, images, strict=True):
@@ -161,7 +160,7 @@ class ImageEncoder:
             return self.frozen_maps(images).to(full)
         if self._resnet:
             return _apply_to_frames(parameters, f"{name}/resnet/", images, dtype).to(full)
-        # A view as (B, C, H, W) of (B, H, W, C) is the memory format that convolutions on the CPU like best.
+        # On the CPU, convolutions are fastest in the memory format of a view (B, C, H, W) of (B, H, W, C).
         x = images.permute(0, 3, 1, 2).to(dtype) / 255 - 0.5
         for layer in range(len(self._config.channels)):
             weight, bias = (parameters[f"{name}/conv{layer}/{part}"].to(dtype) for part in ("weight", "bias"))
@@ -169,9 +168,9 @@ class ImageEncoder:
         return x.flatten(2).to(full)
 
     def frozen_maps(self, images: Tensor) -> Tensor:
-        """Return what the frozen network makes of images of any camera: maps (B, channels, places) float32.
+        """Return the frozen network's maps of images of any camera: (B, channels, places) float32.
 
-        The images must be where the network is (:meth:`move`).
+        The images must be on the device of the network (:meth:`move`).
         """
         dtype = torch.bfloat16 if self.precision == "bfloat16" else torch.float32
         return _apply_to_frames(self.frozen, "", images, dtype).float()
@@ -187,7 +186,7 @@ class ImageEncoder:
 
 
 def _apply_to_frames(parameters: Parameters, prefix: str, images: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the maps of every frame of ``images`` by itself, one after another along the channels."""
+    """Return the maps of all frames of ``images``, computed separately and concatenated along the channels."""
     count = images.shape[3] // 3
     frames = torch.cat(images.chunk(count, dim=3))
     return torch.cat(apply_resnet(parameters, prefix, frames, dtype).chunk(count), 1)

@@ -1,4 +1,4 @@
-"""Features of a frozen network for the replay: computed once for each image and random shift, not once an update."""
+"""Features of a frozen network for the replay buffer, computed once per image and random shift, not once per update."""
 
 import math
 from collections.abc import Mapping
@@ -14,22 +14,22 @@ from .encoder import ImageEncoder
 
 
 class FrozenFeatures:
-    """What the frozen network makes of each image and of randomly shifted views of it.
+    """Features that the frozen network computes from randomly shifted views of each image.
 
-    The shifts follow from the seed and the number that the replay gives to an image, so that features computed again
-    are the same.
+    The shifts follow from the seed and the number that the replay buffer gives to an image, so that features computed
+    again are the same.
 
     Attributes:
-        views: how many views of each image there are.
-        spec: of the features of one view, by observation key of the image.
-        fingerprint: of everything that features depend on beside the image and its number.
+        views: number of views of each image.
+        spec: spec of the features of one view, by observation key of the image.
+        fingerprint: of everything that features depend on except the image and its number.
 
     Args:
-        encoder: with a frozen network.
-        shapes: of the images (H, W, C), by observation key.
+        encoder: encoder with a frozen network.
+        shapes: shapes of the images (H, W, C), by observation key.
         views: see :attr:`views`.
         shift: largest shift [pixels].
-        seed: of the shifts.
+        seed: seed of the shifts.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class FrozenFeatures:
 
     @torch.inference_mode()
     def __call__(self, images: Batch, numbers: NDArray[np.intp]) -> Batch:
-        """Return the features (n, views, F) by key of ``images`` (n, H, W, C) with these ``numbers`` (n,)."""
-        found: Batch = {}
+        """Return the features (n, views, F) by key of ``images`` (n, H, W, C), whose numbers are ``numbers`` (n,)."""
+        features: Batch = {}
         for key in self.spec:
             shifts = np.stack([self._shifts(key, int(number)) for number in numbers])
             repeated = torch.from_numpy(images[key]).to(self._device).repeat_interleave(self.views, dim=0)
             shifted = shift_images(repeated, torch.from_numpy(shifts).to(self._device).flatten(0, 1))
             maps = self._encoder.frozen_maps(shifted).flatten(1)
-            found[key] = maps.view(len(numbers), self.views, -1).half().numpy(force=True)
-        return found
+            features[key] = maps.view(len(numbers), self.views, -1).half().numpy(force=True)
+        return features
 
     def _shifts(self, key: str, number: int) -> NDArray[np.int64]:
         rng = generator(self._seed, "view", key, number)

@@ -1,4 +1,4 @@
-"""Flow matching (Lipman et al. 2023): a velocity field that carries noise to action chunks, and its policy.
+"""Flow matching (Lipman et al. 2023): a velocity field that moves noise to action chunks, and its policy.
 
 The field v(s, x, t) is learned by regression. With noise x_0 and a demonstrated chunk x_1, at
 x_t = (1 - t) x_0 + t x_1 the velocity is x_1 - x_0. Where several chunks are demonstrated for one observation, the
@@ -22,7 +22,7 @@ from .networks import Parameters, apply_network, initialise_network
 from .policy import NetworkPolicy, PolicyConfig
 
 TIME_OCTAVES = 4
-"""Frequencies of the embedding of the time: half a period within [0, 1], and each one twice the one before."""
+"""Frequencies of the time embedding: half a period in [0, 1] for the first, twice the previous one after that."""
 
 
 class FlowConfig(PolicyConfig, Protocol):
@@ -64,14 +64,14 @@ def flow_matching_loss(
         time: t in [0, 1], (B, 1).
         activation: of the network.
     """
-    between = torch.lerp(noise, chunk, time)
-    return (velocity(parameters, observation, between, time, activation) - (chunk - noise)).square().mean()
+    interpolated = torch.lerp(noise, chunk, time)
+    return (velocity(parameters, observation, interpolated, time, activation) - (chunk - noise)).square().mean()
 
 
 def descend_flow(
     optimiser: Adam, observation: Tensor, chunk: Tensor, generator: torch.Generator, activation: str, step: int
 ) -> Tensor:
-    """Move the network ``flow`` a step down its loss on chunks (B, A), noise and times drawn anew; return the loss."""
+    """Take one gradient step of the network ``flow`` on chunks (B, A), with new noise and times; return the loss."""
     noise = torch.randn(chunk.shape, generator=generator)
     time = torch.rand(len(chunk), 1, generator=generator)
     return optimiser.descend(
@@ -80,7 +80,7 @@ def descend_flow(
 
 
 def integrate(field: Callable[[Tensor, float], Tensor], start: Tensor, steps: int) -> Tensor:
-    """Return where the velocities of ``field`` (x, t) carry ``start`` from t = 0 to 1, by Euler's method."""
+    """Return the end at t = 1 of the path from ``start`` at t = 0 with velocities ``field`` (x, t), by Euler steps."""
     x = start
     for k in range(steps):
         x = x + field(x, k / steps) / steps
@@ -88,7 +88,7 @@ def integrate(field: Callable[[Tensor, float], Tensor], start: Tensor, steps: in
 
 
 def sample_flow(parameters: Parameters, observation: Tensor, noise: Tensor, config: FlowConfig) -> Tensor:
-    """Return the chunks (B, A) in [-1, 1] to which the flow carries ``noise`` (B, A), given observations (B, O)."""
+    """Return the chunks (B, A) in [-1, 1] to which the flow moves ``noise`` (B, A), given observations (B, O)."""
 
     def field(x: Tensor, time: float) -> Tensor:
         return velocity(parameters, observation, x, x.new_full((len(x), 1), time), config.activation)
@@ -97,11 +97,11 @@ def sample_flow(parameters: Parameters, observation: Tensor, noise: Tensor, conf
 
 
 class SampledPolicy(NetworkPolicy):
-    """Chooses chunks that are functions of the observation and of noise, so that it may keep several modes apart.
+    """A policy whose chunks are functions of the observation and of noise, so that it can keep several modes apart.
 
-    It samples where nothing is explored, too: such a distribution has no mode that could be computed. These samples are
-    of the averaged parameters, and have a generator of their own, derived from the seed: an evaluation of a saved
-    policy can be repeated exactly, and evaluations in training leave its exploration alone.
+    It also samples without exploration: the mode of such a distribution cannot be computed. These samples use the
+    averaged parameters and a separate generator, derived from the seed: an evaluation of a saved policy can be repeated
+    exactly, and evaluations during training do not change its exploration.
 
     Arguments, attributes and errors are those of :class:`.NetworkPolicy`.
     """
@@ -114,10 +114,10 @@ class SampledPolicy(NetworkPolicy):
 
     @abstractmethod
     def chunks(self, parameters: Parameters, observation: Tensor, generator: torch.Generator) -> Tensor:
-        """Return a chunk for each of the observations (B, O): (B, A) in [-1, 1]; noise comes from ``generator``."""
+        """Return a chunk for each of the observations (B, O): (B, A) in [-1, 1], with noise from ``generator``."""
 
     def generators(self) -> dict[str, torch.Generator]:
-        """Return the generators of its noise by name, exploring and not."""
+        """Return the generators of the noise by name, for use with and without exploration."""
         return {"exploration": self.exploration, "evaluation": self._evaluation}
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Losses that several agents have."""
+"""Losses that several agents use."""
 
 import torch
 from torch import Tensor

@@ -79,7 +79,7 @@ def initialise_network(
     lead = () if ensemble is None else (ensemble,)
 
     def add_dense(layer: str, fan_in: int, fan_out: int, gain: float | None) -> None:
-        """Add an orthogonal layer, or one of He where there is no gain."""
+        """Add a layer with orthogonal weights, or with those of He et al. if there is no gain."""
         claim_parameters(fan_in * fan_out, name, ensemble or 1)
         weight = torch.empty(*lead, fan_in, fan_out)
         for matrix in weight.view(-1, fan_in, fan_out):
@@ -113,7 +113,7 @@ def initialise_network(
 
 
 def input_size(parameters: Parameters, name: str) -> int:
-    """Return the width of the rows that the network ``name`` takes."""
+    """Return the input width of the network ``name``."""
     first = "embedding" if _is_residual(parameters, name) else "0"
     return parameters[f"{name}/{first}/weight"].shape[-2]
 
@@ -131,10 +131,10 @@ def apply_network(parameters: Parameters, name: str, x: Tensor, activation: str,
 def hidden_outputs(
     parameters: Parameters, name: str, x: Tensor, activation: str, precision: str = "float32"
 ) -> list[Tensor]:
-    """Return what the neurons of each hidden layer of the network ``name`` make of rows ``x`` (B, in).
+    """Return the outputs of the neurons in each hidden layer of the network ``name`` for rows ``x`` (B, in).
 
     Returns:
-        For each layer, or block, what its activation gives: (B, width), or (E, B, width) for an ensemble.
+        For each layer, or block, the output of its activation: (B, width), or (E, B, width) for an ensemble.
     """
     return _hidden(parameters, name, x, activation, precision)[1]
 
@@ -142,7 +142,7 @@ def hidden_outputs(
 def _hidden(
     parameters: Parameters, name: str, x: Tensor, activation: str, precision: str
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return what the output layer takes, and see :func:`hidden_outputs`."""
+    """Return the input of the output layer, and the result of :func:`hidden_outputs`."""
     activate = _ACTIVATIONS[activation]
     outputs: list[Tensor] = []
     if _is_residual(parameters, name):
@@ -209,7 +209,7 @@ def sample_action(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor,
 def critic_outputs(
     parameters: Parameters, name: str, observation: Tensor, action: Tensor, activation: str, precision: str = "float32"
 ) -> Tensor:
-    """Return what the ensemble ``name`` (``critic`` or ``target_critic``) says of the rows: (E, B, 1) values, or
+    """Return the outputs of the ensemble ``name`` (``critic`` or ``target_critic``) for the rows: (E, B, 1) values, or
     (E, B, K) logits of K bins."""
     return apply_network(parameters, name, torch.cat((observation, action), dim=-1), activation, precision)
 
@@ -223,15 +223,15 @@ def critic_values(
     precision: str = "float32",
     value_range: tuple[float, float] | None = None,
 ) -> Tensor:
-    """Return the values (E, B) of the rows; of critics with bins over ``value_range``."""
+    """Return the values (E, B) of the rows; ``value_range`` is the range of the bins of critics with bins."""
     return output_values(critic_outputs(parameters, name, observation, action, activation, precision), value_range)
 
 
 def output_values(outputs: Tensor, value_range: tuple[float, float] | None) -> Tensor:
-    """Return the values (...,) that :func:`critic_outputs` (..., 1), or (..., K) over ``value_range``, stand for."""
+    """Return the values (...,) of :func:`critic_outputs` (..., 1), or of logits (..., K) over ``value_range``."""
     return outputs.squeeze(-1) if value_range is None else expected_value(outputs, value_range)
 
 
 def track(target: Parameters, parameters: Parameters, tau: float) -> None:
-    """Move a target network, in place, a share ``tau`` towards the parameters of the same names (Polyak averaging)."""
+    """Move a target network in place by the share ``tau`` towards ``parameters`` with its names (Polyak averaging)."""
     torch._foreach_lerp_(list(target.values()), [parameters[name] for name in target], tau)

@@ -1,4 +1,4 @@
-"""The vector that the networks see: chosen observation keys, joined and normalised."""
+"""The input vector of the networks: selected observation keys, concatenated and normalised."""
 
 import numpy as np
 import torch
@@ -8,30 +8,30 @@ from torch import Tensor
 from robo_rl.core import Batch, ConfigError, EnvSpec, Observation, nearest
 
 SMALLEST_SCALE = 0.02
-"""Smallest deviation that is divided by, in the unit of the element (m, rad, m/s, N, ...).
+"""Smallest deviation that is used as a divisor, in the unit of the element (m, rad, m/s, N, ...).
 
-An element that hardly moves in the demonstrations may move in training; its noise must not drown the others.
+An element that hardly moves in the demonstrations may move in training; its noise must not drown the other elements.
 """
 
 CLIP = 10.0
-"""Normalised elements are clipped to this magnitude: a collision may bring a hundred times the usual force."""
+"""Magnitude to which normalised elements are clipped: a collision may cause a hundred times the usual force."""
 
 
 class ObservationVector:
-    """Joins observation keys into one float32 vector of ``size`` elements.
+    """Concatenates observation keys into one float32 vector of ``size`` elements.
 
-    With normalisation each element is shifted and scaled by its mean and standard deviation in a batch of
-    demonstrations, fixed before training: statistics that drift would shift the networks' input under them. Without
-    demonstrations :meth:`fit` is not called and the elements stay as they are.
+    With normalisation, each element is shifted and scaled by its mean and standard deviation in a batch of
+    demonstrations. These are fixed before training, since drifting statistics would shift the networks' input. Without
+    demonstrations :meth:`fit` is not called and the elements remain unchanged.
 
     Args:
-        spec: of the environment.
-        keys: observation keys; None: all that are not images.
-        normalise: whether :meth:`fit` does anything.
+        spec: spec of the environment.
+        keys: observation keys; None: all keys that are not images.
+        normalise: whether :meth:`fit` has an effect.
         option: name of the agent's option that ``keys`` come from, for messages.
 
     Raises:
-        ConfigError: if a key is unknown or an image, or none is left.
+        ConfigError: if a key is unknown or an image, or no key remains.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ObservationVector:
         return self._normalised(self._joined(batch, group))
 
     def fit(self, batch: Batch) -> None:
-        """Take mean and standard deviation from the observations of ``batch``; nothing without normalisation."""
+        """Set mean and standard deviation from the observations of ``batch``; do nothing without normalisation."""
         if not self.normalise:
             return
         joined = self._joined(batch, "observation").astype(np.float64)
@@ -70,7 +70,7 @@ class ObservationVector:
         self.fitted[...] = True
 
     def slots(self) -> dict[str, Tensor]:
-        """Return the tensors of the normalisation, which share their memory with it."""
+        """Return the tensors of the normalisation, which share its memory."""
         arrays = {"mean": self.mean, "scale": self.scale, "fitted": self.fitted}
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 

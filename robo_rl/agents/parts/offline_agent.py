@@ -1,4 +1,4 @@
-"""What agents that learn from a data set alone have in common."""
+"""The base class of agents that learn from a data set alone."""
 
 import math
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Rows(NamedTuple):
     """Rows of the data set as tensors.
 
     Attributes:
-        observation: (B, O), as the networks see it.
+        observation: (B, O), input of the networks.
         action: (B, A), as executed.
         reward: (B,).
         discount: (B,), see :data:`robo_rl.core.Batch`.
@@ -32,25 +32,25 @@ class Rows(NamedTuple):
 
 
 class OfflineAgent(PolicyAgent):
-    """Acts by its averaged policy and looks at no images; see :class:`.PolicyAgent`."""
+    """An agent that acts by its averaged policy and uses no images; see :class:`.PolicyAgent`."""
 
     def pretrain(self, batch: Batch) -> Metrics:
-        """The same as :meth:`update`."""
+        """Do the same as :meth:`update`."""
         return self.update(batch)
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return the action (A,) in [-1, 1]; such an agent does not explore, whatever ``explore`` says."""
+        """Return the action (A,) in [-1, 1]; such an agent does not explore, even if ``explore`` is true."""
         return self._policy.act(observation, explore=explore, sample=False)
 
     def _rows(self, batch: Batch) -> Rows:
         """Return the rows of ``batch`` as tensors."""
         rows = self._policy.observations.rows
         action, reward, discount = (torch.from_numpy(batch[key]) for key in ("action", "reward", "discount"))
-        following = torch.from_numpy(rows(batch, "next_observation"))
-        return Rows(torch.from_numpy(rows(batch)), action, reward, discount, following)
+        next_observation = torch.from_numpy(rows(batch, "next_observation"))
+        return Rows(torch.from_numpy(rows(batch)), action, reward, discount, next_observation)
 
     def _require_finite(self, metrics: Metrics, update: int) -> None:
-        """Check what ``update`` measured, where that is the number of the update.
+        """Check the metrics of the update with the number ``update``.
 
         Raises:
             DivergenceError: naming the first value that is not finite.

@@ -1,4 +1,4 @@
-"""What the configurations of agents that learn from a data set alone have in common."""
+"""The common configuration of agents that learn from a data set alone."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -23,17 +23,17 @@ class OfflineConfig(Options, section="agent"):
         normalise_observations: shift and scale observations by mean and deviation of the data set.
     """
 
-    # What the composition asks of every agent: all rows are of the data set, failures among them.
+    # Read by the composition for every agent: all rows come from the data set, including failures.
     imitates: ClassVar[bool] = False
     online_cloning_weight: ClassVar[float] = 0.0
     initial_log_std: ClassVar[float] = 0.0
     demonstration_ratio: ClassVar[float] = 1.0
     learning_starts: ClassVar[int] = 0
     random_steps: ClassVar[int] = 0
-    # Networks this small are trained as fast on the CPU.
+    # Networks of this size are trained as fast on the CPU.
     device: ClassVar[str] = "cpu"
     network: ClassVar[str] = "mlp"
-    # The same, not annotated because they are options of some subclasses.
+    # The same, without annotations because they are options of some subclasses.
     imitates = False
     learns_online = False
     update_to_data = 1
@@ -50,7 +50,7 @@ class OfflineConfig(Options, section="agent"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Hydra hands lists over.
+        # Hydra passes lists.
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.observation_keys is not None:
             object.__setattr__(self, "observation_keys", tuple(self.observation_keys))

@@ -1,4 +1,4 @@
-"""What a policy of action chunks has decided and not done yet."""
+"""The actions of a chunk that a policy has decided but not yet returned."""
 
 import numpy as np
 import torch
@@ -7,37 +7,37 @@ from torch import Tensor
 
 
 class ActionPlan:
-    """The actions of one chunk, to be taken one after the other without another look (open loop).
+    """The actions of one chunk, to be executed one after another without another observation (open loop).
 
     Args:
-        length: of a chunk h, in control steps.
+        length: length h of a chunk, in control steps.
         size: elements A of an action.
     """
 
     def __init__(self, length: int, size: int) -> None:
         self._actions = np.zeros((length, size), np.float32)
-        self._left = np.zeros((), np.int64)
+        self._remaining = np.zeros((), np.int64)
 
     @property
     def left(self) -> int:
-        """How many actions were not taken yet."""
-        return int(self._left)
+        """Number of remaining actions."""
+        return int(self._remaining)
 
     def follow(self, chunk: NDArray[np.float32]) -> None:
-        """Begin with another ``chunk`` (h A,)."""
+        """Start another ``chunk`` (h A,)."""
         self._actions[...] = chunk.reshape(self._actions.shape)
-        self._left[...] = len(self._actions)
+        self._remaining[...] = len(self._actions)
 
     def next(self) -> NDArray[np.float32]:
-        """Take the next action (A,); there has to be one left."""
+        """Return the next action (A,) and remove it; at least one must remain."""
         action: NDArray[np.float32] = self._actions[-self.left].copy()
-        self._left -= 1
+        self._remaining -= 1
         return action
 
     def forget(self) -> None:
-        """Leave the rest of the chunk."""
-        self._left[...] = 0
+        """Discard the rest of the chunk."""
+        self._remaining[...] = 0
 
     def slots(self) -> dict[str, Tensor]:
-        """Return the tensors that say what is left, which share their memory with it."""
-        return {"actions": torch.from_numpy(self._actions), "left": torch.from_numpy(self._left)}
+        """Return the tensors of the remaining actions, which share the memory of this object."""
+        return {"actions": torch.from_numpy(self._actions), "left": torch.from_numpy(self._remaining)}

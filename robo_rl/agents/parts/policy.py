@@ -1,4 +1,4 @@
-"""Policies of networks: what ``act`` needs, and nothing that only learning needs."""
+"""Policies of networks: the part of an agent that acts, without anything that only learning needs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -50,30 +50,30 @@ class GaussianConfig(PolicyConfig, Protocol):
 
 
 class NetworkPolicy(ABC):
-    """Chooses actions by networks. Subclasses name the networks, and decide by them.
+    """A policy that chooses actions by networks. Subclasses define the networks and how they decide.
 
-    With action chunks the networks give the actions of h steps at once, and :meth:`act` returns one after the other.
+    With action chunks the networks compute the actions of h steps at once, and :meth:`act` returns one after another.
 
     Attributes:
-        config: as given.
-        observations: makes the networks' input.
+        config: the configuration.
+        observations: computes the networks' input.
         input_size: width of the networks' input.
-        parameters: of the networks that act, trained in place by the agent.
-        averaged: a running average of them (Polyak and Juditsky 1992), which acts where nothing is explored: single
-            updates move the mode of the policy by more than a task such as inserting a peg forgives.
-        action_size: elements of what is decided at once, h A: a whole chunk.
-        device: on which the parameters are.
-        exploration: generator of the noise with which the policy explores.
+        parameters: parameters of the acting networks, trained in place by the agent.
+        averaged: running average of the parameters (Polyak and Juditsky 1992), which acts without exploration: single
+            updates move the mode of the policy by more than a task such as inserting a peg tolerates.
+        action_size: elements of one decision, h A: a whole chunk.
+        device: device of the parameters.
+        exploration: generator of the exploration noise.
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run.
-        further_inputs: width of what a subclass puts before the vector of observations.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run.
+        further_inputs: width of the input that a subclass puts before the vector of observations.
 
     Raises:
         ConfigError: see :class:`.ObservationVector`.
-        SpecError: if the action is no vector.
+        SpecError: if the action is not a vector.
     """
 
     def __init__(self, config: PolicyConfig, spec: EnvSpec, seed: int, *, further_inputs: int = 0) -> None:
@@ -88,21 +88,21 @@ class NetworkPolicy(ABC):
         self.parameters: Parameters = {name: tensor.to(self.device) for name, tensor in parameters.items()}
         self.averaged: Parameters = {name: tensor.clone() for name, tensor in self.parameters.items()}
         self.exploration = torch.Generator().manual_seed(derive_seed(seed, "agent", "exploration"))
-        # Exploring and not: an evaluation in mid-episode leaves alone what training has planned.
+        # With and without exploration: an evaluation within an episode does not change the chunk of the training.
         self._plans = {explore: ActionPlan(config.action_chunk, spec.action.shape[0]) for explore in (False, True)}
 
     @abstractmethod
     def initial_actor(self, generator: torch.Generator) -> Parameters:
-        """Return new parameters of the networks that act, as before anything is learned."""
+        """Return initial parameters of the acting networks."""
 
     @abstractmethod
     def _decide(self, observation: Observation, sample: bool) -> NDArray[np.float32]:
-        """Return a chunk of actions (h A,) in [-1, 1]; with ``sample`` one that explores."""
+        """Return a chunk of actions (h A,) in [-1, 1]; with ``sample``, an exploring one."""
 
     def act(self, observation: Observation, *, explore: bool, sample: bool = True) -> NDArray[np.float32]:
-        """Return an action (A,) in [-1, 1], one that explores if ``explore``.
+        """Return an action (A,) in [-1, 1], with exploration if ``explore``.
 
-        Without ``sample`` the averaged policy acts where it explores, too.
+        Without ``sample``, the averaged policy acts even if ``explore`` is true.
         """
         plan = self._plans[explore]
         if not plan.left:
@@ -110,7 +110,7 @@ class NetworkPolicy(ABC):
         return plan.next()
 
     def forget_plan(self, *, explore: bool) -> None:
-        """Forget what is left of a chunk of actions: see :class:`~robo_rl.core.Policy`."""
+        """Discard the rest of a chunk of actions; see :class:`~robo_rl.core.Policy`."""
         self._plans[explore].forget()
 
     def average(self, share: float) -> None:
@@ -122,34 +122,34 @@ class NetworkPolicy(ABC):
         return torch.from_numpy(self.observations.one(observation)).unsqueeze(0).to(self.device)
 
     def slots(self) -> dict[str, Tensor]:
-        """Return the tensors that make the policy: parameters, their average and normalisation."""
+        """Return the tensors of the policy: parameters, their average and the normalisation."""
         return self.parameters | prefixed("averaged", self.averaged) | prefixed("normaliser", self.observations.slots())
 
     def plan_slots(self) -> dict[str, Tensor]:
-        """Return the tensors of what is left of chunks of actions; none where every step is decided by itself."""
+        """Return the tensors of the rest of chunks of actions; none if every step is decided separately."""
         if self.config.action_chunk == 1:
             return {}
         names = {True: "exploring_plan", False: "plan"}
         return {f"{names[e]}/{name}": x for e, plan in self._plans.items() for name, x in plan.slots().items()}
 
     def state(self) -> State:
-        """Return what ``act`` alone needs, without the exploration generator and what is left of chunks."""
+        """Return the state that ``act`` needs, without the exploration generator and the rest of chunks."""
         return save_slots(self.slots())
 
     def load(self, state: State) -> None:
-        """Take over a ``state``.
+        """Copy ``state`` into this policy.
 
         Raises:
-            CheckpointError: naming the first name or shape that is not this policy's.
+            CheckpointError: naming the first name or shape that does not match this policy.
         """
         load_slots(self.slots(), state, "the policy")
 
 
 class TanhGaussianPolicy(NetworkPolicy):
-    """Chooses actions tanh(u) with u Gaussian, mean and deviation from the network ``actor``.
+    """A policy of actions tanh(u) with u Gaussian, whose mean and deviation come from the network ``actor``.
 
-    It explores by samples; where it does not, the mode acts: tanh of the averaged policy's mean. Arguments and errors
-    are those of :class:`NetworkPolicy`.
+    It explores by samples; without exploration it returns the mode: tanh of the averaged policy's mean. Arguments and
+    errors are those of :class:`NetworkPolicy`.
     """
 
     config: GaussianConfig
@@ -158,7 +158,7 @@ class TanhGaussianPolicy(NetworkPolicy):
         super().__init__(config, spec, seed, further_inputs=further_inputs)
 
     def initial_actor(self, generator: torch.Generator) -> Parameters:
-        """Return new parameters ``actor/...``, as before anything is learned."""
+        """Return initial parameters ``actor/...``."""
         config = self.config
         parameters = initialise_network(
             "actor",
@@ -182,6 +182,6 @@ class TanhGaussianPolicy(NetworkPolicy):
         return chunk
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
-        """Return the function that gives mean and log deviation (B, A) in the rows of ``batch``, for parameters."""
+        """Return the function from parameters to mean and log deviation (B, A) for the rows of ``batch``."""
         rows = torch.from_numpy(self.observations.rows(batch)).to(self.device)
         return lambda parameters: actor_distribution(parameters, rows, self.config.activation)

@@ -1,4 +1,4 @@
-"""The base of all agents: acting by a policy, and a state of named tensors and random generators."""
+"""The base class of all agents: a policy that acts, and a state of named tensors and random generators."""
 
 from abc import ABC, abstractmethod
 
@@ -14,16 +14,16 @@ from .slots import load_generators, load_slots, save_generators, save_slots
 
 
 class PolicyAgent(ABC):
-    """Acts by a policy. Subclasses learn, and name all that they must not lose in :meth:`_slots`.
+    """An agent that acts by a policy. Subclasses learn, and name all tensors that must be saved in :meth:`_slots`.
 
     Attributes:
         update_rows: rows of the Batch for ``update``.
         implementation: which implementation computes updates, and why.
-        features: what Batches must have in the place of images; None: the images themselves, or nothing.
+        features: what Batches must contain instead of images; None: the images themselves, or nothing.
 
     Args:
-        policy: trained by the subclass.
-        update_rows: as above.
+        policy: policy that the subclass trains.
+        update_rows: see above.
     """
 
     implementation = "torch"
@@ -37,12 +37,12 @@ class PolicyAgent(ABC):
 
     @property
     def _has_learned(self) -> bool:
-        """Whether there was an update. Subclasses count updates in ``_updates``."""
+        """Whether the agent was updated. Subclasses count updates in ``_updates``."""
         return bool(self._updates)
 
     @abstractmethod
     def _slots(self) -> dict[str, Tensor]:
-        """Return all tensors that must not be lost, by name."""
+        """Return all tensors that must be saved, by name."""
 
     @abstractmethod
     def pretrain(self, batch: Batch) -> Metrics:
@@ -61,20 +61,20 @@ class PolicyAgent(ABC):
         """
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return an action (A,) in [-1, 1]; that of the averaged policy unless ``explore``."""
+        """Return an action (A,) in [-1, 1]; without ``explore``, that of the averaged policy."""
         return self._policy.act(observation, explore=explore)
 
     def forget_plan(self, *, explore: bool) -> None:
-        """Forget what is left of a chunk of actions: see :class:`~robo_rl.core.Policy`."""
+        """Discard the rest of a chunk of actions; see :class:`~robo_rl.core.Policy`."""
         self._policy.forget_plan(explore=explore)
 
     @property
     def observed(self) -> tuple[str, ...]:
-        """Observation keys that it learns from."""
+        """Observation keys that the agent learns from."""
         return self._policy.observations.keys
 
     def fit_normaliser(self, batch: Batch) -> None:
-        """Fix the normalisation of observations from a batch of demonstrations, before anything is learned.
+        """Fix the normalisation of observations from a batch of demonstrations, before learning begins.
 
         Raises:
             RuntimeError: if the agent has learned already.
@@ -88,23 +88,23 @@ class PolicyAgent(ABC):
         return save_slots(self._slots()) | save_generators(self._generators)
 
     def load(self, state: State) -> None:
-        """Go on from ``state`` bit for bit.
+        """Continue from ``state`` bit for bit.
 
         Raises:
-            CheckpointError: naming the first name or shape that is not this agent's.
+            CheckpointError: naming the first name or shape that does not match this agent.
         """
-        rest = {name: array for name, array in state.items() if not name.startswith("generator/")}
-        load_slots(self._slots(), rest, "the agent")
+        arrays = {name: array for name, array in state.items() if not name.startswith("generator/")}
+        load_slots(self._slots(), arrays, "the agent")
         load_generators(self._generators, state, "the agent")
 
     def policy_state(self) -> State:
-        """Return what ``act`` alone needs."""
+        """Return the state that ``act`` needs."""
         return self._policy.state()
 
     def load_policy(self, state: State) -> None:
-        """Take over a ``policy_state``.
+        """Copy a ``policy_state`` into the policy.
 
         Raises:
-            CheckpointError: naming the first name or shape that is not this policy's.
+            CheckpointError: naming the first name or shape that does not match this policy.
         """
         self._policy.load(state)

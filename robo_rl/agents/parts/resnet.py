@@ -21,7 +21,7 @@ from .networks import Parameters
 
 BATCH_NORM_EPSILON = 1e-5
 MEAN = (0.485, 0.456, 0.406)
-"""Of the colours of ImageNet, in [0, 1]; such networks were trained on images normalised by it."""
+"""Mean of the colours of ImageNet, in [0, 1]; such networks were trained on images normalised by it."""
 DEVIATION = (0.229, 0.224, 0.225)
 MOST_BYTES = 1 << 30
 
@@ -30,12 +30,12 @@ def load_resnet(file: Path, stages: int) -> tuple[Parameters, str]:
     """Return the first ``stages`` stages as ``<convolution>/weight`` and ``/bias``, and the SHA-256 of the file.
 
     Raises:
-        ConfigError: if the file cannot be read, or holds no residual network with basic blocks.
+        ConfigError: if the file cannot be read, or does not hold a residual network with basic blocks.
     """
     try:
         data = read_bytes(file, MOST_BYTES)
         tensors = load(data)
-    # The last three: of types and shapes that PyTorch does not have.
+    # The last three: types and shapes that PyTorch does not support.
     except (DataError, OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise ConfigError(
             f"agent.encoder.checkpoint: {file} cannot be read as safetensors ({error}). docs/reference/pixels.md shows "
@@ -73,7 +73,7 @@ def _fold(file: Path, tensors: dict[str, Tensor], convolution: str, norm: str) -
 
 
 def _colours(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return values of colours (3, 1, 1), written where they are: a copy from the host cannot be part of a graph."""
+    """Return colour values (3, 1, 1), created on ``device``: a CUDA graph cannot contain a copy from the host."""
     return torch.cat([torch.full((1, 1, 1), value, dtype=dtype, device=device) for value in values])
 
 
@@ -90,10 +90,10 @@ def apply_resnet(parameters: Parameters, prefix: str, images: Tensor, dtype: tor
     """Return the last maps (B, channels, places).
 
     Args:
-        parameters: as of :func:`load_resnet`, names beginning with ``prefix``.
-        prefix: of the names.
+        parameters: result of :func:`load_resnet`, with names that begin with ``prefix``.
+        prefix: prefix of the names.
         images: (B, H, W, 3) uint8.
-        dtype: in which to compute.
+        dtype: dtype of the computation.
     """
     mean, deviation = (_colours(values, dtype, images.device) for values in (MEAN, DEVIATION))
     x = (images.permute(0, 3, 1, 2).to(dtype) / 255 - mean) / deviation

@@ -1,7 +1,7 @@
-"""Named tensors as a State and back.
+"""Conversion of named tensors to a State and back.
 
-An agent keeps everything that it must not lose, its counters too, in tensors that are never replaced, only
-written. Saving is a copy out, loading a copy in.
+An agent keeps everything that must be saved, including its counters, in tensors that are never replaced, only
+written. Saving copies from them, and loading copies into them.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def save_slots(tensors: Mapping[str, Tensor]) -> State:
-    """Return copies; a scalar becomes an array (1,), since not every writer of arrays keeps zero axes."""
+    """Return copies; a scalar becomes an array (1,), since not every writer of arrays supports zero axes."""
     return {name: np.atleast_1d(tensor.numpy(force=True)).copy() for name, tensor in tensors.items()}
 
 
@@ -29,7 +29,7 @@ def load_slots(tensors: Mapping[str, Tensor], state: State, what: str) -> None:
     Args:
         tensors: written in place.
         state: arrays of the same names, shapes and dtypes.
-        what: names the receiver in messages.
+        what: name of the receiver, for messages.
 
     Raises:
         CheckpointError: naming the first difference.
@@ -40,11 +40,11 @@ def load_slots(tensors: Mapping[str, Tensor], state: State, what: str) -> None:
         if name not in tensors:
             raise CheckpointError(f"the state holds {name!r}, which {what} has not; it was saved with another agent")
         expected = np.atleast_1d(tensors[name].numpy(force=True))
-        found = state[name]
-        if found.shape != expected.shape or found.dtype != expected.dtype:
+        array = state[name]
+        if array.shape != expected.shape or array.dtype != expected.dtype:
             raise CheckpointError(
-                f"{what}: {name!r} should be {expected.dtype} {expected.shape}, the state has {found.dtype} "
-                f"{found.shape}; use the agent configuration that the state was saved with"
+                f"{what}: {name!r} should be {expected.dtype} {expected.shape}, the state has {array.dtype} "
+                f"{array.shape}; use the agent configuration that the state was saved with"
             )
     for name, tensor in tensors.items():
         tensor.copy_(torch.from_numpy(np.ascontiguousarray(state[name])).view(tensor.shape))
@@ -56,10 +56,10 @@ def save_generators(generators: Mapping[str, torch.Generator]) -> State:
 
 
 def load_generators(generators: Mapping[str, torch.Generator], state: State, what: str) -> None:
-    """Set ``generators`` from a ``state`` that holds more.
+    """Set ``generators`` from ``state``, which may hold other entries.
 
     Raises:
-        CheckpointError: if the state of a generator is missing or is none.
+        CheckpointError: if the state of a generator is missing or invalid.
     """
     for name, generator in generators.items():
         array = state.get(f"generator/{name}")

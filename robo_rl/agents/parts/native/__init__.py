@@ -1,8 +1,8 @@
-"""Updates in C++ for the CPU: hand-written gradients, fused passes, own matrix kernels.
+"""Updates in C++ for the CPU, with hand-written gradients, fused passes and matrix kernels.
 
-:class:`NativeCloning` does a step of :class:`..cloning.BehaviourCloning`, several times faster, on the memory of the
-same tensors; :class:`robo_rl.agents.sac.native_update.NativeUpdate` an update of soft actor-critic. They are compiled
-on first use; :func:`available` says whether that is possible here.
+:class:`NativeCloning` takes a step of :class:`..cloning.BehaviourCloning` several times faster, in the memory of the
+same tensors; :class:`robo_rl.agents.sac.native_update.NativeUpdate` does an update of soft actor-critic. They are
+compiled on first use; :func:`available` returns whether that is possible on this machine.
 
 The result does not depend on the number of threads, and equal arguments give equal bits on the same machine.
 """

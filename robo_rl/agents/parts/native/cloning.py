@@ -22,17 +22,17 @@ class _CloningSettings(ctypes.Structure):
 class NativeCloning:
     """Steps of :class:`..cloning.BehaviourCloning`: Adam on the mean squared error of the policy's mode, in float32.
 
-    Of tensors, threads and forks as :class:`NativeUpdate`.
+    For requirements on tensors, threads and forks see :class:`NativeUpdate`.
 
     Args:
-        config: of the policy.
+        config: configuration of the policy.
         state: ``actor/...`` and moments, trained in place.
-        learning_rate: of Adam.
-        rows: of each batch, B.
+        learning_rate: learning rate of Adam.
+        rows: rows B of each batch.
 
     Raises:
         NativeBuildError: if :func:`available` is false.
-        ValueError: as :class:`NativeUpdate`.
+        ValueError: see :class:`NativeUpdate`.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class NativeCloning:
         self._handle = made(make, (ctypes.byref(settings),), config, self._tensors, "native behaviour cloning")
 
     def __call__(self, observation: Tensor, proposed_action: Tensor, count: int) -> float:
-        """Take the ``count``-th step (counted from 1), unless the error is not finite; return the error before it.
+        """Take step number ``count``, starting at 1, unless the error is not finite; return the error before it.
 
         Args:
-            observation: (B, O) float32, what the network is given.
+            observation: (B, O) float32, input of the network.
             proposed_action: (B, A) float32.
-            count: as above.
+            count: number of the step.
 
         Raises:
-            ValueError: if a tensor has another shape or dtype or is not contiguous.
+            ValueError: if a tensor has a different shape or dtype or is not contiguous.
         """
         return float(
             self._library.robo_rl_cloning_run(

@@ -1,4 +1,4 @@
-"""The compiled library: how it is made and loaded, and how tensors are handed to it."""
+"""The compiled library: its compilation, its loading, and the memory of tensors for its functions."""
 
 import ctypes
 import functools
@@ -17,10 +17,10 @@ _ACTIVATIONS = {"relu": 1, "tanh": 2, "silu": 3}
 
 
 def library_path() -> Path:
-    """Return the compiled library.
+    """Return the path of the compiled library.
 
     Raises:
-        NativeBuildError: if it cannot be compiled here.
+        NativeBuildError: if it cannot be compiled on this machine.
     """
     return native_library(Path(__file__).with_name("library.cpp"))
 
@@ -45,12 +45,12 @@ def library() -> ctypes.CDLL:
 
 
 def multiplies_bfloat16() -> bool:
-    """Return whether this processor multiplies bfloat16 (AVX512_BF16). That is known without compiling anything."""
+    """Return whether this processor multiplies bfloat16 (AVX512_BF16), without compiling anything."""
     return bool(torch.cpu.get_capabilities().get("avx512_bf16"))
 
 
 def available(precision: str = "float32") -> tuple[bool, str]:
-    """Return whether the native update works here, and why or how. Compiles it if that was never done.
+    """Return whether the native update works on this machine, and why or how. Compile it if that was never done.
 
     ``bfloat16`` needs a processor that multiplies it (AVX512_BF16).
     """
@@ -64,18 +64,18 @@ def available(precision: str = "float32") -> tuple[bool, str]:
 
 
 def lacks(config: PolicyConfig) -> str:
-    """Return what the native update would need for ``config`` and does not have; else nothing."""
+    """Return the feature that the native update lacks for ``config``; empty if it lacks none."""
     if config.network != "mlp":
         return "residual networks"
     return "" if config.activation in _ACTIVATIONS else f"activation {config.activation}"
 
 
 WITHOUT_NORM = (None,) * 8
-"""Scale and shift of an output that is a layer."""
+"""Placeholders for scale and shift of an output that library.cpp reads as a layer, but without LayerNorm."""
 
 
 class StoredTensors(NamedTuple):
-    """The tensors of a parameter, by its name, in the order in which library.cpp reads them: value, moments, target."""
+    """The tensors of a parameter by name: value, moments and target, in the order in which library.cpp reads them."""
 
     state: TrainState
 
@@ -88,7 +88,7 @@ class StoredTensors(NamedTuple):
     def network(
         self, name: str, widths: tuple[int, ...], norm: bool, lead: tuple[int, ...] = ()
     ) -> Iterator[Tensor | None]:
-        """Yield from hidden layers, then from the output's weight and bias; ``widths`` from the input's on."""
+        """Yield the tensors of the hidden layers, then the output's weight and bias; ``widths`` include the input's."""
         *hidden, outputs = widths[1:]
         for layer, (inputs, width) in enumerate(zip(widths, hidden, strict=False)):
             yield from self.tensor(f"{name}/{layer}/weight", (*lead, inputs, width))
@@ -110,7 +110,7 @@ def made(
     tensors: list[Tensor | None],
     what: str,
 ) -> int:
-    """Return what a constructor of the library makes, or raise MemoryError."""
+    """Return the handle that a constructor of the library creates, or raise MemoryError."""
     pointers = (ctypes.c_void_p * len(tensors))(*(None if tensor is None else tensor.data_ptr() for tensor in tensors))
     hidden = (ctypes.c_int * len(config.hidden))(*config.hidden)
     activation, depth = ctypes.c_int(_ACTIVATIONS[config.activation]), ctypes.c_int(len(config.hidden))
@@ -128,7 +128,7 @@ def _checked(name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def pointer(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
-    """Return the address of a tensor's memory, or raise ValueError unless it is as the library reads it."""
+    """Return the address of a tensor's memory, or raise ValueError if the library cannot read the tensor."""
     if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device.type != "cpu":
         got = f"{tensor.dtype} {tuple(tensor.shape)} on {tensor.device}"
         raise ValueError(f"{name}: expected {dtype} {shape} on cpu, got {got}")
