@@ -11,7 +11,7 @@ __all__ = ["BC", "BCConfig", "make_bc", "register_configs"]
 
 
 def register_configs() -> None:
-    """Offer ``bc_schema`` in the group ``agent``."""
+    """Register ``bc_schema`` in the group ``agent``."""
     ConfigStore.instance().store(
         group="agent", name="bc_schema", node=config_node("robo_rl.agents.bc.make_bc", BCConfig)
     )

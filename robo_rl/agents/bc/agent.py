@@ -1,4 +1,4 @@
-"""The agent: behaviour cloning of a deterministic policy, from demonstrations or interventions."""
+"""The agent of behaviour cloning: a deterministic policy from demonstrations or interventions."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ from .config import BCConfig
 
 
 class BC(CloningAgent):
-    """Regression of actions on what others did; the actor of :class:`~robo_rl.agents.sac.SAC`.
+    """An agent that regresses actions on those of demonstrators, with the actor of :class:`~robo_rl.agents.sac.SAC`.
 
     Attributes:
-        config: as given.
+        config: the configuration.
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
         ConfigError: if the configuration does not fit the spec.

@@ -1,4 +1,4 @@
-"""Contrastive preference learning: a policy straight from preferences, without a reward."""
+"""Contrastive preference learning: a policy directly from preferences, without a reward."""
 
 from hydra.core.config_store import ConfigStore
 
@@ -11,7 +11,7 @@ __all__ = ["CPL", "CPLConfig", "make_cpl", "register_configs"]
 
 
 def register_configs() -> None:
-    """Offer ``cpl_schema`` in the group ``agent``."""
+    """Register ``cpl_schema`` in the group ``agent``."""
     ConfigStore.instance().store(
         group="agent", name="cpl_schema", node=config_node("robo_rl.agents.cpl.make_cpl", CPLConfig)
     )

@@ -1,4 +1,4 @@
-"""The agent: contrastive preference learning (Hejna et al. 2024)."""
+"""The agent of contrastive preference learning (Hejna et al. 2024)."""
 
 from typing import Any, NamedTuple
 
@@ -24,21 +24,21 @@ class Compared(NamedTuple):
 
 
 class CPL(OfflineAgent):
-    """Learns which of two segments was preferred from how likely its policy would make their actions.
+    """An agent that learns which of two segments was preferred from the likelihoods of their actions under its policy.
 
-    People prefer the segment with the lesser regret (Knox et al. 2022), and of the best policy with entropy the regret
-    of an action is what its log-likelihood lacks: so the policy takes the place of the reward, and nothing else is
-    learned. With l_t = -|tanh(mean(s_t)) - a_t|^2, the log-likelihood of a Gaussian whose deviation is fixed, a segment
-    is worth A = temperature * sum_t gamma^t l_t, and the loss is the mean of
-    -log sigmoid(A_preferred - conservative_weight * A_other). Before that the actor imitates the whole data set.
+    People prefer the segment with the smaller regret (Knox et al. 2022). For the best policy with entropy, the regret
+    of an action is its negative log-likelihood, up to a factor: so the policy replaces the reward, and nothing else is
+    learned. With l_t = -|tanh(mean(s_t)) - a_t|^2, the log-likelihood of a Gaussian with fixed deviation, the advantage
+    of a segment is A = temperature * sum_t gamma^t l_t, and the loss is the mean of
+    -log sigmoid(A_preferred - conservative_weight * A_other). Before that, the actor clones the whole data set.
 
     Attributes:
-        config: as given.
+        config: the configuration.
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
         ConfigError: if the configuration does not fit the spec.
@@ -52,10 +52,10 @@ class CPL(OfflineAgent):
         self._optimiser = Adam(self._policy.parameters, config.learning_rate)
 
     def fit_comparisons(self, comparisons: Comparisons | None) -> None:
-        """Take over what was compared, after the normalisation is fixed and before anything is learned.
+        """Set the compared pairs, after the normalisation is fixed and before learning begins.
 
         Raises:
-            ConfigError: if nothing was.
+            ConfigError: if there are no comparisons.
         """
         if comparisons is None or not len(comparisons.second):
             raise ConfigError(
@@ -70,21 +70,21 @@ class CPL(OfflineAgent):
 
     @torch.no_grad()
     def update(self, batch: Batch) -> Metrics:
-        """Take one step: of imitation, on ``batch``, for the first ``cloning_steps``, and on compared pairs after them.
+        """Take one step: of cloning, on ``batch``, for the first ``cloning_steps``, and on compared pairs after them.
 
-        Return ``bc_loss``, the mean squared error before it, or ``cpl_loss`` and ``accuracy``: the share of pairs in
-        which what was preferred is the more likely.
+        Return ``bc_loss``, the mean squared error before it, or ``cpl_loss`` and ``accuracy``, the share of pairs whose
+        preferred segment is the more likely one.
 
         Raises:
             DivergenceError: if the loss is not finite.
         """
         steps = int(self._updates) - self.config.cloning_steps
-        metrics = self._imitate(batch) if steps < 0 else self._contrast(steps)
+        metrics = self._clone(batch) if steps < 0 else self._contrast(steps)
         self._require_finite(metrics, int(self._updates))
         self._policy.average(1.0)
         return metrics
 
-    def _imitate(self, batch: Batch) -> Metrics:
+    def _clone(self, batch: Batch) -> Metrics:
         observation = torch.from_numpy(self._policy.observations.rows(batch))
         action = torch.from_numpy(batch["action"])
 
@@ -96,38 +96,38 @@ class CPL(OfflineAgent):
         return {"bc_loss": float(error)}
 
     def _contrast(self, step: int) -> Metrics:
-        """Take step ``step`` (from 0) on pairs; the optimiser begins anew with the first, as what it descends does."""
+        """Take step ``step`` (from 0) on pairs; the first one restarts the optimiser, since the loss is a new one."""
         if self._compared is None:
             raise RuntimeError("fit_comparisons comes before learning from them")
         if step == 0:
             self._optimiser.restart()
         config, n = self.config, len(self._compared.preferred)
-        chosen = torch.from_numpy(generator(self._seed, step).integers(0, n, config.pairs))
-        observation, action, preferred = (tensor[chosen] for tensor in self._compared)
+        indices = torch.from_numpy(generator(self._seed, step).integers(0, n, config.pairs))
+        observation, action, preferred = (tensor[indices] for tensor in self._compared)
 
         def loss(actor: Parameters) -> tuple[Tensor, Tensor]:
-            worth = config.temperature * discounted(self._likelihoods(actor, observation, action), config.gamma)
-            better = worth.gather(1, preferred[:, None])[:, 0]
-            worse = worth.gather(1, 1 - preferred[:, None])[:, 0]
+            advantage = config.temperature * discounted(self._likelihoods(actor, observation, action), config.gamma)
+            better = advantage.gather(1, preferred[:, None])[:, 0]
+            worse = advantage.gather(1, 1 - preferred[:, None])[:, 0]
             return softplus(config.conservative_weight * worse - better).mean(), better > worse
 
-        gradients, (error, explained) = torch.func.grad_and_value(loss, has_aux=True)(self._policy.parameters)
+        gradients, (error, correct) = torch.func.grad_and_value(loss, has_aux=True)(self._policy.parameters)
         self._updates += 1
         self._optimiser.move(gradients, step + 1)
-        return {"cpl_loss": float(error), "accuracy": float(explained.float().mean())}
+        return {"cpl_loss": float(error), "accuracy": float(correct.float().mean())}
 
     def _likelihoods(self, actor: Parameters, observation: Tensor, action: Tensor) -> Tensor:
-        """Return the log-likelihoods (...,), up to factor and constant, of actions (..., A)."""
+        """Return the log-likelihoods (...,) of actions (..., A), up to a factor and a constant."""
         rows = observation.reshape(-1, observation.shape[-1])
-        chosen = actor_mode(actor, rows, self.config.activation)
-        return -(chosen.view_as(action) - action).square().sum(-1)
+        mode = actor_mode(actor, rows, self.config.activation)
+        return -(mode.view_as(action) - action).square().sum(-1)
 
     def _slots(self) -> dict[str, Tensor]:
         return self._policy.slots() | self._optimiser.slots() | {"updates": self._updates}
 
 
 def discounted(values: Tensor, gamma: float) -> Tensor:
-    """Return the sums (...,) of values (..., length), each weighing ``gamma`` times what the one before it weighs."""
+    """Return the sums (...,) of values (..., length) with the weights 1, ``gamma``, ``gamma`` squared and so on."""
     return values @ gamma ** torch.arange(values.shape[-1], dtype=values.dtype)
 
 

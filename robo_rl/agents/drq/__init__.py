@@ -12,7 +12,7 @@ __all__ = ["DormancyConfig", "DrQ", "DrQConfig", "EncoderConfig", "make_drq", "r
 
 
 def register_configs() -> None:
-    """Offer ``drq_schema`` in the group ``agent``."""
+    """Register ``drq_schema`` in the group ``agent``."""
     ConfigStore.instance().store(
         group="agent", name="drq_schema", node=config_node("robo_rl.agents.drq.make_drq", DrQConfig)
     )

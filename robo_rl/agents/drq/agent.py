@@ -1,4 +1,4 @@
-"""The agent that learns from images."""
+"""The DrQ agent, which learns from images."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,13 +25,13 @@ from .update import DrQUpdate, PixelMinibatches
 class DrQ(SAC):
     """Soft actor-critic on images; see :class:`DrQConfig`.
 
-    Behaviour cloning trains actor and encoder; reinforcement learning trains the encoder by the critics alone, or by
-    the actor alone where the critics see no images (``critic_keys``).
+    Behaviour cloning trains actor and encoder. Reinforcement learning trains the encoder by the critics' loss alone, or
+    by the actor's loss alone if the critics do not use images (``critic_keys``).
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
         ConfigError: if the configuration does not fit the spec.
@@ -45,7 +45,7 @@ class DrQ(SAC):
         keys = config.critic_keys
         normalise = config.normalise_observations
         self._critic_observations = None if keys is None else ObservationVector(spec, keys, normalise, "critic_keys")
-        # Of the last measurement, and the update after which networks were perturbed last.
+        # The ratio last measured, and the number of the update after which networks were last perturbed.
         self._dormant_ratio, self._perturbed = torch.zeros(()), torch.zeros((), dtype=torch.int64)
         super().__init__(config, spec, seed)
         if config.dormancy.perturb_interval:
@@ -59,12 +59,12 @@ class DrQ(SAC):
 
     @property
     def observed(self) -> tuple[str, ...]:
-        """As of :class:`SAC`, with the images, and what the critics see."""
+        """Observation keys as in :class:`SAC`, with the images and the keys that the critics use."""
         critics = () if self._critic_observations is None else self._critic_observations.keys
         return tuple(dict.fromkeys((*super().observed, *self._policy.encoder.keys, *critics)))
 
     def fit_normaliser(self, batch: Batch) -> None:
-        """As :meth:`SAC.fit_normaliser`, also for what the critics see."""
+        """Do the same as :meth:`SAC.fit_normaliser`, also for the observations of the critics."""
         super().fit_normaliser(batch)
         if self._critic_observations is not None:
             self._critic_observations.fit(batch)
@@ -89,7 +89,7 @@ class DrQ(SAC):
         return slots
 
     def update(self, batch: Batch) -> Metrics:
-        """As :meth:`SAC.update`; where dormant neurons are counted the metrics have their share, as last measured."""
+        """Do the same as :meth:`SAC.update`; if dormant neurons are counted, also return their last share."""
         metrics = super().update(batch)
         config, updates = self.config.dormancy, int(self._updates)
         if not config.interval:
@@ -103,16 +103,16 @@ class DrQ(SAC):
 
     @torch.no_grad()
     def _measure_dormancy(self, batch: Batch) -> float:
-        """Return the actor's share of dormant neurons, on the first minibatch as it is seen, not shifted."""
+        """Return the actor's share of dormant neurons, on the first minibatch without random shifts."""
         policy, rows = self._policy, self.config.batch_size
         images = [torch.from_numpy(batch[f"observation/{key}"][:rows]) for key in policy.encoder.keys]
         vector = torch.from_numpy(policy.observations.rows(batch)[:rows]).to(policy.device)
-        seen = policy.inputs(policy.parameters, [image.to(policy.device) for image in images], vector)
+        encoded = policy.inputs(policy.parameters, [image.to(policy.device) for image in images], vector)
         threshold = self.config.dormancy.threshold
-        return dormant_ratio(policy.parameters, "actor", seen, self.config.activation, threshold)
+        return dormant_ratio(policy.parameters, "actor", encoded, self.config.activation, threshold)
 
     def _perturb(self) -> None:
-        """Perturb the networks, and begin Adam anew. The averaged policy, which acts in evaluations, follows slowly."""
+        """Perturb the networks and reset Adam. The averaged policy, which acts in evaluations, follows slowly."""
         source = self._generators["perturbation"]
         policy = self._policy
         inputs = self._critic_inputs() + policy.action_size

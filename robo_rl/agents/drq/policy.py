@@ -1,4 +1,4 @@
-"""The policy that sees images."""
+"""The policy that acts on images."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,13 +20,13 @@ class PixelPolicy(TanhGaussianPolicy):
     """A tanh-Gaussian policy whose input is the encoded images and the vector of the other observations.
 
     Attributes:
-        encoder: of the images; its parameters are among ``parameters``.
+        encoder: encoder of the images; its parameters are in ``parameters``.
         augmentation: generator of the random shifts.
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run.
     """
 
     def __init__(self, config: DrQConfig, spec: EnvSpec, seed: int) -> None:
@@ -44,14 +44,14 @@ class PixelPolicy(TanhGaussianPolicy):
         """Return the actor's input (B, input_size).
 
         Args:
-            parameters: ``encoder/...``, and others.
-            images: for each camera (B, H, W, C) uint8, shifted already, or the features cached for them.
+            parameters: ``encoder/...``; may include others.
+            images: for each camera (B, H, W, C) uint8, already shifted, or the features cached for them.
             vector: (B, V).
         """
         return torch.cat((self.encoder(parameters, images), vector), -1)
 
     def training_images(self, batch: Batch, group: str = "observation") -> list[Tensor]:
-        """Return for each camera the shifted images (n, H, W, C) of a batch, or the features that it has instead.
+        """Return for each camera the shifted images (n, H, W, C) of a batch, or the features that it holds instead.
 
         ``group`` is ``observation`` or ``next_observation``.
         """
@@ -62,20 +62,20 @@ class PixelPolicy(TanhGaussianPolicy):
         return [shift_images(x, shift) for x, shift in zip(images, shifts, strict=True)]
 
     def row(self, parameters: Parameters, observation: Observation) -> Tensor:
-        """As in :class:`~robo_rl.agents.parts.policy.TanhGaussianPolicy`, for images that are not shifted."""
+        """Return the network's input (1, input_size) for one observation, whose images are not shifted."""
         images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
         rows = [torch.from_numpy(image).unsqueeze(0).to(self.device) for image in images]
         return self.inputs(parameters, rows, super().row(parameters, observation))
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
-        """As in :class:`~robo_rl.agents.parts.policy.TanhGaussianPolicy`, for shifted images."""
+        """Return the function from parameters to mean and log deviation (B, A), for shifted images of ``batch``."""
         shifted = self.training_images(batch)
         vector = torch.from_numpy(self.observations.rows(batch)).to(self.device)
         activation = self.config.activation
         return lambda parameters: actor_distribution(parameters, self.inputs(parameters, shifted, vector), activation)
 
     def slots(self) -> dict[str, Tensor]:
-        """Return the tensors that make the policy; a frozen network stands there by its fingerprint, in a name."""
+        """Return the tensors of the policy; a frozen network is represented by its fingerprint, in a name."""
         slots = super().slots()
         if self.encoder.fingerprint:
             slots[f"frozen_encoder/{self.encoder.fingerprint}"] = torch.zeros(())

@@ -1,9 +1,9 @@
-"""The update of DrQ: that of soft actor-critic, with images that are shifted at random and encoded.
+"""The update of DrQ: that of soft actor-critic, with images that are randomly shifted and encoded.
 
-The critics' loss trains the encoder too; the actor sees what it makes of the images, and gives it no gradient. The
-encoder has no slow copy: targets are made with the newest one (Yarats et al. 2022).
+The critics' loss also trains the encoder; the actor uses the encoded images without a gradient to the encoder. The
+encoder has no target network: targets are computed with its newest parameters (Yarats et al. 2022).
 
-Where the critics see no images but the true state instead (Pinto et al. 2018), the actor's loss trains the encoder.
+If the critics use the true state instead of images (Pinto et al. 2018), the actor's loss trains the encoder.
 """
 
 from collections.abc import Callable
@@ -42,10 +42,10 @@ class PixelMinibatches(NamedTuple):
     """Rows of U critic updates.
 
     Attributes:
-        vectors: everything but images; its observations are the vectors beside them.
+        vectors: everything except images; its observations are the vectors beside them.
         images: for each camera (U, B, H, W, C) uint8, shifted.
-        next_images: the same of the next observations.
-        critic: observations and next observations (U, B, O') of critics that do not see what the actor sees.
+        next_images: the same for the next observations.
+        critic: observations and next observations (U, B, O') of critics whose input differs from the actor's.
     """
 
     vectors: Minibatches
@@ -57,13 +57,13 @@ class PixelMinibatches(NamedTuple):
 class DrQUpdate:
     """The update in plain PyTorch.
 
-    Works in place on the tensors of :class:`~robo_rl.agents.sac.update.TorchUpdate`, and ``encoder/...``.
+    It works in place on the tensors of :class:`~robo_rl.agents.sac.update.TorchUpdate` and on ``encoder/...``.
 
     Args:
-        config: of the agent.
-        inputs: of the policy: what actor and critics see, from images and vectors.
-        state: of all networks.
-        compiled: whether torch.compile fuses the steps; the first call takes a minute or more then.
+        config: configuration of the agent.
+        inputs: the policy's function from images and vectors to the input of actor and critics.
+        state: tensors of all networks.
+        compiled: whether torch.compile fuses the steps; the first call then takes a minute or more.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DrQUpdate:
         self._config = config
         self._inputs = inputs
         self._state = state
-        # The gradient of a residual network's convolutions by oneDNN crashes the process on processors without AVX-512
+        # On processors without AVX-512, the gradient of a residual network's convolutions by oneDNN crashes the process
         # (torch 2.13: 4 of 6 runs on a Zen 3).
         trains_residual = any("/resnet/" in name for name in state.first)
         crashes = trains_residual and torch.backends.cpu.get_cpu_capability() == "AVX2"
@@ -91,7 +91,7 @@ class DrQUpdate:
 
     @torch.no_grad()
     def __call__(self, batch: PixelMinibatches, noise: Noise, updates: int) -> Tensor:
-        """Do one whole update; arguments and result as of :class:`~robo_rl.agents.sac.update.TorchUpdate`."""
+        """Do one whole update; arguments and result are those of :class:`~robo_rl.agents.sac.update.TorchUpdate`."""
         with self._convolutions():
             return self._steps(batch, noise, adam_corrections(self._config, updates, batch.vectors.reward.dtype))
 
@@ -102,13 +102,13 @@ class DrQUpdate:
             images, next_images = [x[u] for x in batch.images], [x[u] for x in batch.next_images]
             critic = None if batch.critic is None else (batch.critic[0][u], batch.critic[1][u])
             draws = noise.next_action[u], noise.subset[u]
-            metrics, seen = self._critic_step(
+            metrics, encoded = self._critic_step(
                 state, config, self._inputs, vectors, images, next_images, critic, *draws, corrections.critic[u]
             )
             rows.append(metrics)
         if critic is None:
-            # What the encoder said before its last step: that saves a third pass over the images.
-            vectors = vectors._replace(observation=seen)
+            # The output of the encoder before its last step: this saves a third pass over the images.
+            vectors = vectors._replace(observation=encoded)
             actor_metrics = self._actor_step(state, config, vectors, noise.action, corrections.actor)
         else:
             actor_metrics = self._pixel_actor_step(
@@ -132,39 +132,39 @@ def pixel_critic_step(
     """Move critics and encoder one step towards the critics' targets, and the target critics towards the critics.
 
     Args:
-        state: as in :class:`DrQUpdate`, and ``config`` and ``inputs`` too.
+        state: see :class:`DrQUpdate`, as for ``config`` and ``inputs``.
         vectors: fields without their axis U.
         images: for each camera (B, H, W, C), shifted.
-        next_images: the same of the next observations.
-        critic: observations and next observations (B, O') of critics that do not see what the actor sees; the
-            encoder then stays as it is.
+        next_images: the same for the next observations.
+        critic: observations and next observations (B, O') of critics whose input differs from the actor's; the
+            encoder then does not change.
         next_noise: (B, A) standard normal, for the actions in the targets.
-        subset: (M,) which target critics count.
+        subset: (M,), indices of the target critics to use.
         corrections: (2,), see :class:`~robo_rl.agents.sac.update.Corrections`.
 
     Returns:
-        (4,) the first four of ``METRICS``; and what actor and critics saw, (B, input_size), before the step, or None
-        where they see different things.
+        (4,), the first four of ``METRICS``; and the input (B, input_size) of actor and critics before the step, or None
+        if their inputs differ.
     """
     parameters = state.parameters
-    next_seen = inputs(parameters, next_images, vectors.next_observation)
-    distribution = actor_distribution(parameters, next_seen, config.activation, config.precision)
+    next_encoded = inputs(parameters, next_images, vectors.next_observation)
+    distribution = actor_distribution(parameters, next_encoded, config.activation, config.precision)
     draws = (*sample_action(*distribution, next_noise), subset)
     if critic is not None:
         vectors = vectors._replace(observation=critic[0], next_observation=critic[1])
         return critic_step(state, config, vectors, *draws, corrections), None
-    target = critic_target(parameters, config, vectors._replace(next_observation=next_seen), *draws)
+    target = critic_target(parameters, config, vectors._replace(next_observation=next_encoded), *draws)
 
     def loss(trained: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        seen = inputs(trained, images, vectors.observation)
-        total, values = critic_loss(trained, config, seen, vectors.action, target)
-        return total, (values, seen)
+        encoded = inputs(trained, images, vectors.observation)
+        total, values = critic_loss(trained, config, encoded, vectors.action, target)
+        return total, (values, encoded)
 
     trained = {k: v for k, v in parameters.items() if k.startswith(("critic/", "encoder/"))}
-    gradients, (total, (values, seen)) = torch.func.grad_and_value(loss, has_aux=True)(trained)
+    gradients, (total, (values, encoded)) = torch.func.grad_and_value(loss, has_aux=True)(trained)
     adam_step(state, gradients, config.critic_learning_rate, corrections)
     move_targets(parameters, config)
-    return critic_metrics(config, total, values, target), seen
+    return critic_metrics(config, total, values, target), encoded
 
 
 def pixel_actor_step(
@@ -177,13 +177,13 @@ def pixel_actor_step(
     noise: Tensor,
     corrections: Tensor,
 ) -> Tensor:
-    """Move actor and encoder up the value that critics with other eyes give, then the temperature.
+    """Move actor and encoder towards higher values of critics with a different input, then the temperature.
 
     Args:
-        state: as in :class:`DrQUpdate`, and ``config`` and ``inputs`` too.
+        state: see :class:`DrQUpdate`, as for ``config`` and ``inputs``.
         vectors: the last minibatch, fields without their axis U.
         images: for each camera (B, H, W, C), shifted.
-        critic_observation: (B, O') what the critics see.
+        critic_observation: (B, O'), input of the critics beside the action.
         noise: (B, A) standard normal.
         corrections: (2,), see :class:`~robo_rl.agents.sac.update.Corrections`.
 
@@ -196,11 +196,11 @@ def pixel_actor_step(
     alpha = parameters["temperature/log_alpha"].exp()
 
     def loss(trained: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        seen = inputs(trained, images, vectors.observation)
-        return actor_loss(trained, critic, alpha, config, seen, critic_observation, vectors, noise)
+        encoded = inputs(trained, images, vectors.observation)
+        return actor_loss(trained, critic, alpha, config, encoded, critic_observation, vectors, noise)
 
-    gradients, (_, (climbing, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(trained)
+    gradients, (_, (policy_loss, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(trained)
     adam_step(state, gradients, config.actor_learning_rate, corrections)
     entropy = -log_prob.mean()
     temperature_step(state, config, entropy, noise.shape[-1], corrections)
-    return torch.stack((climbing, entropy, alpha))
+    return torch.stack((policy_loss, entropy, alpha))

@@ -1,4 +1,4 @@
-"""Behaviour cloning by flow matching: a policy that keeps several ways of the demonstrators apart."""
+"""Behaviour cloning by flow matching: a policy that keeps different strategies of the demonstrators apart."""
 
 from hydra.core.config_store import ConfigStore
 
@@ -11,7 +11,7 @@ __all__ = ["FlowCloning", "FlowCloningConfig", "make_flow", "register_configs"]
 
 
 def register_configs() -> None:
-    """Offer ``flow_schema`` in the group ``agent``."""
+    """Register ``flow_schema`` in the group ``agent``."""
     ConfigStore.instance().store(
         group="agent", name="flow_schema", node=config_node("robo_rl.agents.flow.make_flow", FlowCloningConfig)
     )

@@ -1,4 +1,4 @@
-"""The agent: behaviour cloning by flow matching, from demonstrations or interventions."""
+"""The agent of behaviour cloning by flow matching, from demonstrations or interventions."""
 
 from typing import Any
 
@@ -16,15 +16,15 @@ from .config import FlowCloningConfig
 
 
 class FlowCloning(CloningAgent):
-    """Learns the distribution of the action chunks that demonstrators proposed, and acts by samples of it.
+    """An agent that learns the distribution of the action chunks that demonstrators proposed, and acts by its samples.
 
     Attributes:
-        config: as given.
+        config: the configuration.
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
         ConfigError: if the configuration does not fit the spec.
@@ -39,7 +39,7 @@ class FlowCloning(CloningAgent):
         self._generators = {"update": self._noise} | policy.generators()
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[float32]:
-        """Return an action (A,) in [-1, 1] of a sampled chunk, by the averaged policy unless ``explore``."""
+        """Return an action (A,) in [-1, 1] of a sampled chunk, from the averaged policy unless ``explore``."""
         return self._policy.act(observation, explore=explore)
 
     @torch.no_grad()

@@ -38,5 +38,5 @@ class FlowCloningConfig(OfflineConfig):
 
     @property
     def n_step(self) -> int:
-        """Steps that a row of the data looks ahead: as many as a chunk has."""
+        """Steps that a row of the data spans: the length of a chunk."""
         return self.action_chunk

@@ -11,7 +11,7 @@ __all__ = ["IQL", "IQLConfig", "make_iql", "register_configs"]
 
 
 def register_configs() -> None:
-    """Offer ``iql_schema`` in the group ``agent``."""
+    """Register ``iql_schema`` in the group ``agent``."""
     ConfigStore.instance().store(
         group="agent", name="iql_schema", node=config_node("robo_rl.agents.iql.make_iql", IQLConfig)
     )

@@ -1,4 +1,4 @@
-"""The agent: implicit Q-learning (Kostrikov et al. 2022)."""
+"""The agent of implicit Q-learning (Kostrikov et al. 2022)."""
 
 from typing import Any
 
@@ -18,20 +18,21 @@ CRITICS = 2
 
 
 class IQL(OfflineAgent):
-    """Learns values of the data set's actions, never of others, and imitates the better ones more; see
+    """An agent that learns values of the data set's actions only, and clones the better ones with larger weights; see
     :class:`IQLConfig`.
 
-    With Q the smaller of two target critics, an update moves V to the expectile of Q, the actor to the actions of the
-    rows, each weighing exp(beta (Q - V)), and the critics to the reward plus the discounted V of the next observation.
-    The actor's loss is the squared error of its mode: the likelihood of a Gaussian whose deviation is fixed.
+    With Q the smaller of two target critics, an update moves V towards the expectile of Q, the actor towards the
+    actions of the rows, each weighted by exp(beta (Q - V)), and the critics towards the reward plus the discounted V of
+    the next observation. The actor's loss is the squared error of its mode: the likelihood of a Gaussian with fixed
+    deviation.
 
     Attributes:
-        config: as given.
+        config: the configuration.
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
         ConfigError: if the configuration does not fit the spec.
@@ -61,13 +62,13 @@ class IQL(OfflineAgent):
         """Take one step on rows of the data set.
 
         Return ``value_loss``, ``critic_loss`` and ``actor_loss`` before it, the mean value ``value_mean``, and
-        ``weight_mean``, how much the actions count.
+        ``weight_mean``, the mean weight of the actions.
 
         Raises:
             DivergenceError: if a loss is not finite.
         """
         config, parameters = self.config, self._parameters
-        observation, action, reward, discount, following = self._rows(batch)
+        observation, action, reward, discount, next_observation = self._rows(batch)
         best = critic_values(self._target, "critic", observation, action, config.activation).amin(0)
 
         def value_loss(value: Parameters) -> tuple[Tensor, Tensor]:
@@ -75,8 +76,8 @@ class IQL(OfflineAgent):
             return expectile_loss(best - values, config.expectile), values
 
         def actor_loss(actor: Parameters) -> Tensor:
-            chosen = actor_mode(actor, observation, config.activation)
-            return (weight * (chosen - action).square().sum(-1)).mean()
+            mode = actor_mode(actor, observation, config.activation)
+            return (weight * (mode - action).square().sum(-1)).mean()
 
         def critic_loss(critic: Parameters) -> Tensor:
             values = critic_values(critic, "critic", observation, action, config.activation)
@@ -91,7 +92,7 @@ class IQL(OfflineAgent):
         advantage = best - self._values(parameters, observation)
         weight = (config.inverse_temperature * advantage).exp().clamp(max=config.largest_weight)
         actor_error = optimiser.descend("actor", actor_loss, step)
-        target = reward + discount * self._values(parameters, following)
+        target = reward + discount * self._values(parameters, next_observation)
         critic_error = optimiser.descend("critic", critic_loss, step)
         track(self._target, parameters, config.tau)
         self._policy.average(1.0)
