@@ -30,8 +30,10 @@ class WebConfig:
         port = self.address.rpartition(":")[2]
         valid = bool(self.host) and port.isdecimal() and int(port) < 65536
         require(valid, "web.address", "HOST:PORT", self.address)
-        anywhere = self.host in ("0.0.0.0", "::")
-        require(not anywhere, "web.address", "the name or address under which browsers reach this machine", self.host)
+        is_wildcard = self.host in ("0.0.0.0", "::")
+        require(
+            not is_wildcard, "web.address", "the name or address under which browsers reach this machine", self.host
+        )
         if not self.is_local and self.certificates is None:
             raise ConfigError(
                 f"web.address {self.address} can be reached from other machines: give web.certificates (make them with "
@@ -59,7 +61,7 @@ class WebConfig:
             return False
 
     def token(self) -> str | None:
-        """Return the secret in the file; None where none is given.
+        """Return the secret in the file; None if no file is given.
 
         Raises:
             ConfigError: if the file cannot be read, others can read it, or it holds less than 16 characters.
@@ -70,6 +72,6 @@ class WebConfig:
             token = read_secret(Path(self.token_file)).strip()
         except (OSError, DataError) as error:
             raise ConfigError(f"web.token_file {self.token_file} cannot be read: {error}") from error
-        enough = len(token) >= TOKEN_CHARACTERS
-        require(enough, "the token in web.token_file", f"{TOKEN_CHARACTERS} characters or more", len(token))
+        is_long_enough = len(token) >= TOKEN_CHARACTERS
+        require(is_long_enough, "the token in web.token_file", f"{TOKEN_CHARACTERS} characters or more", len(token))
         return token

@@ -1,4 +1,4 @@
-"""Listening sockets that hold few connections of strangers at a time, and keep places for those who know the token."""
+"""Listening sockets with a limit on unauthenticated connections, so that authenticated ones always find a place."""
 
 import socket
 import time
@@ -7,18 +7,18 @@ from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 MOST_STRANGERS = 48
-"""Connections that have not shown a token: a file of the process each. Those of pages come on top."""
+"""Limit on connections without a token, each with a file descriptor. Connections of pages are not counted."""
 GRACE_SECONDS = 0.1
-"""How long a connection may take to show its token before one of the same host takes its place."""
+"""Time that a connection has to show its token before another one of the same host may replace it [s]."""
 
 
 class Visitor(NamedTuple):
     """A connection that has not shown a token.
 
     Attributes:
-        connection: its socket.
-        host: that opened it.
-        since: time at which that was, of :func:`time.monotonic` [s].
+        connection: socket of the connection.
+        host: host that opened it.
+        since: time when it was opened, of :func:`time.monotonic` [s].
     """
 
     connection: socket.socket
@@ -27,12 +27,12 @@ class Visitor(NamedTuple):
 
 
 class Listener(socket.socket):
-    """Takes :data:`MOST_STRANGERS` at a time.
+    """A socket that accepts :data:`MOST_STRANGERS` unauthenticated connections at a time.
 
-    When there are more, the oldest of the host that holds most of them is closed for the new one. Only hosts that hold
-    most of them already have to wait until their oldest is older than :data:`GRACE_SECONDS`; before that, their new
-    ones are closed. So strangers who open connections and say nothing neither keep an operator out nor use up the files
-    of a process that records or trains.
+    Beyond this limit, the oldest connection of the host with the most connections is closed for the new one. If the new
+    connection is of that host itself, the oldest must be older than :data:`GRACE_SECONDS`; otherwise the new one is
+    closed. So strangers who open connections and send nothing can neither keep an operator out nor use up the file
+    descriptors of a process that records or trains.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -40,15 +40,15 @@ class Listener(socket.socket):
         self._strangers: list[Visitor] = []
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Return a connection and who opened it.
+        """Return a connection and the address of its client.
 
         Raises:
-            ConnectionAbortedError: if it was one too many. The event loop goes on with the next.
+            ConnectionAbortedError: if the limit is reached. The event loop continues with the next connection.
         """
         connection, address = super().accept()
         now, host = time.monotonic(), str(address[0])
-        # A socket that was closed has no number.
-        self._strangers = [each for each in self._strangers if each.connection.fileno() != -1]
+        # A closed socket has no file descriptor.
+        self._strangers = [visitor for visitor in self._strangers if visitor.connection.fileno() != -1]
         if len(self._strangers) >= MOST_STRANGERS and not self._make_room(host, now):
             connection.close()
             raise ConnectionAbortedError("too many connections are open")
@@ -56,32 +56,32 @@ class Listener(socket.socket):
         return connection, address
 
     def trust(self, number: int) -> None:
-        """Close the connection whose file has this number for no other one: it has shown the token."""
-        self._strangers = [each for each in self._strangers if each.connection.fileno() != number]
+        """Exempt the connection with the file descriptor ``number`` from replacement: it has shown the token."""
+        self._strangers = [visitor for visitor in self._strangers if visitor.connection.fileno() != number]
 
     def _make_room(self, host: str, now: float) -> bool:
-        """Close a stranger for a new connection of ``host``; return whether there is one to close."""
-        counts = Counter(each.host for each in self._strangers)
-        busiest = max(counts, key=lambda each: (counts[each], each == host))
-        oldest = next(each for each in self._strangers if each.host == busiest)
+        """Close an unauthenticated connection for a new one of ``host``; return whether one could be closed."""
+        counts = Counter(visitor.host for visitor in self._strangers)
+        busiest = max(counts, key=lambda name: (counts[name], name == host))
+        oldest = next(visitor for visitor in self._strangers if visitor.host == busiest)
         if busiest == host and now - oldest.since < GRACE_SECONDS:
             return False
         self._strangers.remove(oldest)
-        with suppress(OSError):  # the event loop closes it when it sees its end
+        with suppress(OSError):  # the event loop closes it at the end of the stream
             oldest.connection.shutdown(socket.SHUT_RDWR)
         return True
 
 
 def listen(host: str, port: int) -> list[Listener]:
-    """Return a socket, bound, for each address that ``host`` has on this machine.
+    """Return a bound socket for each address that ``host`` has on this machine.
 
     Raises:
-        OSError: if there is no such host, or the port is taken.
+        OSError: if the host is unknown, or the port is in use.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     with ExitStack() as closing:
         listeners = []
-        for family, kind, protocol, _, address in dict.fromkeys(found):
+        for family, kind, protocol, _, address in dict.fromkeys(addresses):
             listener = closing.enter_context(Listener(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:

@@ -1,4 +1,4 @@
-"""Calls that read files, made beside an event loop, which nothing that a file system does or fails to do holds up."""
+"""Calls that read files, made outside the event loop, so that a slow or broken file system does not block it."""
 
 import asyncio
 import time
@@ -8,18 +8,18 @@ from threading import Thread
 from typing import Any
 
 Outcome = Any
-"""What a call returned, or the Exception that it raised."""
+"""Result of a call, or the Exception that it raised."""
 
 
 class Readers:
-    """Makes calls in threads that nobody waits for at the end of the process.
+    """Makes calls in threads that do not delay the end of the process.
 
-    Calls have names. One that does not return in time is left behind in its thread, and the others go on in another.
-    It is not begun again before it has returned, so that a folder that never answers costs one thread; what it then
-    returned is the outcome of the next call of its name.
+    Calls have names. A call that does not return in time is left in its thread, and the remaining calls continue in
+    another thread. A late call is not repeated before it has returned, so that a folder that never answers costs one
+    thread; its result is then the outcome of the next call of its name.
 
     Args:
-        seconds: longest that a call is waited for.
+        seconds: longest time to wait for a call.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -27,39 +27,39 @@ class Readers:
         self._late: dict[str, _Work] = {}
 
     async def read(self, calls: Mapping[str, Callable[[], Any]]) -> dict[str, Outcome]:
-        """Make calls, one after the other; return the outcome of each, TimeoutError for one that was left behind."""
+        """Make calls one after another; return the outcome of each, TimeoutError for a late one."""
         outcomes: dict[str, Outcome] = {}
-        waiting = dict(calls)
-        for name in [name for name in waiting if name in self._late]:
+        pending = dict(calls)
+        for name in [name for name in pending if name in self._late]:
             outcomes[name] = self._late[name].outcomes.get(name, self._too_late())
             if name in self._late[name].outcomes:
                 del self._late[name]
-            del waiting[name]
-        while waiting:
-            work = _Work(waiting, asyncio.get_running_loop())
+            del pending[name]
+        while pending:
+            work = _Work(pending, asyncio.get_running_loop())
             work.start()
             try:
-                while not work.ended.is_set() and (left := work.since + self._seconds - time.monotonic()) > 0:
-                    # Not wait_for: in Python 3.11 it forgets that it was cancelled where the event is set meanwhile.
+                while not work.ended.is_set() and (remaining := work.since + self._seconds - time.monotonic()) > 0:
+                    # Not wait_for: in Python 3.11 it loses a cancellation if the event is set at the same time.
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(left):
+                        async with asyncio.timeout(remaining):
                             await work.ended.wait()
             finally:
-                work.given_up = True  # also where nobody waits any more
+                work.abandoned = True  # also if the caller was cancelled
                 outcomes |= work.outcomes
-                waiting = {name: call for name, call in waiting.items() if name not in outcomes}
-                if (late := work.at) in waiting:
-                    del waiting[late]
-                    outcomes[late] = self._too_late()
-                    self._late[late] = work
+                pending = {name: call for name, call in pending.items() if name not in outcomes}
+                if (late_name := work.current) in pending:
+                    del pending[late_name]
+                    outcomes[late_name] = self._too_late()
+                    self._late[late_name] = work
         return outcomes
 
     async def call(self, name: str, function: Callable[[], Any]) -> Any:
-        """Make one call and return what it returned; one of this name that was late before is made again.
+        """Make one call and return its result; if an earlier late call of this name has returned, ignore its outcome.
 
         Raises:
-            TimeoutError: if it does not return in time, or the one before has not returned yet.
-            Exception: what the call raises.
+            TimeoutError: if the call does not return in time, or an earlier one has not returned yet.
+            Exception: raised by the call.
         """
         if name in self._late and name in self._late[name].outcomes:
             del self._late[name]
@@ -73,26 +73,26 @@ class Readers:
 
 
 class _Work(Thread):
-    """Calls that are made one after the other: at which it is, since when, and what has come of them."""
+    """A thread that makes calls one after another: the current call, when it began, and the outcomes so far."""
 
     def __init__(self, calls: Mapping[str, Callable[[], Any]], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(name="reading", daemon=True)
         self._calls = dict(calls)
         self._loop = loop
-        self.at = next(iter(calls))
+        self.current = next(iter(calls))
         self.since = time.monotonic()
         self.outcomes: dict[str, Outcome] = {}
         self.ended = asyncio.Event()
-        self.given_up = False
+        self.abandoned = False
 
     def run(self) -> None:
         for name, call in self._calls.items():
-            self.at, self.since = name, time.monotonic()
+            self.current, self.since = name, time.monotonic()
             try:
                 self.outcomes[name] = call()
-            except Exception as error:  # one bad folder takes no other with it
+            except Exception as error:  # a bad folder does not affect the others
                 self.outcomes[name] = error
-            if self.given_up:  # not before: the call that it is at is counted as late until it has an outcome
+            if self.abandoned:  # not earlier: the current call counts as late until it has an outcome
                 break
-        with suppress(RuntimeError):  # the loop was closed meanwhile
+        with suppress(RuntimeError):  # the loop was closed in the meantime
             self._loop.call_soon_threadsafe(self.ended.set)

@@ -1,4 +1,4 @@
-"""An HTTP server of a few fixed pages, and the authenticated websockets on which these pages live."""
+"""An HTTP server of a few fixed pages and of the authenticated websockets that these pages use."""
 
 import asyncio
 import hmac
@@ -25,14 +25,14 @@ from .listening import Listener, listen
 STATIC = Path(__file__).parent / "static"
 SOCKET = "/socket"
 MESSAGE_BYTES = 4096
-"""Largest message that a page may send, where its server does not say otherwise."""
+"""Largest message that a page may send, unless its server sets another limit."""
 TOKEN_SECONDS = 10.0
 MOST_PAGES = 16
 PING_SECONDS = 2.0
 PONG_SECONDS = 10.0
 
 REFUSED, BUSY = 4401, 4429
-"""Codes with which a websocket is closed: the token is wrong, there are too many pages."""
+"""Codes that close a websocket: the token is wrong, there are too many pages."""
 
 _TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
@@ -40,17 +40,17 @@ Handler = Callable[[ServerConnection], Awaitable[None]]
 
 
 class PageServer:
-    """Serves pages to whoever asks, and talks to those that show the token.
+    """Serves pages to anyone, and passes websockets that have shown the token to a handler.
 
-    The pages themselves hold nothing secret. A page takes the token out of the fragment of its address, which browsers
-    never send, and shows it in its first message; it is compared in constant time and never logged. A websocket that
-    was opened by a page of another origin is refused before that.
+    The pages themselves contain no secrets. A page reads the token from the fragment of its address, which browsers
+    never send, and shows it in its first message; the token is compared in constant time and never logged. A websocket
+    that was opened by a page of another origin is refused before that.
 
     Args:
-        config: where, and with which keys.
+        config: address and keys.
         pages: file of ``static/`` by path; ``/`` is the first page.
         handler: called with each websocket that has shown the token; the websocket is closed when it returns.
-        say: tells people what they should know.
+        say: reports messages to operators.
         message_bytes: largest message that a page may send.
 
     Raises:
@@ -78,12 +78,12 @@ class PageServer:
 
     @property
     def origin(self) -> str:
-        """Origin of the pages, for example ``http://127.0.0.1:8090``; with the port that was taken."""
+        """Origin of the pages, for example ``http://127.0.0.1:8090``, with the actual port."""
         return self._origin(self._config.host)
 
     @property
     def link(self) -> str:
-        """Address of the first page with the token: whoever has it has access."""
+        """Address of the first page with the token: anyone who has it has access."""
         return f"{self.origin}/#{quote(self._token, safe='')}"
 
     def _origin(self, host: str) -> str:
@@ -91,10 +91,10 @@ class PageServer:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Serve meanwhile.
+        """Serve within the context.
 
         Raises:
-            ConfigError: if the address cannot be listened on.
+            ConfigError: if the address is not available.
         """
         async with AsyncExitStack() as stack:
             try:
@@ -122,7 +122,7 @@ class PageServer:
         )
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer a request for a page; None lets a websocket through."""
+        """Return the response to a request for a page; None lets a websocket through."""
         path = request.path.partition("?")[0]
         if path == SOCKET:
             names = {self._config.host, *(("127.0.0.1", "localhost", "::1") if self._config.is_local else ())}
@@ -144,7 +144,7 @@ class PageServer:
             else:
                 await self._serve(connection)
         except* ConnectionClosed:
-            pass  # the page went away, or took too little
+            pass  # the page went away, or received too slowly
 
     async def _serve(self, connection: ServerConnection) -> None:
         self._pages += 1
@@ -159,14 +159,14 @@ class PageServer:
     async def _shows_token(self, connection: ServerConnection) -> bool:
         try:
             async with asyncio.timeout(TOKEN_SECONDS):
-                shown = read_message(await connection.recv()).get("token")
+                token = read_message(await connection.recv()).get("token")
         except TimeoutError:
             return False
-        return isinstance(shown, str) and hmac.compare_digest(shown.encode(errors="replace"), self._token.encode())
+        return isinstance(token, str) and hmac.compare_digest(token.encode(errors="replace"), self._token.encode())
 
 
 def read_message(data: str | bytes) -> dict[str, Any]:
-    """Return the JSON object in a message of a page; an empty one where there is none."""
+    """Return the JSON object in a message of a page; an empty one if there is none."""
     try:
         message = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,10 +1,10 @@
-// The page on which a person answers what reward modules ask: by a button, by touching cells of a picture, or in words.
+// The page on which a person answers reward modules: by a button, by touching cells of a picture, or as text.
 
 import { Link, make, showPicture } from "/link.js";
 
 const at = (id) => document.getElementById(id);
 let question = { number: 0, parts: [], form: {} };
-let cells = []; // [column, row] that were touched
+let cells = []; // [column, row] of the touched cells
 
 const link = new Link({
   message(said) {
@@ -35,7 +35,7 @@ at("text").addEventListener("keydown", (event) => {
   answer(at("text").value);
 });
 
-// Whether the answer is a text, which may have many lines: there is nothing to choose and nothing to touch.
+// Whether the answer is a text, which may have several lines: there is nothing to choose and nothing to touch.
 function isInWords() {
   return !question.form.choices && !question.form.grid;
 }

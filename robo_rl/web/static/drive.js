@@ -1,11 +1,11 @@
-// The page by which a person drives a robot: touched pads, or the pose of a WebXR controller or phone.
-// Whatever is said is said many times a second; the robot holds still when that ends.
+// The page on which a person drives a robot, by touched pads or by the pose of a WebXR controller or phone.
+// It sends its state many times a second; the robot holds still when these messages end.
 
 import { EmergencyStops, Link, make, showPicture } from "/link.js";
 
 const SAY_MS = 50;
 const EMERGENCY = "emergency_stop";
-const POSE_MS = 150; // a pose that is older is not seen any more
+const POSE_MS = 150; // an older pose counts as lost
 const POSE_METRES = 0.12; // displacement of a full deflection
 const POSE_RADIANS = 0.6;
 const PADS = [
@@ -24,9 +24,9 @@ const CONNECTION = {
 };
 
 const at = (id) => document.getElementById(id);
-const pads = new Map(); // deflections by the pad that is touched; a touch that was released counts no more
-let gripped = null; // the WebXR input source that is gripped, and its pose then
-let pose = null; // deflections by pose, while it is gripped, and when it was seen
+const pads = new Map(); // deflections by the touched pad; a released touch no longer counts
+let gripped = null; // the WebXR input source that is gripped, and its pose at that moment
+let pose = null; // deflections by pose while the source is gripped, and the time when it was seen
 let tapped = [];
 let connected = false;
 let elements = [];
@@ -63,7 +63,7 @@ function say() {
 }
 setInterval(say, SAY_MS);
 
-// What is tapped without a connection would come as a surprise later, but for the emergency stop.
+// A tap without a connection would come as a surprise later, except for the emergency stop.
 function tap(name) {
   if (name === EMERGENCY) stops.press(EMERGENCY, { tapped: [EMERGENCY] });
   else if (connected) tapped.push(name);
@@ -92,7 +92,7 @@ function release() {
 // --- touch ------------------------------------------------------------------------------------------------------------
 
 function showAbout(about) {
-  release(); // a pad that is replaced does not hear that its touch ends
+  release(); // a pad that is replaced receives no event when its touch ends
   elements = about.elements.length ? about.elements : ["x", "y", "z", "roll", "pitch", "yaw", "gripper"];
   at("task").textContent = about.task;
   at("gripper").hidden = !elements.includes("gripper");
@@ -132,7 +132,7 @@ function only(axes) {
 
 // --- pose -------------------------------------------------------------------------------------------------------------
 
-// WebXR is offered on pages that came over HTTPS, or from this machine.
+// Browsers offer WebXR on pages that came over HTTPS, or from this machine.
 for (const mode of ["immersive-ar", "immersive-vr"]) {
   navigator.xr?.isSessionSupported(mode).then((supported) => {
     if (!supported || !at("pose").disabled) return;
@@ -146,7 +146,7 @@ function letGo() {
   gripped = pose = null;
 }
 
-// How far the pose is from where it was gripped is the deflection.
+// The deflection is the displacement of the pose from where it was gripped.
 async function driveByPose(mode) {
   const session = await navigator.xr.requestSession(mode, { optionalFeatures: ["local-floor"] });
   const canvas = document.createElement("canvas");
@@ -156,15 +156,15 @@ async function driveByPose(mode) {
   session.onselectend = letGo;
   session.onsqueezestart = () => tap("gripper");
   session.onend = letGo;
-  // Beside a menu, or with the headset taken off, the controller is not heard: nor that its trigger is let go.
+  // Beside a menu, or with the headset taken off, the controller sends no events, not even the release of its trigger.
   session.onvisibilitychange = () => session.visibilityState !== "visible" && letGo();
   session.requestAnimationFrame(function frame(_, xr) {
     session.requestAnimationFrame(frame);
     if (!gripped) return;
-    // A phone has no controller: it is the phone that is moved.
+    // A phone has no controller: the phone itself is moved.
     const found = gripped.source.gripSpace ? xr.getPose(gripped.source.gripSpace, space) : xr.getViewerPose(space);
     if (!found) {
-      pose = null; // not seen: let go
+      pose = null; // not seen: released
       return;
     }
     gripped.start ??= found.transform;

@@ -1,14 +1,14 @@
-// The connection of a page to its server: it shows the token, and comes back by itself when it was lost.
+// The connection of a page to its server: it shows the token, and reconnects automatically after a loss.
 
-const SILENCE_MS = 6000; // the server says something every second
+const SILENCE_MS = 6000; // the server sends a message every second
 const RETRY_MS = [300, 1000, 2000];
 const REFUSED = 4401;
-const TAKEN = 4409; // another page has what only one can have
+const TAKEN = 4409; // another page has the role that only one page can have
 const INSIST_MS = 50;
-const CONFIRM_MS = 500; // an emergency stop that is not confirmed by then is said again, on a new connection
-const LONGEST_CONFIRM_MS = 4000; // doubled up to this: a network may need long to connect
+const CONFIRM_MS = 500; // an emergency stop that is not confirmed by then is sent again, on a new connection
+const LONGEST_CONFIRM_MS = 4000; // limit of the doubling of that time: a network may need long to connect
 
-// Return the token of the address, which then no longer shows it, or the one of this tab before it was loaded again.
+// Return the token in the address, and remove it from there, or the token of this tab before it was reloaded.
 function token() {
   if (location.hash.length > 1) {
     sessionStorage.setItem("token", decodeURIComponent(location.hash.slice(1)));
@@ -18,7 +18,7 @@ function token() {
 }
 
 // Connect. `handlers`: `message(object)`, `picture(heading, blob)`, and `state(name)`: connecting, connected, lost,
-// refused (by then nothing more is tried, until the page is given another token) or taken (until the page is touched).
+// refused (no further attempts until the page is given another token) or taken (until the page is touched).
 export class Link {
   constructor(handlers) {
     this.handlers = handlers;
@@ -77,7 +77,7 @@ export class Link {
     }
     this.failures = Math.max(this.failures, 0) + 1;
     if (code === TAKEN) {
-      // By itself it would take it back, and the other page the same, for ever.
+      // An automatic reconnection would take the role back, and the other page would do the same, forever.
       this.handlers.state("taken");
       addEventListener("pointerdown", () => this.open(), { once: true });
       return;
@@ -86,7 +86,7 @@ export class Link {
     this.retry = setTimeout(() => this.open(), RETRY_MS[Math.min(this.failures, RETRY_MS.length) - 1]);
   }
 
-  // A network that went away tells nobody.
+  // The loss of a network causes no event.
   watch() {
     if (this.socket && performance.now() - this.heard > SILENCE_MS) {
       const socket = this.socket;
@@ -102,18 +102,18 @@ export class Link {
   }
 }
 
-// The emergency stops that were pressed on a page. Each is said until the server confirms that it is pressed: a connection
-// may have died without a word. `alert` is shown meanwhile.
+// The emergency stops that were pressed on a page. Each is sent until the server confirms that it is pressed:
+// a connection may have died unnoticed. `alert` is shown meanwhile.
 export class EmergencyStops {
   constructor(link, alert) {
     this.link = link;
     this.alert = alert;
-    this.unconfirmed = new Map(); // messages by the name under which each is confirmed
+    this.unconfirmed = new Map(); // messages by the names that confirm them
     setInterval(() => this.insist(), INSIST_MS);
   }
 
   press(name, message) {
-    // Whoever presses again and again does not put off that it is said on a new connection.
+    // Repeated presses do not delay the repetition on a new connection.
     if (this.unconfirmed.has(name)) return;
     if (!this.unconfirmed.size) Object.assign(this, { tried: performance.now(), patience: CONFIRM_MS });
     this.unconfirmed.set(name, message);
@@ -150,7 +150,7 @@ export function make(tag, text = "", attributes = {}, ...children) {
   return element;
 }
 
-// Show a picture in an image element, and free the one before it.
+// Show a picture in an image element, and free the previous one.
 export function showPicture(image, blob) {
   const before = image.src;
   image.src = URL.createObjectURL(blob);

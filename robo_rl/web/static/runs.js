@@ -1,4 +1,4 @@
-// The page that watches runs and commands them.
+// The page that shows runs and sends them commands.
 
 import { EmergencyStops, Link, make, showPicture } from "/link.js";
 
@@ -24,7 +24,7 @@ const CONNECTION = {
 const at = (id) => document.getElementById(id);
 const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
 let connected = false;
-let chosen = null; // path of the run that the person looks at: the newest until they choose, and after a lost connection too
+let chosen = null; // path of the run that the person chose: the newest until then; kept after a lost connection
 let run = null;
 
 const link = new Link({
@@ -72,7 +72,7 @@ setInterval(showAges, 1000);
 function press(button) {
   const { command, robot = "" } = button.dataset;
   if (command === EMERGENCY) {
-    const path = run?.path ?? null; // null: where no run is shown, the robots of this user
+    const path = run?.path ?? null; // null: the robots of this user, if no run is shown
     stops.press(path, { command, run: path });
     return;
   }
@@ -80,7 +80,7 @@ function press(button) {
   at("answer").textContent = sent ? `${command} ${robot}: sent` : "Not sent: there is no connection";
 }
 
-// Buttons that end something are pressed twice.
+// Buttons that end something must be pressed twice.
 function confirmed(button) {
   if (!button.dataset.confirm || button.dataset.armed) return true;
   const text = button.textContent;
@@ -106,7 +106,7 @@ function enableButtons() {
   document.querySelector("[data-command=resume]").hidden = !paused;
 }
 
-// --- what the server told ---------------------------------------------------------------------------------------------
+// --- messages of the server -------------------------------------------------------------------------------------------
 
 function showRuns(runs) {
   if (!runs.some(({ path }) => path === chosen)) chosen = null;
@@ -128,7 +128,7 @@ function showNotice() {
 }
 
 function showRun(news) {
-  if (chosen && news && news.path !== chosen) return; // of a connection that does not know yet what was chosen
+  if (chosen && news && news.path !== chosen) return; // from a connection that does not have the choice yet
   chosen = news?.path ?? null;
   run = news;
   at("main").hidden = !run;
@@ -161,7 +161,7 @@ function showRobots(robots) {
   const table = at("robots");
   const shape = JSON.stringify([names, robots.map((robot) => robot.name)]);
   if (table.dataset.shape !== shape) {
-    // Made anew only then: a button that is replaced while it is pressed does nothing.
+    // Replaced only then: a button that is replaced while it is pressed does nothing.
     table.dataset.shape = shape;
     const head = ["robot", "", ...names, ""].map((name) => make("th", name));
     const rows = robots.map((robot) => makeRow(robot.name, names));
