@@ -233,5 +233,5 @@ def output_values(outputs: Tensor, value_range: tuple[float, float] | None) -> T
 
 
 def track(target: Parameters, parameters: Parameters, tau: float) -> None:
-    """Move a target network in place by the share ``tau`` towards ``parameters`` with its names (Polyak averaging)."""
+    """Move a target network in place by the share ``tau`` towards the ``parameters`` with its names (Polyak)."""
     torch._foreach_lerp_(list(target.values()), [parameters[name] for name in target], tau)
