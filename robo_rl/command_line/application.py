@@ -30,14 +30,14 @@ from .usage import (
 )
 
 EXIT_SIGNAL = 128
-"""A command that a signal interrupted ends with this plus the signal's number."""
+"""Exit code of a command that a signal interrupted, before the signal's number is added."""
 
 ROS_NAMES = ("robot", "success", "topic")
-"""Sections and options with names of ROS 2, where ~/ stands for the node."""
+"""Sections and options that contain names of ROS 2, in which ~/ stands for the node."""
 
 
 def run_command(command: str, overrides: list[str]) -> int:
-    """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
+    """Compose the command's configuration and call its ``run``; convert Hydra's errors to those of robo-rl."""
     register_all_configs()
     ray_launcher.register(run_command)
     folders, overrides = _config_folders(overrides)
@@ -69,8 +69,8 @@ def _run(command: str, overrides: list[str]) -> int:
                 allow_packages(config.pop("allow", ()))
             module = f"{name}_" if keyword.iskeyword(name) else name
             run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
-            if not gc.get_freeze_count():  # before the first run of a sweep: what that leaves is garbage to the next
-                gc.freeze()  # nor need later collections, which stop control loops meanwhile, look at it again
+            if not gc.get_freeze_count():  # before the first run of a sweep: its remains are garbage to the next one
+                gc.freeze()  # later collections, which stop control loops meanwhile, need not look at it either
             gc.enable()
             status = max(status, run(config))
         except Exception as error:
@@ -78,13 +78,13 @@ def _run(command: str, overrides: list[str]) -> int:
             if failure is None:
                 raise
             if os.getpid() != process:
-                raise failure from error  # A launcher of Hydra has begun this: nothing else comes back from there.
-            # Hydra would print lines of its own about an exception; not about this.
+                raise failure from error  # A launcher of Hydra started this process: nothing else is returned from it.
+            # Hydra prints additional lines about other exceptions.
             raise SystemExit from error
         if status and os.getpid() != process:
             raise RoboRLError(f"robo-rl {command} ended with exit code {status}")
         if status > EXIT_SIGNAL:
-            raise SystemExit  # Who interrupts a run of a sweep wants no other to begin.
+            raise SystemExit  # After an interrupted run of a sweep no other run should begin.
 
     application = hydra.main(config_path="pkg://robo_rl.configs", config_name=name, version_base="1.3")(job)
     try:
@@ -97,7 +97,7 @@ def _run(command: str, overrides: list[str]) -> int:
             return status
         raise
     except Exception as error:
-        # Hydra has others beside its own, for flags that contradict each other or a dictionary where there is none yet.
+        # Hydra raises others too, for flags that contradict each other or a dictionary where there is none yet.
         if composed and not isinstance(error, (HydraException, OmegaConfBaseException)):
             raise
         raise ConfigError(explain(error, name, overrides)) from error
@@ -105,7 +105,7 @@ def _run(command: str, overrides: list[str]) -> int:
 
 
 def _failure(error: Exception, name: str, overrides: Sequence[str]) -> Exception | None:
-    """Return the error that the user is shown; None: ``error`` is a defect of ours."""
+    """Return the error to show to the user; None if ``error`` is a defect of robo-rl."""
     if isinstance(error, OmegaConfBaseException):
         return ConfigError(explain(error, name, overrides))
     if isinstance(error, OSError | RoboRLError):
@@ -125,35 +125,35 @@ def _config_folders(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the folders that ``--config-dir`` names, and the other words.
 
     Raises:
-        ConfigError: if it names none.
+        ConfigError: if the flag has no folder.
     """
-    folders, others = [], []
-    rest = iter(words)
-    for word in rest:
+    folders, remaining = [], []
+    iterator = iter(words)
+    for word in iterator:
         flag, is_given, folder = word.partition("=")
         if flag not in ("--config-dir", "-cd"):
-            others.append(word)
+            remaining.append(word)
             continue
-        folder = folder if is_given else next(rest, "")
+        folder = folder if is_given else next(iterator, "")
         if not folder:
             raise ConfigError("--config-dir: name a folder with configuration files, as --config-dir=my_lab")
         folders.append(folder)
-    return folders, others
+    return folders, remaining
 
 
 def _quote_home(word: str) -> str:
-    """Return ``word`` with quotes around paths that begin with ~, which Hydra takes only so."""
+    """Return ``word`` with quotes around paths that begin with ~, as Hydra requires."""
     return word if re.search("[\"']", word) else re.sub(r"(?<=[=\[,])~[^,\[\]]*", r'"\g<0>"', word)
 
 
 def _expand_home(config: Any) -> None:
-    """Write the home folder in the place of the ~ that paths begin with: shells do so at the start of a word alone.
+    """Replace the ~ at the beginning of paths by the home folder: shells do so only at the start of a word.
 
     Args:
         config: a dictionary or list of OmegaConf.
 
     Raises:
-        ConfigError: if this user has none.
+        ConfigError: if this user has no home folder.
     """
     if config._is_none() or config._is_missing() or config._is_interpolation():
         return
@@ -161,13 +161,13 @@ def _expand_home(config: Any) -> None:
         if key in ROS_NAMES:
             continue
         node = config._get_node(key)
-        value = node._value()  # as it is written: an interpolation is resolved later
+        value = node._value()  # as written: an interpolation is resolved later
         if isinstance(node, DictConfig | ListConfig):
             _expand_home(node)
         elif isinstance(value, str) and value.partition("/")[0] == "~":
             try:
                 config[key] = str(Path(value).expanduser())
-            except RuntimeError as error:  # as some containers have it
+            except RuntimeError as error:  # in some containers
                 raise ConfigError(f"{config._get_full_key(key)}={value}: there is no home folder ({error})") from error
 
 
@@ -183,12 +183,12 @@ def _help(command: str, name: str, words: list[str]) -> int:
 
 @contextlib.contextmanager
 def _command_line(command: str, overrides: list[str]) -> Iterator[None]:
-    """Have Hydra find the command's words, and raise its errors to us."""
+    """Pass the command's words to Hydra, and make it raise its errors."""
     saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    # Between overrides argparse does not take the flag; people put it anywhere.
+    # Between overrides argparse does not accept the flag, but people put it anywhere.
     sweep = [word for word in overrides if word in ("-m", "--multirun")]
     sys.argv = [f"robo-rl {command}", *sweep, *(word for word in overrides if word not in sweep)]
-    # Hydra would print its errors and exit with 1 by itself.
+    # Otherwise Hydra prints its errors itself and exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         yield

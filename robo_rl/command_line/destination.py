@@ -1,4 +1,4 @@
-"""Where a command that works for long will write: looked at before the work, not after it."""
+"""The output path of a command that runs for a long time, checked before the work instead of after it."""
 
 import tempfile
 from pathlib import Path
@@ -7,15 +7,15 @@ from ..core import ConfigError, require
 
 
 def new_output(option: str, value: str, kind: str) -> Path:
-    """Return the path of a file or folder to be made; the folder that it will lie in is made if it is not there.
+    """Return the path of a file or folder to create; create its parent folder if necessary.
 
     Args:
-        option: that names it, for messages.
-        value: of the option.
+        option: name of the option, for messages.
+        value: value of the option.
         kind: ``file`` or ``folder``, for messages.
 
     Raises:
-        ConfigError: if it is there already, or cannot be written.
+        ConfigError: if it exists already, or cannot be written.
     """
     path = Path(value)
     try:
@@ -28,7 +28,7 @@ def new_output(option: str, value: str, kind: str) -> Path:
 
 
 def output_file(option: str, value: str | Path) -> Path:
-    """Return the path of a file to be written, as :func:`new_output`; one that is there will be replaced.
+    """Return the path of a file to write, like :func:`new_output`; an existing file will be replaced.
 
     Raises:
         ConfigError: if it is a folder, or cannot be written.

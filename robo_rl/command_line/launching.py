@@ -1,4 +1,4 @@
-"""robo-rl launch: several commands at once, as a file says."""
+"""The command robo-rl launch: several commands at once, from a launch file."""
 
 import os
 import re
@@ -22,25 +22,25 @@ from ..operators.pulse import SILENT_SECONDS, VARIABLE, Pulse
 
 LAUNCHES = Path(__file__).parent / "launches"
 GRACE_SECONDS = 30.0
-"""Longest wait for a process that was told to end; then it is killed."""
+"""Longest wait for a process to end after a signal; then it is killed."""
 POLL_SECONDS = 0.05
 PRINT_SECONDS = 2.0
 """Longest wait for the last output of a process that has ended."""
 WATCHING = ("guard",)
-"""Commands that watch a robot, and are watched themselves: one that hangs ends all."""
+"""Commands that watch a robot and are watched themselves: if one hangs, all processes are ended."""
 EXIT_HUNG = 1
 GUARDED = "safety.emergency_stop.guard=true"
-"""Option of a process that moves a robot only while its guard looks."""
+"""Option of a process that moves a robot only while its guard watches."""
 
 
 @dataclass(frozen=True)
 class ProcessPlan:
-    """A command of robo-rl that is to run as a process.
+    """A command of robo-rl to run as a process.
 
     Attributes:
-        name: stands before each line that it prints.
+        name: prefix of each line that it prints.
         words: command and options.
-        main: whether the others are ended when it ends.
+        main: whether its end ends the other processes.
     """
 
     name: str
@@ -62,10 +62,10 @@ def read_plans(file: Path, words: Sequence[str]) -> list[ProcessPlan]:
             if not equals or name not in arguments:
                 raise ConfigError(f"{file.stem} takes no {word!r}: {nearest(name, arguments)}")
             arguments[name] = value
-        # An argument's own text is never taken for something to be resolved.
+        # The text of an argument is never resolved.
         escaped = {name: value.replace("${", "\\${") for name, value in arguments.items()}
         resolved: Any = OmegaConf.to_container(OmegaConf.create({**escaped, "all": content["processes"]}), resolve=True)
-        plans = [_plan(name, facts) for name, facts in resolved["all"].items() if _wanted(facts, arguments)]
+        plans = [_plan(name, facts) for name, facts in resolved["all"].items() if _is_enabled(facts, arguments)]
     except (YAMLError, OmegaConfBaseException, KeyError, TypeError, AttributeError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
@@ -76,7 +76,7 @@ def read_plans(file: Path, words: Sequence[str]) -> list[ProcessPlan]:
     return plans
 
 
-def _wanted(facts: Mapping[str, Any], arguments: Mapping[str, str]) -> bool:
+def _is_enabled(facts: Mapping[str, Any], arguments: Mapping[str, str]) -> bool:
     return all(arguments[name] == str(value) for name, value in facts.get("when", {}).items())
 
 
@@ -96,12 +96,12 @@ def _plan(name: str, facts: Mapping[str, Any]) -> ProcessPlan:
 class Launch:
     """Processes that belong together.
 
-    Each is in a session of its own, so that Ctrl-C reaches them through us alone and once. All end when the main one
-    ends or any one fails.
+    Each process has a separate session, so that Ctrl-C reaches it only once, through this process. All processes end
+    when the main one ends or any of them fails.
 
     Args:
-        plans: what to start, in this order.
-        prefix: of the command lines; None: that of ``robo-rl``.
+        plans: processes to start, in this order.
+        prefix: prefix of the command lines; None: that of ``robo-rl``.
     """
 
     def __init__(self, plans: Sequence[ProcessPlan], prefix: Sequence[str] | None = None) -> None:
@@ -111,7 +111,7 @@ class Launch:
         self._pulses: dict[str, Pulse] = {}
 
     def run(self, interruption: Interruption) -> int:
-        """Start all, wait, end all; return the exit code."""
+        """Start all processes, wait, and end them; return the exit code."""
         try:
             for plan in self._plans:
                 self._start(plan)
@@ -123,7 +123,7 @@ class Launch:
                     process.kill()
             for process, printer in zip(self._processes.values(), self._printers, strict=True):
                 printer.join(PRINT_SECONDS)
-                if printer.is_alive():  # what the process left behind holds its output; it is in the process's group
+                if printer.is_alive():  # children of the process hold its output; they are in its process group
                     with suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)
                     printer.join(PRINT_SECONDS)
@@ -134,9 +134,9 @@ class Launch:
     def _start(self, plan: ProcessPlan) -> None:
         ends: tuple[int, ...] = ()
         if plan.words[0] in WATCHING:
-            theirs, ours = os.pipe()
-            hears, beats = os.pipe()
-            self._pulses[plan.name], ends = Pulse(hears, ours), (theirs, beats)
+            child_read, launch_write = os.pipe()
+            launch_read, child_write = os.pipe()
+            self._pulses[plan.name], ends = Pulse(launch_read, launch_write), (child_read, child_write)
         process = subprocess.Popen(
             [*self._prefix, *plan.words],
             stdin=subprocess.DEVNULL,
@@ -156,7 +156,7 @@ class Launch:
         self._printers.append(printer)
 
     def _wait(self, interruption: Interruption) -> int:
-        """Return the exit code once there is nothing to wait for any more."""
+        """Wait until all processes must end; return the exit code."""
         main = {plan.name for plan in self._plans if plan.main}
         while interruption.signal is None:
             codes = {name: process.poll() for name, process in self._processes.items()}
@@ -168,7 +168,7 @@ class Launch:
                 pulse.turn()
                 if codes[name] is None and pulse.is_silent:
                     print(f"[{name}] has said nothing for {SILENT_SECONDS:g} s: it hangs; all are ended", flush=True)
-                    self._processes[name].kill()  # what hangs does not heed SIGTERM
+                    self._processes[name].kill()  # a process that hangs does not react to SIGTERM
                     return EXIT_HUNG
             ended = {name for name, code in codes.items() if code is not None}
             if main & ended or len(ended) == len(codes):
@@ -177,7 +177,7 @@ class Launch:
         return 128 + interruption.signal
 
     def _end(self, number: int) -> None:
-        """End those that run by signal ``number``; what has not ended after the grace is killed."""
+        """End running processes by the signal ``number``; kill those that have not ended after the grace period."""
         for process in self._processes.values():
             if process.poll() is None:
                 process.send_signal(number)
@@ -192,7 +192,7 @@ class Launch:
 
 
 def _shell_code(code: int) -> int:
-    """Return an exit code as shells have it: 128 + N for signal N."""
+    """Return an exit code in the form that shells use: 128 + N for signal N."""
     return code if code >= 0 else 128 - code
 
 

@@ -1,4 +1,4 @@
-"""What robo-rl needs of a machine, one function a check. What they look at is passed in, so each can be tested."""
+"""Checks of the machine, one function per check. What they inspect is an argument, so that each can be tested."""
 
 import importlib.metadata
 import os
@@ -47,7 +47,7 @@ INSTALL_GRAPHICS = (
 
 
 class Status(StrEnum):
-    """``warn``: something is missing that is not always needed. ``fail``: training does not work."""
+    """Result of a check. ``warn``: something is missing that is not always needed. ``fail``: training does not work."""
 
     OK = "ok"
     WARN = "warn"
@@ -59,9 +59,9 @@ class Check:
     """One line of the report.
 
     Attributes:
-        name: what was looked at.
-        status: how it is.
-        found: what was found.
+        name: subject of the check.
+        status: result of the check.
+        found: state of the machine.
         advice: what to do; empty if all is well.
     """
 
@@ -81,7 +81,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def requirements() -> tuple[list[Requirement], dict[str, list[Requirement]]]:
-    """Return what robo-rl requires, and what each of its extras does."""
+    """Return the requirements of robo-rl, and those of each of its extras."""
     required: list[Requirement] = []
     extras: dict[str, list[Requirement]] = {
         name: [] for name in importlib.metadata.metadata("robo-rl").get_all("Provides-Extra") or () if name != "dev"
@@ -98,20 +98,20 @@ def requirements() -> tuple[list[Requirement], dict[str, list[Requirement]]]:
 
 
 def constraints_file() -> Path:
-    """Return where a checkout has the versions that were tested together."""
+    """Return the path at which a checkout has the versions that were tested together."""
     return Path(robo_rl.__file__).parents[1] / "constraints.txt"
 
 
 def check_python(version: tuple[int, ...]) -> Check:
-    """Whether this ``version`` (major, minor, micro) of Python will do."""
-    found = f"{'.'.join(map(str, version))} on {platform.system()} {platform.machine()}"
+    """Check that this ``version`` (major, minor, micro) of Python is supported."""
+    description = f"{'.'.join(map(str, version))} on {platform.system()} {platform.machine()}"
     if version >= PYTHON:
-        return Check("Python", Status.OK, found)
-    return Check("Python", Status.FAIL, found, f"install Python {PYTHON[0]}.{PYTHON[1]} or newer")
+        return Check("Python", Status.OK, description)
+    return Check("Python", Status.FAIL, description, f"install Python {PYTHON[0]}.{PYTHON[1]} or newer")
 
 
 def check_packages(required: Iterable[Requirement], installed: Mapping[str, str]) -> Check:
-    """Whether each requirement is met by the installed versions."""
+    """Check that the installed versions meet each requirement."""
     required = list(required)
     faults = [f"{requirement.name} {state}" for requirement in required if (state := _fault(requirement, installed))]
     if not faults:
@@ -120,62 +120,66 @@ def check_packages(required: Iterable[Requirement], installed: Mapping[str, str]
 
 
 def check_tested(file: Path, installed: Mapping[str, str]) -> Check:
-    """Whether the installed versions are those in the constraints ``file``."""
+    """Check that the installed versions are those in the constraints ``file``."""
     pins = [Requirement(line) for line in file.read_text().splitlines() if line.strip() and not line.startswith("#")]
-    others = [
+    deviations = [
         f"{pin.name} {version} ({pin.specifier})"
         for pin in pins
         if (version := installed.get(_normalised(pin.name))) is not None
         and not pin.specifier.contains(version, prereleases=True)
     ]
-    if not others:
+    if not deviations:
         return Check("Tested versions", Status.OK, f"as in {file.name}")
-    return Check("Tested versions", Status.WARN, "; ".join(others), f"pip install -c {file} -e . gives the tested ones")
+    return Check(
+        "Tested versions", Status.WARN, "; ".join(deviations), f"pip install -c {file} -e . gives the tested ones"
+    )
 
 
 def check_extras(extras: Mapping[str, Iterable[Requirement]], installed: Mapping[str, str]) -> Check:
-    """Which optional parts are installed."""
+    """Report which optional parts are installed."""
     missing = sorted(name for name, members in extras.items() if any(_fault(member, installed) for member in members))
-    there = sorted(extras.keys() - missing)
-    found = f"installed: {', '.join(there) or 'none'}; not: {', '.join(missing) or 'none'}"
-    return Check("Optional parts", Status.OK, found, "pip install 'robo-rl[NAME]' where wanted" if missing else "")
+    present = sorted(extras.keys() - missing)
+    description = f"installed: {', '.join(present) or 'none'}; not: {', '.join(missing) or 'none'}"
+    return Check(
+        "Optional parts", Status.OK, description, "pip install 'robo-rl[NAME]' where wanted" if missing else ""
+    )
 
 
 def check_cores(count: int) -> Check:
-    """Whether the ``count`` of cores that this process may use will do."""
+    """Check that this process may use enough cores, given their ``count``."""
     if count >= 2:
         return Check("Cores", Status.OK, str(count))
     return Check("Cores", Status.WARN, str(count), "the control loop and the learner share one core: training is slow")
 
 
 def check_memory(gigabytes: float) -> Check:
-    """Whether the main memory, in ``gigabytes``, will do."""
-    found = f"{gigabytes:.0f} GB"
+    """Check that the main memory, in ``gigabytes``, is large enough."""
+    description = f"{gigabytes:.0f} GB"
     if gigabytes >= MEMORY_GB:
-        return Check("Memory", Status.OK, found)
-    return Check("Memory", Status.WARN, found, "use a smaller run.replay_capacity for images")
+        return Check("Memory", Status.OK, description)
+    return Check("Memory", Status.WARN, description, "use a smaller run.replay_capacity for images")
 
 
 def check_torch() -> Check:
-    """Which device PyTorch computes on."""
+    """Report which device PyTorch computes on."""
     name = f"PyTorch {torch.__version__}"
     if torch.cuda.is_available():
         return Check("PyTorch", Status.OK, f"{name}, {torch.cuda.get_device_name()}, CUDA {torch.version.cuda}")
-    found = f"{name}, CPU, {torch.get_num_threads()} threads"
+    description = f"{name}, CPU, {torch.get_num_threads()} threads"
     if not Path("/dev/nvidia0").exists():
-        return Check("PyTorch", Status.OK, found)
+        return Check("PyTorch", Status.OK, description)
     advice = (
         f"there is an NVIDIA GPU: install torch {torch.__version__.partition('+')[0]} from PyTorch's CUDA index"
         if torch.version.cuda is None
         else f"there is an NVIDIA GPU, but CUDA {torch.version.cuda} does not start: update its driver"
     )
-    return Check("PyTorch", Status.WARN, found, advice)
+    return Check("PyTorch", Status.WARN, description, advice)
 
 
 def check_native(available: bool, why: str, bfloat16_share: float | None) -> Check:
-    """Whether the fast update on the CPU is available, as :func:`native.available` says, and in which precisions.
+    """Check that the fast update on the CPU is available, see :func:`native.available`, and in which precisions.
 
-    ``bfloat16_share`` is the time of an update in bfloat16 as a share of that in float32; None: only float32 works.
+    ``bfloat16_share`` is the time of an update in bfloat16 as a share of the time in float32; None: only float32 works.
     """
     if available:
         share = None if bfloat16_share is None else f"{100 * bfloat16_share:.0f} % of the time"
@@ -190,7 +194,7 @@ def check_native(available: bool, why: str, bfloat16_share: float | None) -> Che
 
 
 def check_stop_planner(available: bool, why: str) -> Check:
-    """Whether the safety filter plans stops in C++."""
+    """Check that the safety filter plans stops in C++."""
     if available:
         return Check("Stop planner", Status.OK, why)
     advice = "Debian, Ubuntu: apt-get install g++. Without it the safety filters take milliseconds for an action"
@@ -198,39 +202,39 @@ def check_stop_planner(available: bool, why: str) -> Check:
 
 
 def check_rendering(command: list[str]) -> Check:
-    """Whether ``command`` renders a picture. It is a process of its own, as a broken driver may end it."""
+    """Check that ``command`` renders a picture. It runs in a separate process, since a broken driver may end it."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=RENDER_SECONDS, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=RENDER_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return Check("Rendering", Status.WARN, f"no picture within {RENDER_SECONDS:.0f} s", INSTALL_GRAPHICS)
-    if done.returncode == 0:
-        return Check("Rendering", Status.OK, done.stdout.strip())
-    said = done.stderr.strip().splitlines()
-    reason = f"ended by signal {-done.returncode}" if done.returncode < 0 else said[-1] if said else "no picture"
+    if result.returncode == 0:
+        return Check("Rendering", Status.OK, result.stdout.strip())
+    lines = result.stderr.strip().splitlines()
+    reason = f"ended by signal {-result.returncode}" if result.returncode < 0 else lines[-1] if lines else "no picture"
     return Check("Rendering", Status.WARN, reason, INSTALL_GRAPHICS)
 
 
 def check_ros2(choose: Callable[[], tuple[str, str]], missing: Callable[[], list[str]]) -> Check:
-    """Which implementation of ROS 2 is used, and which message packages it lacks.
+    """Report which implementation of ROS 2 is used, and which message packages it lacks.
 
-    ``choose`` returns its name and why it was chosen, or raises a :class:`DriverError`; ``missing`` names packages.
+    ``choose`` returns its name and the reason, or raises a :class:`DriverError`; ``missing`` returns package names.
     """
     names = {"rclpy": "rclpy", "dds": "plain DDS (Cyclone DDS from pip)"}
     try:
         implementation, reason = choose()
     except DriverError as error:
-        found, _, advice = str(error).rpartition(": ")
-        return Check("ROS 2", Status.WARN, found, f"for real robots: {advice}")
-    found = f"{names[implementation]}: {reason}"
+        description, _, advice = str(error).rpartition(": ")
+        return Check("ROS 2", Status.WARN, description, f"for real robots: {advice}")
+    description = f"{names[implementation]}: {reason}"
     if packages := missing():
         apt = " ".join(f"ros-{os.environ.get('ROS_DISTRO', 'DISTRO')}-{name.replace('_', '-')}" for name in packages)
         advice = f"for robots that use them: apt install {apt}, or choose implementation=dds, which brings them"
-        return Check("ROS 2", Status.WARN, f"{found}; without {', '.join(packages)}", advice)
-    return Check("ROS 2", Status.OK, found)
+        return Check("ROS 2", Status.WARN, f"{description}; without {', '.join(packages)}", advice)
+    return Check("ROS 2", Status.OK, description)
 
 
 def check_cameras(devices: Path, drivers: Path) -> Check:
-    """Which cameras are there: ``video*`` in the folder ``devices``, by their names in ``drivers`` (Video4Linux)."""
+    """Report the cameras ``video*`` in the folder ``devices``, with their names in ``drivers`` (Video4Linux)."""
     cameras = sorted(devices.glob("video*"))
     if not cameras:
         return Check(
@@ -246,17 +250,17 @@ def check_cameras(devices: Path, drivers: Path) -> Check:
 
 
 def check_teleop(find: Callable[[], tuple[list[str], list[str]]]) -> Check:
-    """Which teleoperation devices are plugged in.
+    """Report which teleoperation devices are plugged in.
 
-    ``find`` returns their names, and why some could not be looked for.
+    ``find`` returns their names, and why some devices could not be looked for.
     """
-    found, reasons = find()
-    text = f"keyboard{''.join(f', {name}' for name in found)}"
+    names, reasons = find()
+    text = f"keyboard{''.join(f', {name}' for name in names)}"
     return Check("Teleoperation", Status.OK, text, "; ".join(reasons))
 
 
 def check_disk(folder: Path) -> Check:
-    """Free space and the speed of writing, in ``folder`` or the nearest folder above that exists."""
+    """Check free space and the speed of writing, in ``folder`` or the nearest parent folder that exists."""
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free / 1e9
@@ -266,27 +270,27 @@ def check_disk(folder: Path) -> Check:
         return Check(
             "Disk", Status.FAIL, f"{folder.resolve()}: {error.strerror}", "work in a folder that can be written"
         )
-    found = f"{free:.0f} GB free, {speed:.0f} MB/s"
+    description = f"{free:.0f} GB free, {speed:.0f} MB/s"
     if free < DISK_LEAST_GB:
-        return Check("Disk", Status.FAIL, found, f"free at least {DISK_LEAST_GB:.0f} GB")
+        return Check("Disk", Status.FAIL, description, f"free at least {DISK_LEAST_GB:.0f} GB")
     if free < DISK_FREE_GB:
-        return Check("Disk", Status.WARN, found, "little room for data sets with images")
+        return Check("Disk", Status.WARN, description, "little room for data sets with images")
     if speed < DISK_MB_PER_SECOND:
         return Check(
-            "Disk", Status.WARN, found, "recording several cameras may be slower than they are; use a local disk"
+            "Disk", Status.WARN, description, "recording several cameras may be slower than they are; use a local disk"
         )
-    return Check("Disk", Status.OK, found)
+    return Check("Disk", Status.OK, description)
 
 
 def _write_speed(folder: Path) -> float:
-    """Return how fast a file is written to the disk, with everything that takes [MB/s]."""
+    """Return the speed of writing a file, until it is on the disk [MB/s]."""
     data = os.urandom(WRITE_BYTES)
     with tempfile.TemporaryFile(dir=folder) as file:
-        started = time.monotonic()
+        start = time.monotonic()
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-        return len(data) / 1e6 / (time.monotonic() - started)
+        return len(data) / 1e6 / (time.monotonic() - start)
 
 
 def _camera_name(camera: Path, drivers: Path) -> str:
@@ -295,7 +299,7 @@ def _camera_name(camera: Path, drivers: Path) -> str:
 
 
 def _fault(requirement: Requirement, installed: Mapping[str, str]) -> str:
-    """Return what is wrong with a requirement; empty if it is met."""
+    """Return the fault of a requirement; empty if it is met."""
     version = installed.get(_normalised(requirement.name))
     if version is None:
         return "is not installed"

@@ -1,4 +1,4 @@
-"""What the commands that make a model share: progress, Ctrl-C, a data card, and a folder that appears whole."""
+"""The shared work of commands that make a model: progress, Ctrl-C, a data card, and a folder that appears whole."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -13,10 +13,10 @@ from ..core import Interruption, draft_of
 from ..telemetry import git_commit, versions
 
 REPORT_INTERVAL = 100
-"""Steps between two lines on the progress."""
+"""Steps between two lines of progress."""
 
 Report = Callable[[int, float], bool]
-"""Called with the number of each step and its loss; returns whether to go on."""
+"""Function of the number and the loss of a step that returns whether to continue."""
 
 
 def make_model(
@@ -30,16 +30,16 @@ def make_model(
 ) -> int | None:
     """Train a model and save it with a data card; return the signal that ended the training early, or None.
 
-    Ctrl-C or SIGTERM ends the training; the model is then kept as it is. A second one keeps nothing.
+    Ctrl-C or SIGTERM ends the training and keeps the model in its current state. A second signal discards it.
 
     Args:
-        output: folder to be made.
-        config: of the command, with a ``seed``.
-        facts: for the card.
-        train: trains.
+        output: folder to create.
+        config: configuration of the command, with a ``seed``.
+        facts: further entries of the card.
+        train: trains the model.
         save: writes the model and a card into a folder.
-        judge: returns further facts for the card about the model in a folder.
-        console: where to tell how it goes.
+        judge: returns further entries of the card about the model in a folder.
+        console: console for the progress.
     """
     losses: list[float] = []
     with Interruption() as interruption:

@@ -1,4 +1,4 @@
-"""The options of a command for people: values, and what each means, as docstrings and configs/*.yaml say."""
+"""The options of a command with their values and meanings, from docstrings and configs/*.yaml."""
 
 import inspect
 import re
@@ -19,9 +19,9 @@ class Option(NamedTuple):
     """An option of a command, or a section of options.
 
     Attributes:
-        name: with those of the sections around it, separated by dots.
-        value: as YAML; None: it is a section.
-        note: the first sentence of what is written about it; empty: nothing is.
+        name: full name, with the names of its sections, separated by dots.
+        value: value as YAML; None for a section.
+        note: first sentence of its documentation; empty if there is none.
     """
 
     name: str
@@ -30,13 +30,13 @@ class Option(NamedTuple):
 
     @property
     def nested(self) -> str:
-        """The line of a listing in which options stand below their sections."""
-        *above, name = self.name.split(".")
-        return f"{' ' * INDENT * len(above)}{self._line(name)}"
+        """The line in a listing of options below their sections."""
+        *parents, name = self.name.split(".")
+        return f"{' ' * INDENT * len(parents)}{self._line(name)}"
 
     @property
     def full(self) -> str:
-        """The line of a listing of single options."""
+        """The line in a listing of single options."""
         return self._line(self.name)
 
     def _line(self, name: str) -> str:
@@ -44,11 +44,11 @@ class Option(NamedTuple):
 
 
 def options(config: DictConfig, config_name: str) -> list[Option]:
-    """Return the options and sections of a command, each section before what it holds.
+    """Return the options and sections of a command, each section before its options.
 
     Args:
-        config: composed configuration, Hydra's own part left out.
-        config_name: the command's file in configs, without its ending.
+        config: composed configuration, without Hydra's own part.
+        config_name: name of the command's file in configs, without its extension.
     """
     return list(_options(config, "", _comments(resources.files("robo_rl.configs").joinpath(f"{config_name}.yaml"))))
 
@@ -74,7 +74,7 @@ def _flow(value: Any) -> str:
 
 
 def _with_bounds(note: str, kind: Any, key: str) -> str:
-    """Return ``note`` with the bounds of an option of a dataclass, unless it says them itself."""
+    """Return ``note`` with the bounds of an option of a dataclass, unless it already contains them."""
     bounds = bounds_of(kind, key) if is_dataclass(kind) and isinstance(kind, type) else None
     if bounds is None or bounds.choices is not None or str(bounds) in note:
         return note
@@ -82,25 +82,25 @@ def _with_bounds(note: str, kind: Any, key: str) -> str:
 
 
 def _summary(kind: Any) -> str:
-    """Return the first sentence on a dataclass."""
-    written = is_dataclass(kind) and isinstance(kind, type) and inspect.cleandoc(kind.__doc__ or "")
-    return _first_sentence(written.partition("\n\n")[0]) if written else ""
+    """Return the first sentence of a dataclass's docstring."""
+    docstring = is_dataclass(kind) and isinstance(kind, type) and inspect.cleandoc(kind.__doc__ or "")
+    return _first_sentence(docstring.partition("\n\n")[0]) if docstring else ""
 
 
 def _attributes(kind: Any) -> dict[str, str]:
-    """Return the first sentences on the attributes of a dataclass."""
+    """Return the first sentence about each attribute of a dataclass."""
     if not isinstance(kind, type):
         return {}
     notes: dict[str, str] = {}
-    for each in reversed(kind.__mro__):
-        section = re.split(r"^Attributes.*:\n", inspect.cleandoc(each.__doc__ or ""), flags=re.MULTILINE)[1:]
+    for base in reversed(kind.__mro__):
+        section = re.split(r"^Attributes.*:\n", inspect.cleandoc(base.__doc__ or ""), flags=re.MULTILINE)[1:]
         for match in re.finditer(r"^    (\w+): (.+(?:\n {5,}.+)*)", "".join(section), re.MULTILINE):
             notes[match[1]] = _first_sentence(match[2])
     return notes
 
 
 def _comments(file: Any) -> dict[str, str]:
-    """Return the first sentences of the comments above the options of a YAML file, by their full names."""
+    """Return the first sentence of the comment above each option of a YAML file, by the option's full name."""
     notes: dict[str, str] = {}
     comment: list[str] = []
     sections: list[str] = []
@@ -114,5 +114,5 @@ def _comments(file: Any) -> dict[str, str]:
 
 
 def _first_sentence(text: str) -> str:
-    # What goes on in lower case is no other sentence: "et al. 2024", or "null: none", which belongs to it.
+    # Lower case does not begin another sentence: "et al. 2024", or "null: none", which belongs to the first one.
     return re.split(r"\.(?:\s(?=[^a-z\d])|$)", " ".join(text.split()), maxsplit=1)[0].replace("``", "")

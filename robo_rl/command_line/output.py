@@ -1,4 +1,4 @@
-"""Streams between commands and a terminal: foreign text controls no terminal, and a full disk ends no command."""
+"""Streams between commands and a terminal: foreign text cannot control it, and a full disk does not end a command."""
 
 import contextlib
 import errno
@@ -13,7 +13,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Stream:
-    """A text stream that passes on to another one."""
+    """A text stream that forwards to another one."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -27,7 +27,7 @@ class _Printable(_Stream):
 
     @property
     def rich_proxied_file(self) -> Any:
-        """The stream that Rich writes to. Our Console removes foreign control characters, and Rich adds its own."""
+        """The stream that Rich writes to. robo-rl's Console removes foreign control characters; Rich adds its own."""
         return self._stream
 
     def write(self, text: str) -> int:
@@ -40,7 +40,7 @@ class _Printable(_Stream):
 
 
 class _Lenient(_Stream):
-    """A text stream that leaves out what the disk does not take."""
+    """A text stream that drops text that does not fit on the disk."""
 
     @property
     def rich_proxied_file(self) -> Any:
@@ -58,14 +58,14 @@ class _Lenient(_Stream):
 
 @contextlib.contextmanager
 def printable_output() -> Iterator[None]:
-    """Replace control characters in what is printed within the block: names and messages may come from anywhere."""
+    """Replace control characters in the output of the block: names and messages may come from anywhere."""
     with contextlib.redirect_stdout(_Printable(sys.stdout)), contextlib.redirect_stderr(_Printable(sys.stderr)):
         yield
 
 
 @contextlib.contextmanager
 def lenient_output() -> Iterator[None]:
-    """Leave out, within the block, what the disk under standard output and error does not take."""
+    """Drop output of the block that does not fit on the disk, on standard output and error."""
     streams = sys.stdout, sys.stderr
     with contextlib.redirect_stdout(_Lenient(streams[0])), contextlib.redirect_stderr(_Lenient(streams[1])):
         yield
@@ -75,7 +75,7 @@ def lenient_output() -> Iterator[None]:
         except OSError as error:
             if error.errno not in DISK_FULL:
                 raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # else the flush at exit fails again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # otherwise the flush at exit fails again
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""hydra/launcher=ray: the runs of a sweep (-m) as tasks of Ray, as many at a time as there is room for."""
+"""The launcher hydra/launcher=ray: runs of a sweep (-m) as tasks of Ray, as many at a time as resources allow."""
 
 import datetime
 import sys
@@ -21,7 +21,7 @@ from ..core import ConfigError, RoboRLError, config_node
 from ..telemetry import Console
 
 COMMAND = "train"
-# Hydra takes plugins of this package alone, which many projects share and none of them makes.
+# Hydra accepts plugins only from this package, which many projects share and none of them creates.
 _PACKAGE = "hydra_plugins"
 _MODULE = f"{_PACKAGE}.robo_rl"
 
@@ -40,14 +40,14 @@ class RayLauncherConfig:
 
 
 class RayLauncher(Launcher):
-    """Has Ray start ``robo-rl train`` once for each choice of values. A run that fails stops no other.
+    """Starts ``robo-rl train`` on Ray once for each choice of values. A run that fails does not stop the others.
 
-    Each run begins in a process of its own as from the command line: nothing of the sweep's process goes along. The
-    runs are in folders of one folder, numbered.
+    Each run begins in a separate process, as from the command line, without any state of the sweep's process. The
+    folders of the runs are numbered, in one common folder.
 
     Args:
         cluster: see :class:`RayLauncherConfig`.
-        resources: see there.
+        resources: see :class:`RayLauncherConfig`.
     """
 
     command: ClassVar[Callable[[str, list[str]], int]]
@@ -59,17 +59,17 @@ class RayLauncher(Launcher):
         self._config: DictConfig | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Remember the sweep's configuration; Hydra calls this first."""
+        """Store the sweep's configuration; Hydra calls this first."""
         self._config = config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Run a batch, and print what each run came to.
+        """Run a batch, and print the outcome of each run.
 
         Raises:
-            ConfigError: if this is no sweep of ``train``, ``run.dir`` is given, Ray cannot reserve what a run needs, or
-                there is no Ray.
-            RoboRLError: once all have ended, if some failed.
-            SystemExit: once all have ended, if Ctrl-C or SIGTERM interrupted them.
+            ConfigError: if this is not a sweep of ``train``, ``run.dir`` is given, Ray cannot reserve the resources of
+                a run, or Ray is not installed.
+            RoboRLError: after all runs have ended, if some failed.
+            SystemExit: after all runs have ended, if Ctrl-C or SIGTERM interrupted them.
         """
         assert self._config is not None
         if self._config.hydra.job.config_name != COMMAND:
@@ -83,18 +83,18 @@ class RayLauncher(Launcher):
         jobs = [_with_folder(overrides, sweep / str(initial_job_idx + n)) for n, overrides in enumerate(job_overrides)]
         command = type(self).command
 
-        def train(overrides: list[str]) -> str:  # Ray takes functions alone, no other callables
+        def train(overrides: list[str]) -> str:  # Ray accepts only functions, no other callables
             return _train(command, overrides)
 
-        ends, signal = run_tasks(train, jobs, self._cluster, self._resources)
+        outcomes, signal = run_tasks(train, jobs, self._cluster, self._resources)
         table = Table("run", "values", "ended", "steps", "success", "return", title=f"{len(jobs)} runs", expand=True)
         same = set(jobs[0]).intersection(*jobs[1:]) if len(jobs) > 1 else set()
-        for job, end in zip(jobs, ends, strict=True):
-            table.add_row(*_row(job, same, end))
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            table.add_row(*_row(job, same, outcome))
         Console().print(table)
         if signal is not None:
             raise SystemExit(128 + signal)
-        if failed := sum(end != "" for end in ends):
+        if failed := sum(outcome != "" for outcome in outcomes):
             raise RoboRLError(f"{failed} of {len(jobs)} runs failed; the table says why")
         return [JobReturn(overrides=job, status=JobStatus.COMPLETED) for job in jobs]
 
@@ -103,7 +103,7 @@ RayLauncher.__module__ = _MODULE
 
 
 def register(command: Callable[[str, list[str]], int]) -> None:
-    """Offer ``hydra/launcher=ray`` to Hydra; ``command`` runs a command with overrides and returns its exit code."""
+    """Register ``hydra/launcher=ray`` in Hydra; ``command`` runs a command with overrides and returns its exit code."""
     RayLauncher.command = staticmethod(command)
     Plugins.instance().register(RayLauncher)
     sys.modules.setdefault(_PACKAGE, ModuleType(_PACKAGE))
@@ -113,15 +113,15 @@ def register(command: Callable[[str, list[str]], int]) -> None:
 
 
 def _with_folder(overrides: Sequence[str], folder: Path) -> list[str]:
-    """Return what to give the run, with a folder of its own."""
-    own = list(filter_overrides(overrides))
-    if any(word.startswith("run.dir=") for word in own):
+    """Return the overrides of a run, with a separate folder."""
+    words = list(filter_overrides(overrides))
+    if any(word.startswith("run.dir=") for word in words):
         raise ConfigError("a sweep on Ray gives each run a folder of its own: give hydra.sweep.dir instead of run.dir")
-    return own if any(word.startswith("resume=") for word in own) else [*own, f"run.dir={folder}"]
+    return words if any(word.startswith("resume=") for word in words) else [*words, f"run.dir={folder}"]
 
 
 def _train(command: Callable[[str, list[str]], int], overrides: list[str]) -> str:
-    """Train in this process; return why that failed, or an empty text."""
+    """Train in this process; return the reason for a failure, or an empty text."""
     try:
         code = command(COMMAND, overrides)
     except RoboRLError as error:
@@ -131,8 +131,8 @@ def _train(command: Callable[[str, list[str]], int], overrides: list[str]) -> st
     return f"exit code {code}" if code else ""
 
 
-def _row(overrides: Sequence[str], same: Set[str], end: str) -> list[str]:
-    """Return what the table says of a run; of what it was given without the ``same`` that all were."""
+def _row(overrides: Sequence[str], same: Set[str], outcome: str) -> list[str]:
+    """Return the table row of a run; omit the overrides in ``same``, which all runs have."""
     from ..evaluation.runs import is_run, load_run
 
     (folder,) = (Path(word.partition("=")[2]) for word in overrides if word.startswith(("run.dir=", "resume=")))
@@ -142,7 +142,7 @@ def _row(overrides: Sequence[str], same: Set[str], end: str) -> list[str]:
     return [
         str(folder),
         values,
-        end or str(summary.get("status", "")),
+        outcome or str(summary.get("status", "")),
         f"{summary.get('env_steps', 0):,}",
         "" if success is None else f"{100 * success['value']:.0f} %",
         "" if mean is None else f"{mean:.2f}",

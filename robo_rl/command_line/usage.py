@@ -1,4 +1,4 @@
-"""What a command takes: its help, and one line for an override that does not fit."""
+"""Usage of a command: its help, and one line for an invalid override."""
 
 import dataclasses
 import re
@@ -22,7 +22,7 @@ FLAGS = (
     "--cfg", "--config-dir", "--config-name", "--config-path", "--experimental-rerun", "--hydra-help", "--info",
     "--multirun", "--package", "--resolve", "--run", "--shell-completion", "--version",
 )  # fmt: skip
-"""Those of Hydra."""
+"""Flags of Hydra."""
 
 FIRST = {
     "actor": (
@@ -42,7 +42,7 @@ FIRST = {
         "demonstrations.episodes", "teleop.device", "agent.update_to_data", "agent.device",
     ),
 }  # fmt: skip
-"""Options that people change first, of commands that have too many to list."""
+"""Options that people change first, for commands that have too many to list."""
 
 UNREAD = {
     "actor": ("reward", "runtime"),
@@ -53,7 +53,7 @@ UNREAD = {
     "reward write": ("agent", "reset"),
     "robot": ("agent", "reset", "reward"),
 }
-"""Groups that commands have since tasks and robots choose them, and do not read."""
+"""Groups that commands do not read, and have only because tasks and robots choose them."""
 
 
 @contextmanager
@@ -66,19 +66,19 @@ def _hydra() -> Iterator[None]:
 def help_text(
     command: str, config_name: str, overrides: Sequence[str], sections: Sequence[str] = (), everything: bool = False
 ) -> str:
-    """Return the groups and options of a command, as ``overrides`` choose and set them.
+    """Return the groups and options of a command, with the choices and values of ``overrides``.
 
     Args:
-        command: its words.
-        config_name: its file in configs, without its ending.
-        overrides: of its configuration.
-        sections: only the options of these are listed.
-        everything: whether all options are listed; else those that people change first, where there are too many.
+        command: words of the command.
+        config_name: name of the command's file in configs, without its extension.
+        overrides: overrides of its configuration.
+        sections: if any are given, only their options are listed.
+        everything: whether all options are listed; if not, and there are too many, only those that people change first.
 
     Raises:
-        ConfigError: if there is no such section.
+        ConfigError: if a section does not exist.
         HydraException: if the overrides are not valid.
-        OmegaConfBaseException: the same.
+        OmegaConfBaseException: likewise.
     """
     with _hydra():
         config = compose(config_name, overrides=list(overrides), return_hydra_config=True)
@@ -89,23 +89,25 @@ def help_text(
         groups = {group: _choices(group) for group in sorted(names)}
     with open_dict(config):
         del config["hydra"]
-    found = options(config, config_name)
+    entries = options(config, config_name)
     if sections:
-        return "\n".join(line for section in sections for line in _section_lines(section, found))
+        return "\n".join(line for section in sections for line in _section_lines(section, entries))
     lines = [f"robo-rl {command} [KEY=VALUE ...]"]
     if groups:
         lines += ["", "== Groups (GROUP=CHOICE) =="]
-        now = {group: f"  (now {choice})" for group, choice in chosen.items() if choice}
-        lines += [f"{group}: {', '.join(options)}{now.get(group, '')}" for group, options in groups.items() if options]
+        current = {group: f"  (now {choice})" for group, choice in chosen.items() if choice}
+        lines += [
+            f"{group}: {', '.join(options)}{current.get(group, '')}" for group, options in groups.items() if options
+        ]
     if everything or command not in FIRST:
         lines += ["", "== Options (KEY=VALUE; within a section SECTION.KEY=VALUE; ??? has to be given) =="]
-        lines += [option.nested for option in found]
+        lines += [option.nested for option in entries]
     else:
-        first = {option.name: option.full for option in found if option.name in FIRST[command]}
+        first = {option.name: option.full for option in entries if option.name in FIRST[command]}
         lines += ["", "== Options that people change first (KEY=VALUE) =="]
         lines += [first[name] for name in FIRST[command] if name in first]
         lines += ["", f"== All options by section (robo-rl {command} --help SECTION ...; --help-all lists all) =="]
-        lines += _section_counts(found)
+        lines += _section_counts(entries)
     lines += [
         "",
         "-m sweeps over comma-separated values; --cfg job prints the configuration; --debug shows tracebacks.",
@@ -114,44 +116,44 @@ def help_text(
     return "\n".join(lines)
 
 
-def _section_lines(section: str, found: Sequence[Option]) -> list[str]:
+def _section_lines(section: str, entries: Sequence[Option]) -> list[str]:
     """Return the lines of a section, or of a single option.
 
     Raises:
-        ConfigError: if there is neither.
+        ConfigError: if neither exists.
     """
-    lines = [option.nested for option in found if f"{option.name}.".startswith(f"{section}.")]
+    lines = [option.nested for option in entries if f"{option.name}.".startswith(f"{section}.")]
     if not lines:
-        names = [option.name for option in found if option.value is None]
+        names = [option.name for option in entries if option.value is None]
         raise ConfigError(f"--help {section}: there is no such section: {nearest(section, names)}")
-    *above, _ = section.split(".")
-    return [f"{' ' * 2 * level}{name}:" for level, name in enumerate(above)] + lines
+    *parents, _ = section.split(".")
+    return [f"{' ' * 2 * level}{name}:" for level, name in enumerate(parents)] + lines
 
 
-def _section_counts(found: Sequence[Option]) -> list[str]:
-    """Return a line for each section that is in no other, with the number of its options."""
-    counts = Counter(option.name.partition(".")[0] for option in found if option.value is not None)
-    notes = {option.name: option.note for option in found if option.value is None and "." not in option.name}
+def _section_counts(entries: Sequence[Option]) -> list[str]:
+    """Return a line with the number of options for each section at the top level."""
+    counts = Counter(option.name.partition(".")[0] for option in entries if option.value is not None)
+    notes = {option.name: option.note for option in entries if option.value is None and "." not in option.name}
     width = max(map(len, notes), default=0)
     lines = [
         f"{name:<{width}}  {counts[name]:>3} options{f'  # {note}' if note else ''}" for name, note in notes.items()
     ]
-    alone = [option.name for option in found if option.value is not None and "." not in option.name]
-    return [*lines, f"{'':<{width}}  and {', '.join(alone)}"] if alone else lines
+    top_level = [option.name for option in entries if option.value is not None and "." not in option.name]
+    return [*lines, f"{'':<{width}}  and {', '.join(top_level)}"] if top_level else lines
 
 
 def require_known(config: DictConfig, path: str = "") -> None:
-    """Check that every section whose options are fixed has no others: a plus adds what nothing reads.
+    """Check that sections with fixed options contain no others: a plus can add options that nothing reads.
 
     Raises:
-        ConfigError: naming the option and those that there are.
+        ConfigError: naming the option and the valid ones.
     """
     kind = OmegaConf.get_type(config)
     if dataclasses.is_dataclass(kind):
-        known = [field.name for field in dataclasses.fields(kind)]
-        options = [name for name in known if not name.startswith("_")]
+        names = [field.name for field in dataclasses.fields(kind)]
+        options = [name for name in names if not name.startswith("_")]
         for key in map(str, config):
-            if key not in known and not key.startswith("_"):  # _target_ and the like are Hydra's
+            if key not in names and not key.startswith("_"):  # _target_ and similar keys belong to Hydra
                 valid = nearest(key, options) if options else "there are none here"
                 raise ConfigError(f"{path}{key}: there is no such option: {valid}")
     for name in config:
@@ -162,7 +164,7 @@ def require_known(config: DictConfig, path: str = "") -> None:
 
 
 def require_flags(command: str, words: Sequence[str]) -> None:
-    """Check that words with two dashes are flags of Hydra, not options: those have none.
+    """Check that words with two dashes are flags of Hydra, not options: options have no dashes.
 
     Raises:
         ConfigError: naming the word.
@@ -176,7 +178,7 @@ def require_flags(command: str, words: Sequence[str]) -> None:
 
 
 def require_read(command: str, overrides: Sequence[str]) -> None:
-    """Check that no override is of a group that the command does not read.
+    """Check that no override belongs to a group that the command does not read.
 
     Raises:
         ConfigError: naming the override.
@@ -188,12 +190,12 @@ def require_read(command: str, overrides: Sequence[str]) -> None:
 
 
 def require_known_additions(config_name: str, overrides: Sequence[str]) -> None:
-    """Check that what a plus adds beside all sections, as in ``+seeds=1``, is a group, or an option of the command.
+    """Check that an addition at the top level, such as ``+seeds=1``, is a group or an option of the command.
 
     A name that another override refers to, as in ``+width=64 agent.hidden=[${width}]``, may be added.
 
     Raises:
-        ConfigError: naming the option and those that there are.
+        ConfigError: naming the option and the valid ones.
     """
     added = [match[1] for word in overrides if (match := re.match(r"\+{1,2}(\w+)=", word))]
     if not added:
@@ -203,7 +205,7 @@ def require_known_additions(config_name: str, overrides: Sequence[str]) -> None:
             words = [word for word in overrides if "=" in word and word[0] not in "+-"]
             config = compose(config_name, overrides=words, return_hydra_config=True)
         except (HydraException, OmegaConfBaseException):
-            return  # the command itself says what is wrong
+            return  # the command itself reports the error
         groups = GlobalHydra.instance().config_loader().list_groups("")
     for name in added:
         if name not in config and name not in groups and not any(f"${{{name}}}" in word for word in overrides):
@@ -211,25 +213,27 @@ def require_known_additions(config_name: str, overrides: Sequence[str]) -> None:
 
 
 def require_options(config_name: str, overrides: Sequence[str]) -> None:
-    """Check that no override puts a value in the place of a whole section, as in ``run=runs/a``.
+    """Check that no override replaces a whole section by a value, such as ``run=runs/a``.
 
     Raises:
         ConfigError: naming the section and how its options are given.
     """
-    given = [(match[1], match[2]) for word in overrides if (match := re.match(r"\+{0,2}(\w+)=(.*)", word, re.DOTALL))]
-    if not given:
+    assignments = [
+        (match[1], match[2]) for word in overrides if (match := re.match(r"\+{0,2}(\w+)=(.*)", word, re.DOTALL))
+    ]
+    if not assignments:
         return
     with _hydra():
         groups = GlobalHydra.instance().config_loader().list_groups("")
-        given = [(key, value) for key, value in given if key not in groups and not value.startswith("{")]
-        config = compose(config_name) if given else OmegaConf.create()
-    for key, _ in given:
+        assignments = [(key, value) for key, value in assignments if key not in groups and not value.startswith("{")]
+        config = compose(config_name) if assignments else OmegaConf.create()
+    for key, _ in assignments:
         if isinstance(section := config.get(key), DictConfig):
             raise ConfigError(_not_a_value(key, next(map(str, section), "OPTION"), config_name))
 
 
 def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str:
-    """Return one line for an error of Hydra or OmegaConf: what is wrong, the valid choices, the nearest match."""
+    """Return one line about an error of Hydra or OmegaConf: the problem, the valid choices, the nearest match."""
     text = str(error)
     if match := re.search(r"Could not find '([\w-]+)/([^']*)'", text):
         group, name = match.groups()
@@ -258,8 +262,8 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
         return f"{key} is missing: give it as {key}=VALUE"
     if text.startswith(("Unexpected type for root: NoneType", "'NoneType' object")):
         match = re.search(r"full_key: (\S+)", text)
-        given = ", ".join(word for word in overrides if "." in word.partition("=")[0])
-        return f"{match[1] if match else f'what holds {given}'} is null with these choices: choose others that have it"
+        words = ", ".join(word for word in overrides if "." in word.partition("=")[0])
+        return f"{match[1] if match else f'what holds {words}'} is null with these choices: choose others that have it"
     if match := re.search(r"is not a ListConfig, list or tuple\.\s*full_key: (\S+)", text):
         return f"{match[1]}: expected a list, as {match[1]}=[a,b]"
     if match := re.match(r"(.+)\n\s*full_key: (\S+)", text):
@@ -268,14 +272,14 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
 
 
 def _example(word: str, config_name: str) -> str:
-    """Return what a word without a key was probably meant as: the first option that has to be given."""
+    """Return the probable meaning of a word without a key: a value of the first mandatory option."""
     with _hydra():
         missing = next(_missing(OmegaConf.to_container(compose(config_name))), None)
     return f"{missing}={word}" if missing else "task=reach"
 
 
 def _missing(values: Any, section: str = "") -> Iterator[str]:
-    """Return the options that have to be given."""
+    """Yield the mandatory options."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _missing(value, f"{section}{key}.")
@@ -284,7 +288,7 @@ def _missing(values: Any, section: str = "") -> Iterator[str]:
 
 
 def _unreadable(overrides: Sequence[str]) -> str | None:
-    """Return the first override that Hydra's grammar does not have."""
+    """Return the first override that does not match Hydra's grammar."""
     parser = OverridesParser.create()
     for word in overrides:
         try:
@@ -306,24 +310,24 @@ def _command(config_name: str) -> str:
 
 
 def _first_names(config: DictConfig, config_name: str) -> set[str]:
-    """Return what overrides may begin with: options, sections and groups, also those of which nothing is chosen.
+    """Return the names that overrides may begin with: options, sections and groups, including those without a choice.
 
     Args:
         config: composed configuration, with Hydra's own part.
-        config_name: the command's file in configs, without its ending.
+        config_name: name of the command's file in configs, without its extension.
     """
     groups = {group for group in map(str, config.hydra.runtime.choices) if re.fullmatch(r"\w+", group)}
     return ({str(name) for name in config} | groups) - {"hydra", *UNREAD.get(_command(config_name), ())}
 
 
 def _choices(group: str) -> list[str]:
-    """Return what can be chosen of a group; within :func:`_hydra`."""
+    """Return the choices of a group; call this within :func:`_hydra`."""
     options = GlobalHydra.instance().config_loader().get_group_options(group, ObjectType.CONFIG)
     return [option for option in options if not option.endswith("_schema")]
 
 
 def _explain_choice(config_name: str, overrides: Sequence[str]) -> str | None:
-    """Return which override chooses what is no name, as in ``task=null``, and what can be chosen."""
+    """Return which override chooses something that is not a name, as in ``task=null``, and the valid choices."""
     parser = OverridesParser.create()
     with _hydra():
         chosen = compose(config_name, return_hydra_config=True).hydra.runtime.choices
@@ -336,10 +340,10 @@ def _explain_choice(config_name: str, overrides: Sequence[str]) -> str | None:
 
 
 def _explain_key(key: str, config_name: str, overrides: Sequence[str]) -> str:
-    """Return what is wrong with a key that a configuration has not."""
-    # What else was chosen says which keys there are; one of those words may be wrong, too.
-    others = [word for word in overrides if _may_choose(word) and word.partition("=")[0].lstrip("+~") != key]
-    for words in (others, []):
+    """Return an explanation of a key that a configuration does not have."""
+    # The other choices determine which keys exist; one of those words may be wrong, too.
+    other_words = [word for word in overrides if _may_choose(word) and word.partition("=")[0].lstrip("+~") != key]
+    for words in (other_words, []):
         try:
             with _hydra():
                 node = compose(config_name, overrides=words, return_hydra_config=True)
@@ -371,6 +375,6 @@ def _explain_key(key: str, config_name: str, overrides: Sequence[str]) -> str:
 
 
 def _may_choose(word: str) -> bool:
-    """Whether an override may choose one of a group: ``task=reach``, ``+reward/module@reward.modules.mine=vice``."""
+    """Return whether a word may choose from a group: ``task=reach``, ``+reward/module@reward.modules.mine=vice``."""
     key, is_override, value = word.partition("=")
     return bool(is_override) and "." not in key.partition("@")[0] and "," not in value
