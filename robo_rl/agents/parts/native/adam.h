@@ -1,12 +1,12 @@
-// Adam (Kingma and Ba, 2015), and in the same pass the target network's exponential moving average.
+// Adam (Kingma and Ba, 2015) and, in the same pass, the exponential moving average of the target network.
 #pragma once
 
 #include "operands.h"
 
 namespace robo_rl {
 
-/// A parameter with its moments and target, each stacked over the members of an ensemble: `size` values a member.
-/// Null `value`: the network does not have it. Null `target`: there is no target network.
+/// A parameter with its moments and target, each stacked over the members of an ensemble: `size` values per member.
+/// Null `value`: the network does not have the parameter. Null `target`: there is no target network.
 struct Tensor {
     float *value = nullptr, *first = nullptr, *second = nullptr, *target = nullptr;
     size_t size = 0;
@@ -15,7 +15,7 @@ struct Tensor {
 };
 
 struct Adam {
-    // 1 - beta is written out: 1 - 0.999f would be off by 1e-5 of itself.
+    // 1 - beta is written out: 1 - 0.999f has a relative error of 1e-5.
     static constexpr float kFirst = 0.9f, kFirstRest = 0.1f, kSecond = 0.999f, kSecondRest = 0.001f;
     static constexpr float kEpsilon = 1e-8f;
 
@@ -25,13 +25,13 @@ struct Adam {
     float scale;  // one over the square root of the second moment's bias correction
     float tau;    // the target's step towards the parameter
 
-    /// For the update that makes `count` updates (counted from 1).
+    /// For update number `count`, starting at 1.
     Adam(double learning_rate, int64_t count, double tau)
         : rate(float(learning_rate / (1 - std::pow(0.9, double(count))))),
           scale(float(1 / std::sqrt(1 - std::pow(0.999, double(count))))),
           tau(float(tau)) {}
 
-    /// One step for `count` values (at most kLanes are taken) at `offset` of a member.
+    /// One step for `count` values (at most kLanes are used) at `offset` of a member.
     void step(Tensor& tensor, int member, size_t offset, Vector gradient, int count) const {
         const size_t at = member * tensor.size + offset;
         const bool whole = count >= kLanes;

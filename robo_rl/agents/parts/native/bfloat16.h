@@ -1,4 +1,4 @@
-// Operands in bfloat16, two values in a unit; sums, parameters and everything outside of products stay float32.
+// Operands in bfloat16, two values per unit; sums, parameters and everything outside of products remain float32.
 //
 // vdpbf16ps adds the products of two pairs to each float of a register: twice the products of a float32
 // multiply-add at half the memory. Pairs lie along the inner dimension of each product, so that a batch saved for
@@ -25,7 +25,7 @@ inline Vector multiply_add(Vector sum, __m512bh row, Pair element) {
     return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_epi32(element.bits), row);
 }
 
-/// 16 pairs of neighbours from 32 values in a row.
+/// 16 pairs of neighbours from 32 consecutive values.
 inline __m512i pair_neighbours(const float* values) {
     return (__m512i)_mm512_cvtne2ps_pbh(load(values + kLanes), load(values));
 }

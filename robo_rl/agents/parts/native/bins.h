@@ -1,7 +1,7 @@
-// Values as distributions over bins of equal width; robo_rl/agents/sac/categorical.py defines them.
+// Values as distributions over bins of equal width; robo_rl/agents/parts/categorical.py defines them.
 //
-// A row has one number for each bin and is padded to whole registers: shares and gradients with zeros, logits with
-// anything finite.
+// A row has one number for each bin and is padded to whole registers: shares and gradients with zeros, logits with any
+// finite values.
 #pragma once
 
 #include "layer.h"
@@ -22,7 +22,7 @@ class Bins {
         }
     }
 
-    /// shares = softmax(logits); return the logarithm of what the exponentials of the logits sum to.
+    /// shares = softmax(logits); return the logarithm of the sum of the exponentials of the logits.
     float softmax(const float* logits, float* shares) const {
         constexpr float kLowest = -3e38f;
         float largest = kLowest;
@@ -41,20 +41,21 @@ class Bins {
         return largest + std::log(normaliser);
     }
 
-    /// The mean of the centres.
+    /// The mean of the centres, weighted by the shares.
     float value(const float* shares) const {
         Vector total{};
         for (int j = 0; j < count_; j += kLanes) total += load(shares + j) * load(centres_.data() + j);
         return sum(total);
     }
 
-    /// The shares become the gradient of their value by the logits: p (centre - value).
+    /// Replace the shares by the gradient of their value with respect to the logits: p (centre - value).
     void value_gradient(float value, float* shares) const {
         for (int j = 0; j < count_; j += kLanes)
             store(shares + j, load(shares + j) * (load(centres_.data() + j) - value));
     }
 
-    /// Return - sum of target * log shares; the shares become its gradient by the logits, times `weight`.
+    /// Return - sum of target * log shares; replace the shares by its gradient with respect to the logits, times
+    /// `weight`.
     float cross_entropy(const float* logits, float log_normaliser, const float* target, float weight,
                         float* shares) const {
         Vector total{};

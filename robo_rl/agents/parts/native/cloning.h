@@ -1,4 +1,4 @@
-// Behaviour cloning of the actor on a pool of threads; robo_rl/agents/sac/cloning.py defines it.
+// Behaviour cloning of the actor on a pool of threads; robo_rl/agents/parts/cloning.py defines it.
 #pragma once
 
 #include "network.h"
@@ -6,7 +6,7 @@
 
 namespace robo_rl {
 
-/// Configuration, as Python hands it over (native/__init__.py holds the same list).
+/// Configuration, as Python passes it (native/cloning.py holds the same list).
 struct CloningSettings {
     int32_t observation_size, action_size, batch, threads;
     double learning_rate;
@@ -26,8 +26,8 @@ class Cloning {
         for (int thread = 0; thread < s_.threads; ++thread) scratch_.emplace_back(actor_);
     }
 
-    /// Take the `count`th step of Adam (counted from 1) on the mean squared error of the mode tanh(mean), unless that
-    /// is not finite; return the error before it. `observation`: (B, O). `proposed_action`: (B, A).
+    /// Take step number `count` of Adam, starting at 1, on the mean squared error of the mode tanh(mean), unless the
+    /// error is not finite; return the error before it. `observation`: (B, O). `proposed_action`: (B, A).
     float run(const float* observation, const float* proposed_action, int64_t count) {
         const int values = s_.batch * s_.action_size;
         double error = 0;

@@ -19,8 +19,8 @@ constexpr int kTileColumns = kTileRegisters * kLanes;
 inline int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 inline int divide_up(int n, int divisor) { return (n + divisor - 1) / divisor; }
 
-/// Distance between rows of n elements of 4 bytes: whole registers and an odd number of cache lines, as rows at a
-/// power of two would compete for few sets of the cache.
+/// Distance between rows of n elements of 4 bytes: whole registers and an odd number of cache lines, since rows at a
+/// power of two would share few sets of the cache.
 inline int row_stride(int n) { return (divide_up(n, 16) | 1) * 16; }
 
 /// Zeroed memory, aligned to cache lines.
@@ -98,7 +98,7 @@ struct Kernels {
     }
 };
 
-/// Right operand in panels of kTileColumns columns, each panel contiguous: as the micro-kernel reads it.
+/// The right operand in panels of kTileColumns columns, each panel contiguous, in the order of the micro-kernel.
 template <class Unit>
 struct Panels {
     Panels(int steps, int columns) : steps(steps), columns(columns), units(size_t(steps) * round_up(columns, kLanes)) {}
@@ -123,7 +123,7 @@ void multiply(int rows, View<Unit> a, const Panels<Unit>& b, float* c, ptrdiff_t
         Kernels<Unit>::of(rows, b.registers(p))(b.steps, a, b.panel(p), b.step(p), c + p * kTileColumns, stride);
 }
 
-/// n items in blocks of at most `largest`, as equal as can be: block i is [start(i), start(i + 1)).
+/// n items in blocks of at most `largest`, as equal as possible: block i is [start(i), start(i + 1)).
 struct Blocks {
     int n, count, unit;
 

@@ -1,4 +1,4 @@
-// What a dense layer does around its product, on a block of rows: bias, LayerNorm and activation, and back.
+// The operations of a dense layer around its product, on a block of rows: bias, LayerNorm and activation, and back.
 #pragma once
 
 #include "adam.h"
@@ -41,7 +41,7 @@ struct PackedLayer {
     LayerVectors vectors;
 };
 
-/// What the backward pass of a layer needs of the forward pass of the same block.
+/// Values of the forward pass that the backward pass of a layer needs for the same block.
 struct LayerBlock {
     explicit LayerBlock(int width) : normal(kTileRows * row_stride(width)) {}
 
@@ -49,7 +49,7 @@ struct LayerBlock {
     float inverse_deviation[kTileRows];
 };
 
-/// Sums over a block's rows: gradients of the parameters that are vectors as wide as the layer.
+/// Sums over the rows of a block: gradients of the parameters that are vectors of the width of the layer.
 enum SumKind { kBiasSum, kScaleSum, kShiftSum, kHeadSum, kSums };
 
 struct BlockSums {
@@ -67,7 +67,7 @@ inline Vector activation_value(Vector x) {
     return x;
 }
 
-/// The derivative at x, where the activation is y.
+/// The derivative at x, given the activation y.
 template <Activation activation>
 inline Vector activation_slope(Vector x, Vector y) {
     const Vector zero{};
@@ -180,14 +180,14 @@ void dispatch(const Layer& layer, F f) {
     }
 }
 
-/// block.normal holds the product; add the bias, normalise in place, activate into `output`.
+/// block.normal holds the product; add the bias, normalise in place, and write the activations to `output`.
 inline void activate(const Layer& layer, const LayerVectors& vectors, LayerBlock& block, float* output, int rows) {
     dispatch(layer, [&](auto activation, auto normalised) {
         activate_rows<activation(), normalised()>(layer.out, vectors, block, output, rows);
     });
 }
 
-/// `gradient` holds that of the layer's output and becomes that of its product; `sums` take the sums over rows.
+/// Replace the gradient of the layer's output in `gradient` by that of its product; write the sums over rows to `sums`.
 inline void activate_backward(const Layer& layer, const LayerVectors& vectors, const LayerBlock& block,
                               const float* output, float* gradient, int rows, BlockSums sums) {
     dispatch(layer, [&](auto activation, auto normalised) {

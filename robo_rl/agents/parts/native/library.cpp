@@ -1,4 +1,4 @@
-// The C interface, which Python calls through ctypes.
+// The C interface that Python calls through ctypes.
 
 #include "bfloat16.h"
 #include "cloning.h"
@@ -56,9 +56,9 @@ EXPORT int robo_rl_has_bfloat16() {
 #endif
 }
 
-/// Make an update. `tensors`: for each hidden layer of the critics weight, bias, scale, shift (null where there is
-/// no LayerNorm), then the output's weight and bias; the same for the actor; then the log temperature. The actor's
-/// output, and that of critics with bins, is a layer without LayerNorm. Return null, with the reason in `error`, where
+/// Make an update. `tensors`: for each hidden layer of the critics weight, bias, scale, shift (null without
+/// LayerNorm), then the output's weight and bias; the same for the actor; then the log temperature. The actor's
+/// output, and that of critics with bins, is a layer without LayerNorm. Return null, with the reason in `error`, if
 /// memory is short.
 EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int activation, int depth, const int* hidden,
                                 float* const* tensors, char* error, size_t error_size) {
@@ -95,7 +95,7 @@ EXPORT void robo_rl_update_run(void* update, const Inputs* inputs, int64_t updat
 
 EXPORT void robo_rl_update_delete(void* update) { delete static_cast<AnyUpdate*>(update); }
 
-/// Make a cloning. `tensors`: the actor's, as above. Return null, with the reason in `error`, where memory is short.
+/// Make a cloning. `tensors`: the actor's, as above. Return null, with the reason in `error`, if memory is short.
 EXPORT void* robo_rl_cloning_new(const CloningSettings* settings, int activation, int depth, const int* hidden,
                                  float* const* tensors, char* error, size_t error_size) {
     try {

@@ -1,4 +1,4 @@
-// The products of one dense layer by themselves, to be tested and timed, and the rate that no product can exceed.
+// The products of one dense layer alone, for tests and measurements, and the rate that no product can exceed.
 #pragma once
 
 #include "network.h"
@@ -6,7 +6,7 @@
 namespace robo_rl {
 
 /// With x (rows, in), weights w (in, out) and output gradient g (rows, out): y = x w, dx = g w^T, dw = x^T g, by the
-/// functions that the update uses. Each is skipped where its result is null.
+/// functions that the update uses. Each is skipped if its result is null.
 template <class Unit>
 void dense_products(int rows, int in, int out, const float* x, const float* w, const float* g, float* y, float* dx,
                     float* dw) {
@@ -51,8 +51,8 @@ void dense_products(int rows, int in, int out, const float* x, const float* w, c
     unpad(saved.weight_gradients[0].data(), out_stride, in, out, dw);
 }
 
-/// Multiply-adds of registers `steps` times, operands and sums in registers: the processor's peak. Return the
-/// floating-point operations done.
+/// Multiply-adds of registers, `steps` times, with operands and sums in registers: the processor's peak. Return the
+/// number of floating-point operations.
 template <class Unit>
 double saturate(int64_t steps) {
     constexpr int kChains = kTileRows * kTileRegisters - kTileRegisters;
@@ -61,9 +61,9 @@ double saturate(int64_t steps) {
     const Unit element = *row.data();
     Vector sums[kChains];
 #pragma GCC unroll 32
-    for (int i = 0; i < kChains; ++i) sums[i] = broadcast(float(i));  // or the compiler would keep one for all
+    for (int i = 0; i < kChains; ++i) sums[i] = broadcast(float(i));  // otherwise the compiler would keep one for all
     for (int64_t step = 0; step < steps; ++step) {
-        __asm__ volatile("" ::: "memory");  // one step after the other
+        __asm__ volatile("" ::: "memory");  // one step after another
 #pragma GCC unroll 32
         for (int i = 0; i < kChains; ++i) sums[i] = multiply_add(sums[i], right, element);
     }

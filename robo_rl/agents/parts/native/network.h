@@ -1,8 +1,8 @@
 // A multi-layer perceptron on blocks of a few rows: forward, backward, and the optimiser's step.
 //
 // A block of rows passes through the whole network, forward and back, while it is in the nearest cache; only the
-// weights stream by. What remains for the second stage is the gradient of each weight, a sum over the batch. It is
-// made layer by layer, and Adam takes it while it is still in a near cache.
+// weights are streamed. The second stage computes the gradient of each weight, a sum over the batch, layer by layer,
+// and Adam uses it while it is still in a near cache.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +30,13 @@ struct Network {
     }
 };
 
-/// Which transposed weights are packed: those that the gradient passes.
+/// Which transposed weights are packed: those through which the gradient passes.
 enum class Backward { kNone, kHidden, kInput };
 
 /// One member's parameters, packed for the products.
 template <class Unit>
 struct Weights {
-    /// The gradient of the input is taken from column `gradient_from` on.
+    /// The gradient of the input is computed from column `gradient_from` on.
     Weights(const Network& network, int gradient_from)
         : gradient_from(gradient_from), head(row_stride(network.outputs())) {
         for (const Layer& layer : network.layers) {
@@ -75,8 +75,8 @@ struct Weights {
     float head_bias = 0;
 };
 
-/// What the first stage leaves for the second, for a whole batch: inputs and gradients of each layer's product,
-/// and sums over each block for the parameters that are vectors.
+/// Results of the first stage for the second, for a whole batch: inputs and gradients of each layer's product, and
+/// sums over each block for the parameters that are vectors.
 template <class Unit>
 struct Saved {
     Saved(const Network& network, int batch) : blocks(batch, kTileRows, 2), head_bias(blocks.count) {
@@ -98,8 +98,8 @@ struct Saved {
     Buffer<float> head_bias;
 };
 
-/// A thread's room for one block of rows. The rows are computed here or, where they are kept for the second stage
-/// and need no conversion, at once where they will stay.
+/// A thread's memory for one block of rows. The rows are computed here or, if they are stored for the second stage
+/// and need no conversion, directly where they are stored.
 template <class Unit>
 struct Scratch {
     explicit Scratch(const Network& network)
@@ -115,7 +115,7 @@ struct Scratch {
         begin(nullptr, 0);
     }
 
-    /// Begin a block of rows; with `saved`, one to be kept, the rows from `first` on.
+    /// Begin a block of rows; with `saved`, one that is stored, beginning at row `first`.
     void begin(Saved<Unit>* saved, int first) {
         const auto room = [&](Buffer<float>& own, std::vector<Buffer<Unit>>& batch, size_t l, int width) {
             return saved && l < batch.size() ? room_for_rows(own.data(), batch[l].data(), width, first)
@@ -163,7 +163,7 @@ void forward(const Network& network, const Weights<Unit>& weights, Scratch<Unit>
     }
 }
 
-/// The head's values for the rows of scratch.output().
+/// The values of the head for the rows of scratch.output().
 template <class Unit>
 void head_forward(const Network& network, const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows,
                   float* values) {
@@ -176,7 +176,7 @@ void head_forward(const Network& network, const Weights<Unit>& weights, Scratch<
     }
 }
 
-/// The gradient of the last layer's output, scratch.gradients.back(), given that of the head's values.
+/// The gradient of the last layer's output, scratch.gradients.back(), from the gradient of the head's values.
 template <class Unit>
 void head_backward(const Network& network, const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows,
                    const float* gradient, Saved<Unit>* saved, int block) {
@@ -197,8 +197,8 @@ void head_backward(const Network& network, const Weights<Unit>& weights, Scratch
     }
 }
 
-/// Back through the layers, from scratch.gradients.back() on. With `saved`: leave there what the optimiser needs.
-/// With Backward::kInput: also scratch.input_gradient, from column gradient_from on.
+/// The backward pass through the layers, beginning at scratch.gradients.back(). With `saved`, it stores there what the
+/// optimiser needs. With Backward::kInput it also computes scratch.input_gradient, from column gradient_from on.
 template <class Unit>
 void backward(const Network& network, const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows,
               Backward backward, Saved<Unit>* saved, int block) {
@@ -221,7 +221,7 @@ void backward(const Network& network, const Weights<Unit>& weights, Scratch<Unit
     }
 }
 
-/// Sum over the blocks of a batch, in their order.
+/// Sum over the blocks of a batch, in the order of the blocks.
 inline Vector sum_blocks(const float* sums, int blocks, size_t step) {
     Vector total{};
     for (int block = 0; block < blocks; ++block) total += load(sums + block * step);
@@ -244,7 +244,7 @@ void weight_gradient(const Layer& layer, const Buffer<Unit>& inputs, const Buffe
     }
 }
 
-/// Second stage: the gradient of every parameter of `member`, Adam, and the target's step towards it.
+/// The second stage: the gradient of every parameter of `member`, Adam, and the target's step towards the parameter.
 template <class Unit>
 void apply(Network& network, int member, Saved<Unit>& saved, int batch, const Adam& adam, const Team& team) {
     for (size_t l = 0; l < network.layers.size(); ++l) {

@@ -1,13 +1,13 @@
-// How float32 data becomes the operands of products: packed weights, rows of activations, saved batches.
+// Conversion of float32 data to the operands of products: packed weights, rows of activations, saved batches.
 //
-// Each function has one overload for each kind of unit; this file holds those for float.
+// Each function has one overload per kind of unit; this file holds the overloads for float.
 #pragma once
 
 #include "gemm.h"
 
 namespace robo_rl {
 
-/// Values of the inner dimension in one unit.
+/// Number of values of the inner dimension in one unit.
 template <class Unit>
 constexpr int kDepth = 1;
 
@@ -15,8 +15,8 @@ inline Vector load_at_most(const float* source, int count) {
     return count >= kLanes ? load(source) : load_some(source, count < 0 ? 0 : count);
 }
 
-/// Rows [first, first + kLanes) of the weights (in, out), as far as there are any: their place in the right operand
-/// of inputs times weights ...
+/// Rows [first, first + kLanes) of the weights (in, out), as far as they exist: their place in the right operand of
+/// inputs times weights ...
 inline void pack_weights(const float* weights, int in, int out, int first, Panels<float>& packed) {
     for (int k = first; k < in && k < first + kLanes; ++k)
         for (int p = 0; p < packed.count(); ++p)
@@ -41,18 +41,18 @@ inline void pack_transposed(const float* weights, int in, int out, int first, Pa
     }
 }
 
-/// Rows (count, width) as left operand of a product over the width. `units` is room for kinds that need it.
+/// Rows (count, width) as the left operand of a product over the width. Some kinds of unit need the memory `units`.
 inline View<float> left_operand(const float* rows, int /*count*/, int width, float* /*units*/) {
     return {rows, row_stride(width), 1};
 }
 
-/// Where rows that are to be saved for a product over the batch are best computed: float rows where they will
-/// stay, others in the block's own room.
+/// Memory in which to compute rows that will be saved for a product over the batch: for float rows the place where
+/// they are saved, for others the block's own memory.
 inline float* room_for_rows(float* /*own*/, float* batch, int width, int first) {
     return batch + size_t(first) * row_stride(width);
 }
 
-/// Save rows of a batch, from row `first` on, computed in the room above.
+/// Save rows of a batch, beginning at row `first`, that were computed in the memory above.
 inline void save_rows(const float* /*rows*/, int /*count*/, int /*width*/, int /*first*/, float* /*batch*/) {}
 
 }  // namespace robo_rl

@@ -34,8 +34,8 @@ inline float sample_action(const ActionRow& row, float* action) {
     return sum(total);
 }
 
-/// The gradient of alpha * log pi - Q by one row of the actor's output, times `weight`; `q_gradient` is dQ/da.
-/// d log pi / du = 2 tanh(u), and d log pi / d log std = -1 beside what flows through u.
+/// The gradient of alpha * log pi - Q with respect to one row of the actor's output, times `weight`; `q_gradient` is
+/// dQ/da. d log pi / du = 2 tanh(u), and d log pi / d log std = -1 in addition to the part through u.
 inline void action_gradient(const ActionRow& row, const float* action, const float* q_gradient, float alpha,
                             float weight, float* gradient) {
     for (int j = 0; j < row.size; j += kLanes) {
@@ -50,7 +50,7 @@ inline void action_gradient(const ActionRow& row, const float* action, const flo
     }
 }
 
-/// Add the gradient of `weight` |tanh(mean) - shown|^2, `shown` being what a demonstrator proposed; return the square.
+/// Add the gradient of `weight` |tanh(mean) - shown|^2, where a demonstrator proposed `shown`; return the square.
 inline float add_cloning_gradient(const ActionRow& row, const float* shown, float weight, float* gradient) {
     Vector square{};
     for (int j = 0; j < row.size; j += kLanes) {

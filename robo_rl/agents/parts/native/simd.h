@@ -1,7 +1,7 @@
 // Portable vectors: one register of floats through the vector extensions of GCC and Clang, and the few
 // elementary functions that the update needs.
 //
-// Comparisons are written so that NaN goes through (`x < low ? low : x` keeps it): a diverged run must show.
+// Comparisons are written so that they keep NaN (as `x < low ? low : x` does): a diverged run must be noticed.
 #pragma once
 
 #include <cmath>
@@ -55,7 +55,7 @@ inline void store_some(float* destination, Vector x, int count) {
     std::memcpy(destination, lanes, count * sizeof(float));
 }
 
-/// Ones in the first `count` lanes, zeros behind.
+/// Ones in the first `count` lanes, zeros in the others.
 inline Vector lane_mask(int count) {
     Vector mask{};
     for (int i = 0; i < kLanes; ++i) mask[i] = i < count ? 1.0f : 0.0f;
@@ -111,7 +111,7 @@ inline Vector absolute(Vector x) { return x < 0.0f ? -x : x; }
 
 inline Vector square_root(Vector x) {
     Vector root;
-    for (int i = 0; i < kLanes; ++i) root[i] = std::sqrt(x[i]);  // compilers make one instruction of it
+    for (int i = 0; i < kLanes; ++i) root[i] = std::sqrt(x[i]);  // compilers emit one instruction for it
     return root;
 }
 

@@ -11,8 +11,8 @@
 
 namespace robo_rl {
 
-/// Threads wait here until all `size` of them have come. They spin for some ten microseconds, as most waits are
-/// shorter than a sleep, and sleep then: on a busy machine, whom they wait for may need their core.
+/// Threads wait here until all `size` of them have arrived. They first spin for some ten microseconds, since most waits
+/// are shorter than a sleep. Then they sleep, since on a busy machine the missing threads may need their core.
 class Barrier {
    public:
     explicit Barrier(int size) : size_(size), missing_(size) {}
@@ -58,8 +58,8 @@ struct Share {
     int begin, end;
 };
 
-/// The threads that work on one thing together. What they compute never depends on how many they are: each
-/// task has one owner, and sums over tasks are taken in the order of the tasks.
+/// The threads that work on one thing together. Their results never depend on the number of threads: each task has one
+/// owner, and sums over tasks are computed in the order of the tasks.
 struct Team {
     int rank, size;
     Barrier* barrier;
@@ -68,7 +68,7 @@ struct Team {
     void wait() const { barrier->wait(); }
 };
 
-/// Persistent threads; the caller of `run` is thread 0. The others sleep between two runs.
+/// Persistent threads; the caller of `run` is thread 0. The other threads sleep between two runs.
 class Pool {
    public:
     explicit Pool(int size) : size_(size), finished_(size) {
@@ -84,7 +84,7 @@ class Pool {
 
     int size() const { return size_; }
 
-    /// Call job(thread) on every thread; return when all have returned. Jobs must not throw.
+    /// Call job(thread) on every thread; return when all calls have returned. Jobs must not throw.
     void run(const std::function<void(int)>& job) {
         {
             std::lock_guard<std::mutex> lock(mutex_);

@@ -7,7 +7,7 @@
 
 namespace robo_rl {
 
-/// Configuration, as Python hands it over (native/__init__.py holds the same list).
+/// Configuration, as Python passes it (robo_rl/agents/sac/native_update.py holds the same list).
 struct Settings {
     int32_t observation_size, action_size, ensemble, subset, batch, updates, threads;
     int32_t entropy_backup, actor_minimum;  // truth values
@@ -24,12 +24,12 @@ struct Inputs {
     const float *actor_noise, *cloning, *proposed_action;
 };
 
-/// In the order of update.py's METRICS.
+/// The metrics, in the order of update.py's METRICS.
 struct Metrics {
     float critic_loss, q_mean, q_abs_max, target_mean, actor_loss, entropy, temperature;
 };
 
-/// NaN wins over every number, so that a diverged target shows.
+/// NaN takes precedence over every number, so that a diverged target is noticed.
 inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
 inline float larger(float a, float b) { return a > b || a != a ? a : b; }
 
@@ -39,7 +39,7 @@ class AnyUpdate {
     virtual Metrics run(const Inputs& inputs, int64_t updates_before) = 0;
 };
 
-/// Threads per team, so that the teams, each taking one critic after the other, end earliest.
+/// Number of threads per team that lets the teams, each computing one critic after another, end earliest.
 inline int team_size(int threads, int ensemble) {
     int best = 1;
     double best_time = 1e30;
@@ -106,7 +106,7 @@ class Update final : public AnyUpdate {
         float largest = 0;
     };
 
-    /// What each thread does. The stages between barriers are the sections below.
+    /// The work of each thread. The stages between barriers are the sections below.
     void work(int thread, int64_t updates_before) {
         const Team all{thread, s_.threads, &everyone_};
         const int group = thread / team_size_;
@@ -130,7 +130,7 @@ class Update final : public AnyUpdate {
             for (int member; (member = claim_member(team, group, kCriticStage + u)) < s_.ensemble;)
                 update_critic(team, group, thread, member, u, adam);
             all.wait();
-            if (thread == 0) collect();  // nobody writes what it reads before the barrier after the targets
+            if (thread == 0) collect();  // no thread writes what it reads before the barrier after the targets
         }
         sample_new_actions(all);
         all.wait();
@@ -140,7 +140,7 @@ class Update final : public AnyUpdate {
         update_actor(all, updates_before);
     }
 
-    // ---- Work is claimed, not dealt: whoever is held up by other work on its core takes less -----------------
+    // ---- Work is claimed, not dealt: a thread that is delayed by other work on its core takes less -----------
 
     enum { kSampleStage = 0, kActorStage = 1, kCriticStage = 2 };  // then one for each update, then the targets'
 
@@ -149,12 +149,12 @@ class Update final : public AnyUpdate {
     int claim_member(const Team& team, int group, int stage) {
         if (team.rank == 0) claimed_member_[group] = claim(stage);
         team.wait();
-        return claimed_member_[group];  // stays until the team has passed another barrier
+        return claimed_member_[group];  // unchanged until the team has passed another barrier
     }
 
     // ---- Targets -------------------------------------------------------------------------------------------
 
-    /// The policy's actions in all next observations at once: the actor stands still during the critic updates.
+    /// The policy's actions for all next observations at once: the actor does not change during the critic updates.
     void sample_next_actions(int thread) {
         const Blocks blocks(s_.updates * s_.batch, kTileRows, 2);
         for (int b; (b = claim(kSampleStage)) < blocks.count;)
@@ -174,7 +174,7 @@ class Update final : public AnyUpdate {
         }
     }
 
-    /// The values that scratch.output() stands for; where there are bins scratch.gradients.back() becomes their shares.
+    /// The values of scratch.output(); with bins, scratch.gradients.back() becomes their shares.
     void output_values(const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows, float* values) const {
         if (!s_.bins) return head_forward(critic_, weights, scratch, rows, values);
         for (int i = 0; i < rows; ++i) {
@@ -193,7 +193,7 @@ class Update final : public AnyUpdate {
         return in_.reward[at] + in_.discount[at] * value;
     }
 
-    /// What the targets say of the bins, the same for all critics.
+    /// The shares of the targets in the bins, the same for all critics.
     void project_targets(const Team& team, int u) {
         const Share share = team.share(s_.batch);
         for (int row = share.begin; row < share.end; ++row) {
@@ -226,7 +226,7 @@ class Update final : public AnyUpdate {
         apply(critic_, member, saved, s_.batch, adam, team);
     }
 
-    /// The values, and scratch.gradients.back(): the gradient of the mean squared error by scratch.output().
+    /// The values; scratch.gradients.back() becomes the mean squared error's gradient with respect to scratch.output().
     void differentiate_square(const Weights<Unit>& weights, Scratch<Unit>& scratch, int member, int u, int first,
                               int rows, Saved<Unit>& saved, int block) {
         float* values = values_.data() + size_t(member) * s_.batch + first;
@@ -240,7 +240,7 @@ class Update final : public AnyUpdate {
         head_backward(critic_, weights, scratch, rows, gradient, &saved, block);
     }
 
-    /// The same of critics with bins, of the mean cross-entropy.
+    /// The same for critics with bins and the mean cross-entropy.
     void differentiate_cross_entropy(Scratch<Unit>& scratch, int member, int first, int rows) {
         const int stride = row_stride(s_.bins);
         for (int i = 0; i < rows; ++i) {
@@ -276,7 +276,7 @@ class Update final : public AnyUpdate {
                 new_action_.data(), log_prob_.data());
     }
 
-    /// One critic's values of the new actions and their gradients.
+    /// One critic's values of the new actions, and their gradients.
     void differentiate_values(const Team& team, int group, int thread, int member) {
         Weights<Unit>& weights = critic_weights_[group];
         Scratch<Unit>& scratch = critic_scratch_[thread];
@@ -299,7 +299,7 @@ class Update final : public AnyUpdate {
         team.wait();
     }
 
-    /// scratch.gradients.back(): the gradient of the values by scratch.output(), after output_values().
+    /// In scratch.gradients.back(): the gradient of the values with respect to scratch.output(), after output_values().
     void differentiate_outputs(const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows, const float* values,
                                int block) const {
         if (s_.bins) {
@@ -312,14 +312,14 @@ class Update final : public AnyUpdate {
         }
     }
 
-    /// What the actor climbs in one row, the mean or the smallest of all values, and its gradient by the action.
+    /// The actor's objective in one row, the mean or the smallest of all values, and its gradient by the action.
     float climbed(int row, float* gradient) const {
         const auto value = [&](int e) { return values_.data()[size_t(e) * s_.batch + row]; };
         const auto slope = [&](int e) { return value_gradient_.data() + (size_t(e) * s_.batch + row) * s_.action_size; };
         if (s_.actor_minimum) {
             int least = 0;
             for (int e = 1; e < s_.ensemble; ++e)
-                if (value(least) == value(least) && !(value(e) >= value(least))) least = e;  // NaN wins and stays
+                if (value(least) == value(least) && !(value(e) >= value(least))) least = e;  // NaN is kept
             std::copy_n(slope(least), s_.action_size, gradient);
             return value(least);
         }
@@ -339,7 +339,7 @@ class Update final : public AnyUpdate {
         const Share share = team.share(rows_.count);
         for (int block = share.begin; block < share.end; ++block) {
             const int first = rows_.start(block), rows = rows_.size(block);
-            // Computing the forward pass again is cheaper than having kept it.
+            // Computing the forward pass again is cheaper than storing it.
             scratch.begin(&actor_saved_, first);
             set_input(scratch, last(in_.observation, s_.observation_size), first, rows);
             forward(actor_, actor_weights_, scratch, rows);
@@ -388,7 +388,7 @@ class Update final : public AnyUpdate {
 
     // ---- Inputs --------------------------------------------------------------------------------------------
 
-    /// The part of the last minibatch, which is the actor's.
+    /// The part of the last minibatch, on which the actor is updated.
     const float* last(const float* field, int size) const {
         return field + size_t(s_.updates - 1) * s_.batch * size;
     }
