@@ -233,9 +233,9 @@ class ImplicitQ(CriticPretraining):
 
     def _step(self, rows: Minibatches, return_to_go: Tensor, corrections: Tensor) -> Metrics:
         config, subset = self._config, self._draw_subset()
-        chosen = {name: tensor.index_select(0, subset) for name, tensor in self._part("target_critic/").items()}
+        target_critics = {name: tensor.index_select(0, subset) for name, tensor in self._part("target_critic/").items()}
         best = critic_values(
-            chosen,
+            target_critics,
             "target_critic",
             rows.observation,
             rows.action,

@@ -52,15 +52,15 @@ def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
         )
     if device.type == "cpu" and config.implementation in ("auto", "native"):
         lacking = native.lacks(config)
-        available, why = (False, f"it has no {lacking}") if lacking else native.available(config.precision)
+        available, reason = (False, f"it has no {lacking}") if lacking else native.available(config.precision)
         if available:
-            return NativeUpdate(config, state), f"native ({why})"
+            return NativeUpdate(config, state), f"native ({reason})"
         if config.implementation == "auto" and not lacking and native.available("float32")[0]:
             fallback = dataclasses.replace(config, precision="float32")
-            return NativeUpdate(fallback, state), f"native, in float32 ({why})"
+            return NativeUpdate(fallback, state), f"native, in float32 ({reason})"
         if config.implementation == "native":
-            raise ConfigError(f"agent.implementation=native cannot be had: {why}. Use agent.implementation=auto")
-        return TorchUpdate(config, state), f"torch (native cannot be had: {why})"
+            raise ConfigError(f"agent.implementation=native cannot be had: {reason}. Use agent.implementation=auto")
+        return TorchUpdate(config, state), f"torch (native cannot be had: {reason})"
     compiled = config.implementation == "compile"
     return TorchUpdate(config, state, compiled=compiled), describe_torch(device, compiled)
 

@@ -220,9 +220,9 @@ def critic_target(
     subset: Tensor,
 ) -> Tensor:
     """Return the targets of the critics (B,); the arguments are those of :func:`critic_step`."""
-    chosen = {k: v.index_select(0, subset) for k, v in parameters.items() if k.startswith("target_critic/")}
+    target_critics = {k: v.index_select(0, subset) for k, v in parameters.items() if k.startswith("target_critic/")}
     next_values = critic_values(
-        chosen,
+        target_critics,
         "target_critic",
         minibatch.next_observation,
         next_action,
