@@ -40,7 +40,7 @@ class RayLauncherConfig:
 
 
 class RayLauncher(Launcher):
-    """Starts ``robo-rl train`` on Ray once for each choice of values. A run that fails does not stop the others.
+    """A launcher of ``robo-rl train`` on Ray, once for each choice of values. A failed run does not stop the others.
 
     Each run begins in a separate process, as from the command line, without any state of the sweep's process. The
     folders of the runs are numbered, in one common folder.

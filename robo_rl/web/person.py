@@ -40,7 +40,7 @@ class _Input(NamedTuple):
 
 
 class PersonPage:
-    """Serves the page, keeps its latest message, and shows it pictures. One page drives at a time: the newest.
+    """A server of the page that keeps its latest message and shows it pictures. Of several pages, the newest drives.
 
     A page sends ``{"axes": {name: deflection}, "held": [button], "tapped": [button]}``, many times a second. It
     receives ``{"heard": ["emergency_stop"]}`` after the emergency stop was pressed; otherwise it reconnects and sends

@@ -12,7 +12,7 @@ Outcome = Any
 
 
 class Readers:
-    """Makes calls in threads that do not delay the end of the process.
+    """Calls in threads that do not delay the end of the process.
 
     Calls have names. A call that does not return in time is left in its thread, and the remaining calls continue in
     another thread. A late call is not repeated before it has returned, so that a folder that never answers costs one

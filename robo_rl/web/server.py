@@ -40,7 +40,7 @@ Handler = Callable[[ServerConnection], Awaitable[None]]
 
 
 class PageServer:
-    """Serves pages to anyone, and passes websockets that have shown the token to a handler.
+    """A server that sends pages to anyone, and passes websockets that have shown the token to a handler.
 
     The pages themselves contain no secrets. A page reads the token from the fragment of its address, which browsers
     never send, and shows it in its first message; the token is compared in constant time and never logged. A websocket

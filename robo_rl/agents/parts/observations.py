@@ -18,7 +18,7 @@ CLIP = 10.0
 
 
 class ObservationVector:
-    """Concatenates observation keys into one float32 vector of ``size`` elements.
+    """The concatenation of observation keys as one float32 vector of ``size`` elements.
 
     With normalisation, each element is shifted and scaled by its mean and standard deviation in a batch of
     demonstrations. These are fixed before training, since drifting statistics would shift the networks' input. Without

@@ -139,8 +139,8 @@ class SAC(PolicyAgent):
         network V.
 
         Args:
-            batch: B demonstrated rows, with ``return_to_go`` (B,) float32, a lower bound on the return from each row
-                on.
+            batch: B demonstrated rows, with ``return_to_go`` (B,) float32, a lower bound on the return from each
+                row onwards.
 
         Raises:
             DivergenceError: see :meth:`update`.

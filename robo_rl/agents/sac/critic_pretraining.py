@@ -72,7 +72,7 @@ class CriticPretraining(ABC):
 
         Args:
             rows: demonstrations, fields without the leading axis U.
-            return_to_go: (B,) lower bounds on the demonstrators' return from each row on.
+            return_to_go: (B,) lower bounds on the demonstrators' return from each row onwards.
         """
         self._steps += 1
         return self._step(rows, return_to_go, torch.tensor(bias_corrections(self.steps)))
@@ -175,9 +175,9 @@ def cal_ql_loss(
     """Return the loss of the critics Q, summed over them; beside it its two parts and the values (E, B).
 
     The loss of a critic is its error, see :func:`.critic_error`, plus conservative_weight times the mean over rows of
-    V(s) - Q(s, a). V is the largest value of a policy with entropy, T log of the integral of exp(max(Q(s, .), floor) /
-    T). It is estimated from the candidates, each weighted by one over its density. The authors use T = 1 and rewards of
-    the order of 10; the agent's temperature T suits rewards of any order.
+    V(s) - Q(s, a). V is the largest value of a policy with entropy, T log of the integral of
+    exp(max(Q(s, .), floor) / T). It is estimated from the candidates, each weighted by one over its density. The
+    authors use T = 1 and rewards of the order of 10; the agent's temperature T suits rewards of any order.
 
     Args:
         critic: parameters ``critic/...``.
