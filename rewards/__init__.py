@@ -44,11 +44,11 @@ MODULES: dict[str, type] = {
     "successes": SuccessesConfig,
     "vice": ViceConfig,
 }
-"""Configuration classes of the modules by the name of their choice in the group ``reward/module``."""
+"""Configuration classes of the modules by their name in the group ``reward/module``."""
 
 
 def register_configs() -> None:
-    """Offer the weighted sum of a task's terms, the composition and the modules to Hydra (group ``reward``)."""
+    """Register the weighted sum of a task's terms, the composition and the modules with Hydra (group ``reward``)."""
     store = ConfigStore.instance()
     store.store(group="reward", name="reward_schema", node=config_node(RewardWeights, RewardWeights))
     store.store(group="reward", name="composed_schema", node=config_node(ComposedRewardConfig, ComposedRewardConfig))
@@ -62,12 +62,12 @@ def register_configs() -> None:
 
 
 def register_module(name: str, config_class: type) -> None:
-    """Offer a module to Hydra: ``+reward/module@reward.modules.TERM=NAME``.
+    """Register a module with Hydra: ``+reward/module@reward.modules.TERM=NAME``.
 
-    A package calls this in the function that its entry point ``robo_rl.config`` names.
+    A package calls this in the function that its entry point in the group ``robo_rl.config`` names.
 
     Args:
-        name: of the choice.
+        name: name of the module in the group ``reward/module``.
         config_class: a frozen dataclass with a method ``make(name, spec, seed)`` that returns the module.
     """
     ConfigStore.instance().store(group="reward/module", name=name, node=config_node(config_class, config_class))

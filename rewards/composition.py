@@ -30,12 +30,12 @@ from .parts.arrays import take_over, with_prefix, without_prefix
 from .parts.module import Floats
 
 BEFORE = "/before"
-"""A potential is stored as two terms: of the state after the step, and, with this suffix, of the state before."""
+"""Suffix of the second term of a potential: the state before a step; the term without it is the state after."""
 
 _FORGETTING = 1e-3
-"""Share of the newest step in the running mean square that ``normalise`` divides by: a memory of 1000 steps."""
+"""Weight of the newest step in the running mean square behind ``normalise``: a memory of 1000 steps."""
 _FIRST_ROWS = 256
-"""Rows of the replay that the mean square begins with when a module has first learned."""
+"""Rows of the replay buffer that the mean square starts from once a module has learned for the first time."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class ComposedRewardConfig:
         """Return the reward for an environment of ``spec``.
 
         Raises:
-            ConfigError: if a term is unknown, or a module is none or does not fit the environment.
+            ConfigError: if a term is unknown, or a module is not a module or does not suit the environment.
         """
         for name, config in self.modules.items():
             if name in spec.reward_terms or "/" in name:
@@ -118,11 +118,11 @@ class ComposedRewardConfig:
                 raise ConfigError(
                     f"reward.modules.{name}: is no module; choose one with +reward/module@reward.modules.{name}=NAME"
                 )
-        known = (*spec.reward_terms, *self.modules)
+        valid_names = (*spec.reward_terms, *self.modules)
         for name, term in self.terms.items():
-            for each, key in ((name, "reward.terms"), (term.only_where_zero, f"reward.terms.{name}.only_where_zero")):
-                if each is not None and each not in known:
-                    raise ConfigError(f"{key}: there is no term {each!r}: {nearest(each, known)}")
+            for used, key in ((name, "reward.terms"), (term.only_where_zero, f"reward.terms.{name}.only_where_zero")):
+                if used is not None and used not in valid_names:
+                    raise ConfigError(f"{key}: there is no term {used!r}: {nearest(used, valid_names)}")
         modules = {name: config.make(name, spec, seed) for name, config in self.modules.items()}
         terms = self.terms | {name: TermConfig() for name in modules if name not in self.terms}
         for name, term in terms.items():
@@ -132,11 +132,11 @@ class ComposedRewardConfig:
 
 
 def _term(name: str, value: TermConfig | Mapping[str, Any]) -> TermConfig:
-    """Return the configuration of a term, which Hydra hands over as a dictionary."""
+    """Return the configuration of a term, which Hydra passes as a dictionary."""
     if isinstance(value, TermConfig):
         return value
     require(isinstance(value, Mapping), f"reward.terms.{name}", "fields of a term, for example {weight: 1}", value)
-    valid = [each.name for each in fields(TermConfig)]
+    valid = [term_field.name for term_field in fields(TermConfig)]
     for key in value:
         if key not in valid:
             raise ConfigError(f"reward.terms.{name} has no field {key!r}: {nearest(str(key), valid)}")
@@ -147,12 +147,13 @@ def _term(name: str, value: TermConfig | Mapping[str, Any]) -> TermConfig:
 
 
 class ComposedReward:
-    """See :class:`ComposedRewardConfig`.
+    """Weighted sum of terms; see :class:`ComposedRewardConfig`.
 
     Attributes:
         scorer: the modules, or None if there are none.
-        task: what evaluations report. A module's value means nothing there: it changes with its version and is what
-            the policy was trained to exploit. So: the success or, where the task has none, all terms of the backend.
+        task: the reward that evaluations report: success or, if the task has none, all terms of the backend. The
+            rewards of modules are excluded: they change with the module's version, and the policy was trained to
+            exploit them.
     """
 
     def __init__(self, modules: Mapping[str, RewardModule], terms: Mapping[str, TermConfig], offset: float) -> None:
@@ -169,7 +170,7 @@ class ComposedReward:
         """Return the rewards (...,) of steps with ``values`` (..., T) of the T named ``terms``.
 
         Raises:
-            ConfigError: if a term is not among them.
+            ConfigError: if a term of the configuration is not among ``terms``.
         """
         total = np.full(values.shape[:-1], self._offset, dtype=np.float32)
         for name, term in self._terms.items():
@@ -196,10 +197,10 @@ def _column(name: str, terms: Sequence[str], values: Floats) -> Floats:
 
 
 class RunningScale:
-    """Root of the exponentially forgetting mean square of a term, corrected for its start; 1 while all were 0.
+    """Root of the exponential moving average of a term's squares, with bias correction; 1 while all values are 0.
 
     Args:
-        clip: smallest and largest value that the term is clipped to before; None: it is not.
+        clip: smallest and largest value that the term is clipped to first; None for no clipping.
     """
 
     def __init__(self, clip: tuple[float, float] | None = None) -> None:
@@ -207,30 +208,30 @@ class RunningScale:
         self.sums = np.zeros(2)  # of squares, of weights
 
     def update(self, values: Floats) -> None:
-        """Take in values (n,), the newest last."""
+        """Add values (n,), the newest last."""
         for value in values.clip(*self._clip).tolist():
             self.sums *= 1 - _FORGETTING
             self.sums += _FORGETTING * np.array([value * value, 1.0])
 
     def restart(self, values: Floats) -> None:
-        """Forget all others, and take in the mean square of values (n,) as that of one step."""
+        """Discard all previous values, and start from the mean square of values (n,), with the weight of one step."""
         self.sums[...] = _FORGETTING * np.array([np.mean(np.square(values.clip(*self._clip), dtype=float)), 1.0])
 
     @property
     def value(self) -> float:
-        """What to divide by, never 0."""
+        """The divisor, never 0."""
         squares, weights = self.sums
         return max(float(np.sqrt(squares / weights)), 1e-8) if squares else 1.0
 
 
 class ModuleScorer:
-    """Modules by name, as :class:`robo_rl.core.Scorer`.
+    """Reward modules of a run; implements :class:`robo_rl.core.Scorer`.
 
     Args:
-        modules: by the name of their term.
-        potentials: names of those that are stored for the state before a step too.
-        scales: of the terms that are normalised; kept up to date here.
-        held_out: names of those that do not count: others are judged by them.
+        modules: reward modules by the name of their term.
+        potentials: names of the modules that are also stored for the state before a step.
+        scales: scales of the normalised terms; the scorer updates them.
+        held_out: names of the modules that do not count, and that judge the policy.
 
     Attributes:
         terms: names of the terms that modules add.
@@ -251,8 +252,8 @@ class ModuleScorer:
 
     @property
     def held_out(self) -> tuple[str, ...]:
-        """Names of the modules that do not count and have something to say: what is learned has learned."""
-        return tuple(name for name in self._held_out if not (each := self._modules[name]).learned or each.version)
+        """Names of the modules that do not count, without learned modules that have not learned yet."""
+        return tuple(name for name in self._held_out if not (module := self._modules[name]).learned or module.version)
 
     @property
     def learns(self) -> bool:
@@ -266,7 +267,7 @@ class ModuleScorer:
 
     @property
     def waiting(self) -> bool:
-        """Whether a module asked somebody whose answer has yet to arrive."""
+        """Whether a module waits for an answer of a person or a model."""
         return any(module.waiting for module in self._modules.values())
 
     @property
@@ -276,21 +277,21 @@ class ModuleScorer:
 
     @property
     def version(self) -> int:
-        """Sum of the versions of modules that count."""
+        """Sum of the versions of the modules that count."""
         return sum(module.version for name, module in self._modules.items() if name not in self._held_out)
 
     @property
     def discount(self) -> float | None:
-        """The smallest discount that a module which counts asks for, or None."""
-        counting = (module for name, module in self._modules.items() if name not in self._held_out)
-        wanted = [gamma for module in counting if (gamma := module.discount()) is not None]
-        return min(wanted, default=None)
+        """The smallest discount that a module that counts requests, or None."""
+        counting_modules = (module for name, module in self._modules.items() if name not in self._held_out)
+        requested = [gamma for module in counting_modules if (gamma := module.discount()) is not None]
+        return min(requested, default=None)
 
     @property
     def comparisons(self) -> Comparisons | None:
-        """What somebody compared of the demonstrations for the first module that asked, or None."""
-        found = (compared for module in self._modules.values() if (compared := module.comparisons()) is not None)
-        return next(found, None)
+        """The comparisons of demonstrations of the first module that has any, or None."""
+        collected = (result for module in self._modules.values() if (result := module.comparisons()) is not None)
+        return next(collected, None)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Prepare all modules from demonstrations; metrics are named ``<module>/<metric>``."""
@@ -300,12 +301,12 @@ class ModuleScorer:
         return metrics
 
     def ready(self, first: Batch) -> bool:
-        """Whether no module has to wait for an answer; all of them ask at once."""
+        """Return whether no module has to wait for an answer; all modules request their answers at once."""
         answered = [module.ready(first) for module in self._modules.values()]
         return all(answered)
 
     def score(self, batch: Batch, *, online: bool) -> dict[str, Floats]:
-        """Return all of ``terms`` (n,) for the n steps of an episode that are inserted."""
+        """Return all ``terms`` (n,) for the n steps of an episode that are about to be inserted."""
         scores: dict[str, Floats] = {}
         for name, module in self._modules.items():
             if online:
@@ -316,7 +317,7 @@ class ModuleScorer:
         return scores
 
     def rescore(self, batch: Batch) -> dict[str, Floats]:
-        """Return the terms (n,) of learned modules that count for n rows."""
+        """Return the terms (n,), for any n rows, of the learned modules that count."""
         scores: dict[str, Floats] = {}
         for name, module in self._modules.items():
             if module.learned and name not in self._held_out:
@@ -324,19 +325,21 @@ class ModuleScorer:
         return scores
 
     def judge(self, batch: Batch) -> dict[str, Floats]:
-        """Return the rewards (n,) of modules that judge single transitions, for any rows, also made up ones."""
-        judging = {name: each for name, each in self._modules.items() if each.judges_state or not each.whole_episodes}
+        """Return the rewards (n,) of modules that judge single transitions, for any rows, including invented ones."""
+        judging = {
+            name: module for name, module in self._modules.items() if module.judges_state or not module.whole_episodes
+        }
         return {name: module(batch) for name, module in judging.items()}
 
     def update(self, experience: Experience) -> Metrics:
-        """Let the learned modules learn; metrics are named ``<module>/<metric>``."""
+        """Update the learned modules; metrics are named ``<module>/<metric>``."""
         metrics: Metrics = {}
         for name, module in self._modules.items():
             had_learned = module.version > 0
             metrics |= {f"{name}/{metric}": value for metric, value in module.update(experience).items()}
             if module.version and not had_learned and name in self._scales and len(experience):
-                # Many are 0 until then. Stored steps are scored again at once, so the scale cannot wait for new ones;
-                # these soon outweigh the stored: what a module has learned from may be worth less to it.
+                # Many scores are 0 until then. Stored steps are scored again at once, so the scale cannot wait for new
+                # steps. New steps soon outweigh the stored ones, which a module that learned from them may score lower.
                 rows = experience.sample_rows(_FIRST_ROWS, generator(0, "scale", name))
                 self._scales[name].restart(self._scored(name, module, rows)[name])
         return metrics
@@ -361,10 +364,10 @@ class ModuleScorer:
         return state
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if it is of other modules.
+            CheckpointError: if it belongs to other modules.
         """
         take_over({f"scale/{name}": scale.sums for name, scale in self._scales.items()}, state, "normalise")
         for name, module in self._modules.items():

@@ -1,4 +1,4 @@
-"""Reward code written by a language model, tried, and sent back with what was wrong (Text2Reward, Xie et al. 2024)."""
+"""Writer of reward code: a language model writes it and receives its errors (Text2Reward, Xie et al. 2024)."""
 
 import re
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class WriterConfig(Options, section="writer"):
 
 
 class Writer:
-    """See :class:`WriterConfig`; the arguments are its fields."""
+    """Writer of reward code; see :class:`WriterConfig` for the arguments."""
 
     def __init__(self, endpoint: EndpointConfig, attempts: int, code: CodeConfig) -> None:
         self._endpoint = Endpoint(endpoint)
@@ -60,18 +60,18 @@ class Writer:
     def write(
         self, goal: str, spec: EnvSpec, episodes: Sequence[Batch], previous: str | None, feedback: str | None
     ) -> tuple[str, RewardModule]:
-        """Return code that runs on all of ``episodes``, and the module that runs it.
+        """Return reward code that runs on all of ``episodes``, and the module that runs it.
 
         Args:
-            goal: what the robot shall do, in words.
-            spec: of the environment.
-            episodes: to try the code on, one or more.
+            goal: goal of the robot, in words.
+            spec: spec of the environment.
+            episodes: one or more episodes to try the code on.
             previous: code to improve, or None.
-            feedback: what is wrong with it, in words, or None.
+            feedback: faults of the previous code, in words, or None.
 
         Raises:
-            EndpointError: if nobody answers.
-            RewardCodeError: if no attempt succeeds; the message says what was wrong with the last.
+            EndpointError: if there is no answer.
+            RewardCodeError: if no attempt succeeds; the message contains the error of the last attempt.
         """
         rows = {key: np.concatenate([episode[key] for episode in episodes]) for key in episodes[0]}
         question = REQUEST.format(goal=goal, columns=_described(spec, rows), functions=", ".join(sorted(FUNCTIONS)))
@@ -79,26 +79,26 @@ class Writer:
             question += f"\n\nImprove this code:\n```python\n{previous}\n```"
         if feedback is not None:
             question += f"\nWhat a person says about it: {feedback}"
-        wrong = ""
+        fault = ""
         for _ in range(self._attempts + 1):
             code = code_block(self._endpoint.ask((question,)))
             try:
                 module = CodeReward(self._code, "written", spec, code)
                 module.fit(episodes)
             except RoboRLError as error:
-                wrong = str(error)
-                question += f"\n\nYou wrote:\n```python\n{code}\n```\nIt was refused: {wrong}\nWrite it again."
+                fault = str(error)
+                question += f"\n\nYou wrote:\n```python\n{code}\n```\nIt was refused: {fault}\nWrite it again."
             else:
                 return code, module
-        raise RewardCodeError(f"no code of {self._attempts + 1} could be used; the last: {wrong}")
+        raise RewardCodeError(f"no code of {self._attempts + 1} could be used; the last: {fault}")
 
     def cost(self) -> str:
-        """Return what was asked so far, for people."""
+        """Return the use and cost of the endpoint so far, for display."""
         return ", ".join(f"{name} {value:,.6g}" for name, value in self._endpoint.metrics().items())
 
 
 def code_block(answer: str) -> str:
-    """Return the last block of code in an answer, or all of it where it has none."""
+    """Return the last block of code in an answer, or the whole answer if it has none."""
     blocks = re.findall(r"```(?:[a-zA-Z]*)\n(.*?)```", answer, re.DOTALL)
     return (blocks[-1] if blocks else answer).strip() + "\n"
 
