@@ -1,1 +1,1 @@
-"""Parts that reward modules are made of."""
+"""Building blocks of reward modules."""

@@ -1,4 +1,4 @@
-"""Demonstrations that reward modules are made from: which of them are fit for it."""
+"""Selection of the demonstrations that reward modules learn from."""
 
 from collections.abc import Sequence
 
@@ -10,20 +10,20 @@ from robo_rl.core import Batch, DataError
 from .module import Floats
 
 _CHANGES = 0.1
-"""From where to where an element must go, in deviations, to say something about how far an episode has come."""
+"""Range, in deviations, that an element must cover to contain information about the progress of an episode."""
 
 
 def constant_elements(trajectories: Sequence[NDArray[np.floating]]) -> NDArray[np.bool_]:
-    """Tell which elements (F,) stay what they are along each of ``trajectories`` (L, F), in units of their deviation.
+    """Return which elements (F,) hardly change along each of ``trajectories`` (L, F), in units of their deviation.
 
-    These say which demonstration it is (where a door stands), not what is done in it.
+    Such elements identify a demonstration (the position of a door), not the behaviour in it.
     """
-    found: NDArray[np.bool_] = np.all([np.ptp(each, axis=0) < _CHANGES for each in trajectories], axis=0)
-    return found
+    constant: NDArray[np.bool_] = np.all([np.ptp(trajectory, axis=0) < _CHANGES for trajectory in trajectories], axis=0)
+    return constant
 
 
 def require_episodes(episodes: Sequence[Batch], name: str) -> None:
-    """Raise :class:`DataError` if there are no demonstrations to prepare from."""
+    """Raise :class:`DataError` if there are no demonstrations."""
     if not episodes:
         raise DataError(
             f"reward module {name!r} is made from demonstrations and there are none: set demonstrations.episodes to 1 "
@@ -32,15 +32,15 @@ def require_episodes(episodes: Sequence[Batch], name: str) -> None:
 
 
 def succeeded(episodes: Sequence[Batch], name: str) -> Sequence[Batch]:
-    """Return the demonstrations but for those that ended in failure, which are no examples of what is wanted.
+    """Return the demonstrations without those that failed, which are not examples of the task.
 
-    Those of which nobody knows are kept.
+    Demonstrations whose outcome is unknown are kept.
 
     Raises:
-        DataError: if there are none.
+        DataError: if no demonstrations remain.
     """
     require_episodes(episodes, name)
-    kept = [each for each in episodes if "success" not in each or each["success"][-1] != 0]
+    kept = [episode for episode in episodes if "success" not in episode or episode["success"][-1] != 0]
     if not kept:
         raise DataError(
             f"reward module {name!r} is made from demonstrations that succeed, and each of {len(episodes)} ended in "
@@ -54,12 +54,12 @@ def succeeded(episodes: Sequence[Batch], name: str) -> Sequence[Batch]:
 
 
 def long_enough(trajectories: Sequence[Floats], least: int, name: str) -> list[Floats]:
-    """Return those of ``least`` observations or more: a demonstration that began near its end shows too little.
+    """Return the trajectories with at least ``least`` observations: one that begins near its end shows too little.
 
     Raises:
-        DataError: if there is none.
+        DataError: if there are none.
     """
-    kept = [each for each in trajectories if len(each) >= least]
+    kept = [trajectory for trajectory in trajectories if len(trajectory) >= least]
     if not kept:
         longest = max(map(len, trajectories))
         raise DataError(

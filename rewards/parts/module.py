@@ -1,4 +1,4 @@
-"""Bases of reward modules, with the defaults of the protocol."""
+"""Base classes of reward modules, with defaults for the methods of the protocol."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,9 +11,9 @@ Floats = NDArray[np.float32]
 
 
 class Module:
-    """Base of reward modules, with the answers of one that is fixed and judges single states.
+    """Base class of reward modules. Its defaults suit a module that is fixed and judges single states.
 
-    See :class:`robo_rl.core.RewardModule` for the meaning of each.
+    See :class:`robo_rl.core.RewardModule` for the meaning of each attribute and method.
     """
 
     learned: bool = False
@@ -25,46 +25,46 @@ class Module:
 
     @property
     def waiting(self) -> bool:
-        """Nobody is asked."""
+        """False: the module requests no answers."""
         return False
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
         return {}
 
     def observe(self, batch: Batch) -> None:
-        """Do nothing: nothing is remembered."""
+        """Do nothing: the module stores no rows."""
 
     def update(self, experience: Experience) -> Metrics:
-        """Nothing to learn."""
+        """Do nothing: there is nothing to learn."""
         return {}
 
     def discount(self) -> float | None:
-        """Return None: the agent's own discount is right."""
+        """Return None: the agent keeps its own discount."""
         return None
 
     def comparisons(self) -> Comparisons | None:
-        """Return None: nothing is compared."""
+        """Return None: the module collects no comparisons."""
         return None
 
     def ready(self, first: Batch) -> bool:
-        """Return True: nobody is asked."""
+        """Return True: the module requests no answers."""
         return True
 
     def state(self) -> State:
-        """Return nothing: nothing is remembered."""
+        """Return an empty state."""
         return {}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``: nothing is remembered."""
+        """Do nothing: the state is empty."""
 
 
 class FunctionModule(Module):
-    """A fixed module that a function computes, row by row.
+    """Fixed module whose rewards are computed by a function of rows.
 
     Args:
-        function: returns rewards (n,), finite, for rows of :class:`robo_rl.core.RewardModule`.
-        judges_state: whether it reads ``next_observation/...`` alone.
+        function: returns finite rewards (n,) for rows as described in :class:`robo_rl.core.RewardModule`.
+        judges_state: whether ``function`` reads only ``next_observation/...``.
     """
 
     def __init__(self, function: Callable[[Batch], NDArray[np.floating]], judges_state: bool = True) -> None:

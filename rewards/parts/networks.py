@@ -1,4 +1,4 @@
-"""Small networks with their optimiser: made from a seed, saved and loaded as arrays."""
+"""Small networks with their optimisers, initialised from a seed, and saved and loaded as arrays."""
 
 import math
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from robo_rl.core import CheckpointError, State, claim_parameters
 from .arrays import take_over
 
 FEATURES = 64
-"""Elements that a picture is told by."""
+"""Number of features of a picture."""
 ROWS = 256
-"""Inputs whose outputs are computed at a time, where these can be many."""
+"""Number of inputs in one forward pass of :meth:`TrainedNetwork.evaluate`."""
 
 
 class PictureEncoder(nn.Module):
-    """Convolutional networks in front of a multilayer perceptron, one for each picture at the end of its inputs.
+    """Convolutional networks in front of a multilayer perceptron, one for each picture at the end of the inputs.
 
     Args:
-        inputs: F, number of elements, those of pictures included.
-        pictures: shapes (h, w, C) of what the last elements are.
+        inputs: F, number of elements, including the elements of pictures.
+        pictures: shapes (h, w, C) of the pictures, which are the last elements.
 
     Attributes:
-        size: number of elements in which the features of pictures stand in their places.
+        size: number of elements of the output, in which each picture is replaced by its features.
     """
 
     def __init__(self, inputs: int, pictures: Sequence[Sequence[int]]) -> None:
@@ -38,11 +38,11 @@ class PictureEncoder(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Return vectors (..., size) for inputs (..., F)."""
         plain, *pictures = torch.split(inputs, [self._plain, *map(math.prod, self._shapes)], dim=-1)
-        told = [
+        picture_features = [
             tower(picture.reshape(-1, *shape).permute(0, 3, 1, 2)).reshape(*plain.shape[:-1], FEATURES)
             for tower, picture, shape in zip(self._towers, pictures, self._shapes, strict=True)
         ]
-        return torch.cat((plain, *told), dim=-1)
+        return torch.cat((plain, *picture_features), dim=-1)
 
 
 def _tower(height: int, width: int, channels: int) -> nn.Sequential:
@@ -57,16 +57,16 @@ def _tower(height: int, width: int, channels: int) -> nn.Sequential:
 class TrainedNetwork:
     """A multilayer perceptron (LayerNorm and ReLU between its layers) and Adam on its parameters.
 
-    Calling it gives the outputs (..., O) for inputs (..., F). Of pictures a :class:`PictureEncoder` tells it.
+    A call returns the outputs (..., O) for inputs (..., F). A :class:`PictureEncoder` encodes pictures first.
 
     Args:
         inputs: F.
         hidden: widths of the hidden layers.
         outputs: O.
-        learning_rate: of Adam.
-        seed: of the initial weights.
-        name: of the module that it belongs to, for messages.
-        pictures: shapes (h, w, C) of those at the end of the inputs.
+        learning_rate: learning rate of Adam.
+        seed: seed of the initial weights.
+        name: name of the module that the network belongs to, for messages.
+        pictures: shapes (h, w, C) of the pictures at the end of the inputs.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class TrainedNetwork:
         return self.judge(self.embed(inputs))
 
     def embed(self, inputs: Tensor) -> Tensor:
-        """Return inputs with features of pictures in their places: what the perceptron is given."""
+        """Return the inputs of the perceptron: ``inputs`` with pictures replaced by their features."""
         embedded: Tensor = inputs if self._encoder is None else self._encoder(inputs)
         return embedded
 
@@ -113,11 +113,11 @@ class TrainedNetwork:
 
     @torch.no_grad()
     def evaluate(self, inputs: Tensor) -> Tensor:
-        """Return the outputs (n, O) for inputs (n, F) of any number, without gradients."""
-        return torch.cat([self(part) for part in torch.split(inputs, ROWS)])
+        """Return the outputs (n, O) for any number of inputs (n, F), without gradients."""
+        return torch.cat([self(chunk) for chunk in torch.split(inputs, ROWS)])
 
     def descend(self, loss: Tensor) -> float:
-        """Take one step of Adam down ``loss``, a scalar; return its value."""
+        """Take one step of Adam on ``loss``, a scalar; return its value."""
         self._optimiser.zero_grad()
         torch.autograd.backward(loss)
         self._optimiser.step()
@@ -125,7 +125,7 @@ class TrainedNetwork:
         return float(loss.detach())
 
     def state(self) -> State:
-        """Return parameters, Adam's running means and its number of steps."""
+        """Return the parameters, Adam's running means and its number of steps."""
         state: State = {"steps": np.array([self._steps], dtype=np.int64)}
         for key, parameter in self._parameters.items():
             moments = self._optimiser.state.get(parameter, {})
@@ -135,20 +135,20 @@ class TrainedNetwork:
         return state
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if it is of another network.
+            CheckpointError: if it belongs to another network.
         """
-        found = self.state()
-        take_over(found, state, self._name)
-        self._steps = int(found["steps"][0])
+        arrays = self.state()
+        take_over(arrays, state, self._name)
+        self._steps = int(arrays["steps"][0])
         if self._steps < 0:
             raise CheckpointError(f"reward module {self._name!r}: {self._steps} steps of its optimiser")
         for key, parameter in self._parameters.items():
             with torch.no_grad():
-                parameter.copy_(torch.from_numpy(found[key]))
+                parameter.copy_(torch.from_numpy(arrays[key]))
             self._optimiser.state[parameter] = {
                 "step": torch.tensor(float(self._steps)),
-                **{name: torch.from_numpy(found[f"{key}/{name}"]) for name in ("exp_avg", "exp_avg_sq")},
+                **{name: torch.from_numpy(arrays[f"{key}/{name}"]) for name in ("exp_avg", "exp_avg_sq")},
             }

@@ -1,4 +1,4 @@
-"""Steps of demonstrations: minimum-variance segmentation of each (Sermanet et al. 2017), or of all of them together."""
+"""Segmentation of demonstrations into steps: by minimum variance (Sermanet et al. 2017), or all of them jointly."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def segment_costs(features: Doubles) -> Doubles:
         features: (T, F).
     """
     steps = len(features)
-    centred = features - features.mean(0)  # so that the difference of squares below loses no digits
+    centred = features - features.mean(0)  # avoids cancellation in the difference of squares below
     sums = np.concatenate((np.zeros((1, features.shape[1])), np.cumsum(centred, axis=0)))
     squares = np.concatenate((np.zeros((1, features.shape[1])), np.cumsum(centred**2, axis=0)))
     costs = np.full((steps + 1, steps + 1), np.inf)
@@ -32,15 +32,15 @@ def segment_costs(features: Doubles) -> Doubles:
 
 
 def segment(features: Doubles, segments: int, min_length: int = 1) -> list[int]:
-    """Cut a trajectory into the segments of the least mean cost; return where each begins, the first at 0.
+    """Cut a trajectory into the segments with the smallest mean cost; return the first row of each, starting with 0.
 
-    The mean is over segments, not weighed by their lengths, as published; the minimum is exact, where the paper splits
-    recursively.
+    The mean is over segments and not weighted by their lengths, as published. The minimum is exact, whereas the paper
+    splits recursively.
 
     Args:
         features: (T, F).
-        segments: how many.
-        min_length: least number of rows of each.
+        segments: number of segments.
+        min_length: smallest number of rows of a segment.
 
     Raises:
         DataError: if the trajectory is too short.
@@ -49,55 +49,55 @@ def segment(features: Doubles, segments: int, min_length: int = 1) -> list[int]:
 
 
 def segment_jointly(trajectories: Sequence[Doubles], segments: int, min_length: int = 1) -> list[list[int]]:
-    """Cut trajectories into segments that they have in common; return where those of each begin, the first at 0.
+    """Cut trajectories into common segments; return the first rows of the segments of each, starting with 0.
 
-    Segmental k-means (Juang and Rabiner 1990): the sum of squared distances of rows to the mean of their segment, which
-    is over all trajectories, is lowered by taking means and cutting anew in turns, from segments of equal lengths,
-    until it stays. That is a local minimum; each cut is exact.
+    Segmental k-means (Juang and Rabiner 1990) minimises the sum of squared distances of rows to the mean of their
+    segment, which is over all trajectories. It starts from segments of equal lengths, and alternates between computing
+    means and cutting until the sum no longer falls. The result is a local minimum; each cut is exact.
 
     Args:
         trajectories: (T, F) each; T may differ.
-        segments: how many.
-        min_length: least number of rows of each in each trajectory.
+        segments: number of segments.
+        min_length: smallest number of rows of a segment in each trajectory.
 
     Raises:
         DataError: if a trajectory is too short.
     """
     for rows in trajectories:
         _require_length(len(rows), segments, min_length)
-    everything = np.concatenate(trajectories)
+    all_rows = np.concatenate(trajectories)
     begins = [[len(rows) * segment // segments for segment in range(segments)] for rows in trajectories]
     least = np.inf
     while True:
-        label = np.concatenate([segment_labels(*each) for each in zip(begins, map(len, trajectories), strict=True)])
-        means = np.stack([everything[label == segment].mean(0) for segment in range(segments)])
-        found, total = [], 0.0
+        label = np.concatenate([segment_labels(*item) for item in zip(begins, map(len, trajectories), strict=True)])
+        means = np.stack([all_rows[label == segment].mean(0) for segment in range(segments)])
+        new_begins, total = [], 0.0
         for rows in trajectories:
             distances = ((rows[:, None] - means) ** 2).sum(-1)
             sums = np.concatenate((np.zeros((1, segments)), distances.cumsum(0)))
-            cuts = cheapest_cuts([np.subtract.outer(each, each).T for each in sums.T], min_length)
-            found.append(cuts)
+            cuts = cheapest_cuts([np.subtract.outer(item, item).T for item in sums.T], min_length)
+            new_begins.append(cuts)
             total += float(distances[np.arange(len(rows)), segment_labels(cuts, len(rows))].sum())
         if not total < least:
             return begins
-        begins, least = found, total
+        begins, least = new_begins, total
 
 
 def segment_labels(begins: Sequence[int], steps: int) -> NDArray[np.int64]:
-    """Return the number of the segment (steps,) that each row of a trajectory is in, from where segments begin."""
-    found: NDArray[np.int64] = np.searchsorted(begins, np.arange(steps), side="right") - 1
-    return found
+    """Return the number of the segment (steps,) of each row of a trajectory, given the first row of each segment."""
+    labels: NDArray[np.int64] = np.searchsorted(begins, np.arange(steps), side="right") - 1
+    return labels
 
 
 def cheapest_cuts(costs: Sequence[Doubles], min_length: int) -> list[int]:
-    """Return where each segment of a trajectory of T rows begins, the first at 0, such that their costs sum to least.
+    """Return the first row of each segment of a trajectory of T rows, starting with 0, at the smallest total cost.
 
-    Dynamic programme over the number of segments and where the last of them ends: O(segments T^2), exact. Of equals the
-    earliest cuts win.
+    Exact dynamic programming over the number of segments and the end of the last one, O(segments T^2). If several
+    solutions cost the same, the earliest cuts win.
 
     Args:
-        costs: of each segment (T + 1, T + 1): element (i, j), if it is rows i to j - 1.
-        min_length: least number of rows of each.
+        costs: (T + 1, T + 1) for each segment: element (i, j) is its cost if it consists of rows i to j - 1.
+        min_length: smallest number of rows of a segment.
 
     Raises:
         DataError: if the trajectory is too short.
@@ -105,11 +105,11 @@ def cheapest_cuts(costs: Sequence[Doubles], min_length: int) -> list[int]:
     steps, segments = len(costs[0]) - 1, len(costs)
     _require_length(steps, segments, min_length)
     too_short = np.subtract.outer(np.arange(steps + 1), np.arange(steps + 1)) > -min_length
-    first, *others = (np.where(too_short, np.inf, each) for each in costs)
+    first, *next_costs = (np.where(too_short, np.inf, cost_table) for cost_table in costs)
     best = first[0]
     begins = []
-    for cost in others:
-        candidates = best[:, None] + cost  # (where the last segment begins, where it ends)
+    for cost in next_costs:
+        candidates = best[:, None] + cost  # (begin of the last segment, end of it)
         begins.append(candidates.argmin(0))
         best = candidates.min(0)
     cuts, end = [], steps

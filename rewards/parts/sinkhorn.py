@@ -7,18 +7,18 @@ from torch import Tensor
 
 
 def sinkhorn(costs: Tensor, epsilon: float, iterations: int) -> Tensor:
-    """Return the transport plan (n, m) between uniform marginals that is cheapest but for its entropy.
+    """Return the cheapest transport plan (n, m) between uniform marginals, with entropic regularisation.
 
     Minimises sum(plan * costs) - epsilon * entropy(plan) by alternating projections (Cuturi 2013) on logarithms, so
-    that a small ``epsilon`` neither overflows nor divides by zero. In the first half of the iterations the entropy's
-    weight falls from a quarter of the largest cost to ``epsilon`` (Schmitzer 2019): with the last weight alone, 100
-    iterations come to a fifth of that accuracy. The rows' sums are exact, the columns' as exact as the iterations make
-    them.
+    that a small ``epsilon`` causes neither overflow nor division by zero. In the first half of the iterations the
+    weight of the entropy falls from a quarter of the largest cost to ``epsilon`` (Schmitzer 2019): with the final
+    weight alone, 100 iterations reach a fifth of that accuracy. The sums of rows are exact; the accuracy of the sums of
+    columns depends on the number of iterations.
 
     Args:
         costs: (n, m).
         epsilon: weight of the entropy, in units of the costs, positive.
-        iterations: how many.
+        iterations: number of iterations.
     """
     rows, columns = costs.shape
     log_row, log_column = -math.log(rows), -math.log(columns)

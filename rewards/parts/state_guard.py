@@ -1,4 +1,4 @@
-"""What must be true of a state beside what a classifier says of it."""
+"""Condition that a state must satisfy in addition to the output of a classifier."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,17 +7,18 @@ from robo_rl.core import Batch, ConfigError, EnvSpec, Formula, ObservationSignal
 
 
 class StateGuard:
-    """A condition on single observations, such as ``end_effector_z > 10 cm``.
+    """Condition on single observations, such as ``end_effector_z > 10 cm``.
 
-    docs/reference/safety.md#specifications says how it is written.
+    docs/reference/safety.md#specifications describes the syntax.
 
     Args:
-        condition: null: every state fulfils it.
-        spec: of the environment.
-        option: where it was written, for errors.
+        condition: the condition; None if every state satisfies it.
+        spec: spec of the environment.
+        option: configuration key of the condition, for messages.
 
     Raises:
-        ConfigError: if it cannot be read, is of signals that the observation does not have, or of more than one time.
+        ConfigError: if the condition cannot be parsed, uses signals that the observation lacks, or spans more than one
+            moment.
     """
 
     def __init__(self, condition: str | None, spec: EnvSpec, option: str) -> None:
@@ -35,7 +36,7 @@ class StateGuard:
             raise ConfigError(f"{option}: {condition!r} is of several times, and a guard sees one state at a time")
 
     def holds(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return of which of n rows it is true (n,), by their ``next_observation/...``."""
+        """Return which of n rows satisfy the condition (n,), by their ``next_observation/...``."""
         if self._condition is None:
             return np.ones(len(next(iter(batch.values()))), np.bool_)
         prefix = "next_observation/"

@@ -1,4 +1,4 @@
-"""The part of an observation that a reward module looks at, as one vector."""
+"""Input of a reward module: the chosen part of an observation as one vector."""
 
 import math
 from collections.abc import Sequence
@@ -24,29 +24,29 @@ TRAINERS = "classifier, vice, stages, preferences and annotations"
 """Modules that can train a convolutional network."""
 
 STILL = (0, 0)
-"""No move of images."""
+"""The move that leaves images in place."""
 
 
 class VectorInput:
-    """The chosen keys of an observation as one vector; images as ``images`` says.
+    """Chosen keys of an observation as one vector; ``images`` determines the representation of images.
 
     Attributes:
-        keys: that are looked at.
+        keys: observation keys that are used.
         size: F, number of elements.
-        pictures: shapes (h, w, C) of the images that a convolutional network is to see, which are the last elements.
-        encodes: a network that is not trained further sees images. Many at once are many times as fast as one by one,
-            so a module that is fixed then scores a whole episode at a time.
+        pictures: shapes (h, w, C) of the images for a convolutional network, which are the last elements.
+        encodes: whether a frozen network encodes the images. A large batch is many times faster than single images, so
+            that a fixed module then scores whole episodes.
 
     Args:
-        keys: observation keys; None: all that are not images.
-        images: how images are seen.
-        spec: of the environment.
-        option: name of the module's configuration, for messages.
-        trains: the module can train a convolutional network.
+        keys: observation keys; None for all except images.
+        images: representation of images.
+        spec: spec of the environment.
+        option: configuration key of the module, for messages.
+        trains: whether the module can train a convolutional network.
 
     Raises:
-        ConfigError: if a key is not there, there is nothing to look at, or the network for images is not at hand.
-        DataError: if that network's files are damaged.
+        ConfigError: if a key does not exist, no key is chosen, or the network for images is not available.
+        DataError: if the files of that network are damaged.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class VectorInput:
                 raise ConfigError(f"{option}.keys: this task has no observation {key!r}: {near}")
         if not chosen:
             raise ConfigError(f"{option}.keys: name at least one observation key; {nearest('', spec.observation)}")
-        seen = [key for key in chosen if key.startswith("images/")]
-        if not seen and images.model != COLOURS:
+        image_inputs = [key for key in chosen if key.startswith("images/")]
+        if not image_inputs and images.model != COLOURS:
             raise ConfigError(
                 f"{option}.images.model: {images.model} is for images and {option}.keys names none: "
                 f"{option}.keys=[images/front]"
@@ -74,16 +74,16 @@ class VectorInput:
         self._encoder = images.load()
         self.encodes = self._encoder is not None
         if self._encoder is not None:
-            image_keys([key.removeprefix("images/") for key in seen], spec, f"{option}.keys")
-        self.keys = [key for key in chosen if key not in seen] + seen if convolutional else chosen
+            image_keys([key.removeprefix("images/") for key in image_inputs], spec, f"{option}.keys")
+        self.keys = [key for key in chosen if key not in image_inputs] + image_inputs if convolutional else chosen
         self._cells = FINE_CELLS if convolutional else CELLS
-        self._has_views = bool(seen) and not convolutional
+        self._has_views = bool(image_inputs) and not convolutional
         self.pictures = tuple(
             cell_colours(np.zeros(spec.observation[key].shape, np.uint8), FINE_CELLS).shape
-            for key in (seen if convolutional else ())
+            for key in (image_inputs if convolutional else ())
         )
-        nothing = {f"next_observation/{key}": np.zeros(spec.observation[key].shape, np.uint8) for key in chosen}
-        self.size = self({"action": np.zeros(spec.action.shape, np.float32), **nothing}).shape[-1]
+        blank = {f"next_observation/{key}": np.zeros(spec.observation[key].shape, np.uint8) for key in chosen}
+        self.size = self({"action": np.zeros(spec.action.shape, np.float32), **blank}).shape[-1]
         self._plain = self.size - sum(math.prod(shape) for shape in self.pictures)
 
     def __call__(self, batch: Batch, prefix: str = "next_observation", move: Sequence[int] = STILL) -> Floats:
@@ -91,8 +91,8 @@ class VectorInput:
 
         Args:
             batch: rows.
-            prefix: ``observation`` for those before the step.
-            move: pixels, down and right, by which images are moved, the border repeated.
+            prefix: ``observation`` for the observations before the step.
+            move: shift of images down and right [pixels]; the border is repeated.
         """
         leading = batch["action"].shape[:-1]
         parts = []
@@ -110,11 +110,10 @@ class VectorInput:
         return np.concatenate([self(episode, "observation", move)[:1], self(episode, move=move)])
 
     def moves(self, views: int, largest: int, seed: int) -> list[tuple[int, int]]:
-        """Return the moves of ``views`` views of images, by up to ``largest`` pixels: first none, and that alone where
-        no images are looked at, or each minibatch moves them (:meth:`varied`).
+        """Return the moves of ``views`` views of images, by up to ``largest`` pixels. The first is :data:`STILL`, and
+        the only one if there are no images, or if each minibatch moves them (:meth:`varied`).
 
-        They are the same for all images, so that a view of one that was seen before is the same too, and its features
-        are known.
+        The moves are the same for all images, so that the features of a view of a repeated image are cached.
         """
         if not (self._has_views and largest):
             return [STILL]
@@ -122,10 +121,10 @@ class VectorInput:
         return [STILL, *((int(down), int(right)) for down, right in drawn)]
 
     def scaling(self, vectors: Floats) -> tuple[Floats, Floats]:
-        """Return what is taken off each element of vectors (n, F), and what they are divided by then.
+        """Return the shift (F,) to subtract from vectors (n, F), and the scale (F,) to divide by afterwards.
 
-        It is their mean and deviation (where that is 0: 1), and for pictures, over which a convolution goes, the same
-        for all elements.
+        These are the mean and the deviation (1 if that is 0) of each element. All elements of pictures share constants,
+        because a convolution runs over them.
         """
         shift, deviation = vectors.mean(0), vectors.std(0)
         scale = np.where(deviation > 1e-6, deviation, np.float32(1))
@@ -133,39 +132,41 @@ class VectorInput:
         return shift, scale
 
     def varied(self, vectors: Floats, noise: Floats, shift: int, rng: np.random.Generator) -> Floats:
-        """Return examples (n, F) as a network is to see them once: with normal noise, and pictures moved at random.
+        """Return augmented examples (n, F): with normal noise, and with pictures moved at random.
 
         Args:
-            vectors: examples.
-            noise: deviations (F,), which those of pictures do not count.
-            shift: pictures are moved by up to so many pixels, each by its own: random crops.
-            rng: for the draws.
+            vectors: examples (n, F).
+            noise: deviations (F,) of the noise; the elements of pictures get none.
+            shift: largest move of a picture [pixels]; each picture gets its own move (random crops).
+            rng: random generator.
         """
-        found = vectors.copy()
-        found[:, : self._plain] += noise[: self._plain] * rng.standard_normal((len(found), self._plain), np.float32)
+        examples = vectors.copy()
+        examples[:, : self._plain] += noise[: self._plain] * rng.standard_normal(
+            (len(examples), self._plain), np.float32
+        )
         begin = self._plain
         for shape in self.pictures:
             end = begin + math.prod(shape)
-            moves = rng.integers(-shift, shift + 1, (len(found), 2))
-            pictures = found[:, begin:end].reshape(-1, *shape)
-            found[:, begin:end] = each_moved(pictures, moves).reshape(len(found), -1)
+            moves = rng.integers(-shift, shift + 1, (len(examples), 2))
+            pictures = examples[:, begin:end].reshape(-1, *shape)
+            examples[:, begin:end] = each_moved(pictures, moves).reshape(len(examples), -1)
             begin = end
-        return found
+        return examples
 
     def state(self) -> State:
-        """Return what the vectors depend on besides the configuration: a hash of the network that sees images."""
+        """Return a hash of the network that encodes images, the only input besides the configuration."""
         if self._encoder is None:
             return {}
         return {"input/encoder": np.frombuffer(bytes.fromhex(self._encoder.fingerprint), dtype=np.uint8)}
 
     def check(self, state: State, name: str) -> None:
-        """Check that a module that was saved saw images by the same network.
+        """Check that the saved module encoded images with the same network.
 
         Raises:
             CheckpointError: if it did not.
         """
-        ours, found = (each.get("input/encoder", np.zeros(0, np.uint8)) for each in (self.state(), state))
-        if not np.array_equal(ours, found):
+        local, saved = (arrays.get("input/encoder", np.zeros(0, np.uint8)) for arrays in (self.state(), state))
+        if not np.array_equal(local, saved):
             raise CheckpointError(
                 f"reward module {name!r} was saved with another network for images: resume with the configuration and "
                 "the model of the run"
@@ -173,15 +174,15 @@ class VectorInput:
 
 
 def image_keys(cameras: Sequence[str] | None, spec: EnvSpec, option: str) -> tuple[str, ...]:
-    """Return the observation keys of ``cameras``, or of all where that is None.
+    """Return the observation keys of ``cameras``.
 
     Args:
-        cameras: their names.
-        spec: of the environment.
+        cameras: names of cameras; None for all.
+        spec: spec of the environment.
         option: name of the configuration key, for messages.
 
     Raises:
-        ConfigError: if the task has no cameras, or not these, or one has no colours.
+        ConfigError: if the task has no cameras or lacks one of these, or a camera has no colours.
     """
     known = [key.removeprefix("images/") for key in spec.observation if key.startswith("images/")]
     if not known:

@@ -1,4 +1,4 @@
-"""Bases of the reward modules that look at an observation as one vector: options, normalisation, learning, state."""
+"""Base classes of reward modules whose input is one vector: options, normalisation, learning and state."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,17 +51,17 @@ class NetworkConfig(VectorConfig):
 
 
 class VectorModule(Module):
-    """Base of modules that look at an observation as one vector, and of what they keep in checkpoints.
+    """Base class of modules whose input is one vector, and that save arrays in checkpoints.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        seed: of the run.
-        trains: the module can train a convolutional network.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        seed: seed of the run.
+        trains: whether the module can train a convolutional network.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     def __init__(self, config: VectorConfig, name: str, spec: EnvSpec, seed: int = 0, *, trains: bool = False) -> None:
@@ -70,14 +70,14 @@ class VectorModule(Module):
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
         self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=trains)
-        self._arrays: dict[str, NDArray[Any]] = {}  # kept, of these shapes
-        self._rows: dict[str, NDArray[Any]] = {}  # kept, with any number of rows
-        # Modules that learn put these, or others in their places, into _arrays.
+        self._arrays: dict[str, NDArray[Any]] = {}  # saved, of fixed shapes
+        self._rows: dict[str, NDArray[Any]] = {}  # saved, with any number of rows
+        # Modules that learn add these arrays, or replacements for them, to _arrays.
         self._version = np.zeros(1, dtype=np.int64)
         self._waited = np.zeros(1, dtype=np.int64)  # calls of _is_due since the last update
 
     def _is_due(self, interval: int, ready: bool) -> bool:
-        """Count a call; return whether it is the first in ``interval`` calls that is ``ready`` for an update."""
+        """Count a call; return whether an update is due: after ``interval`` calls, on the first that is ``ready``."""
         self._waited += 1
         due = bool(self._waited[0] >= interval) and ready
         if due:
@@ -85,15 +85,15 @@ class VectorModule(Module):
         return due
 
     def state(self) -> State:
-        """Return all that is kept."""
+        """Return all arrays to save."""
         self._version[0] = self.version
         return {**self._arrays, **self._rows, **self._input.state()}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if it is of another module.
+            CheckpointError: if it belongs to another module.
         """
         self._input.check(state, self._name)
         take_over(self._arrays, state, self._name)
@@ -102,17 +102,17 @@ class VectorModule(Module):
 
 
 class NetworkModule(VectorModule):
-    """Base of modules that train networks on normalised vectors. Keeps these, with their optimisers.
+    """Base class of modules that train networks on normalised vectors, and save them with their optimisers.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        seed: of the run.
-        trains: the module can train a convolutional network.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        seed: seed of the run.
+        trains: whether the module can train a convolutional network.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     config: NetworkConfig
@@ -126,12 +126,12 @@ class NetworkModule(VectorModule):
         self._networks: dict[str, TrainedNetwork] = {}
 
     def _make_network(self, *member: int, inputs: int | None = None, outputs: int = 1) -> TrainedNetwork:
-        """Return a network that is kept.
+        """Return a new network, which becomes part of the state.
 
         Args:
-            member: number of the network, where there are several.
-            inputs: elements of its inputs; None: those of :attr:`_input`.
-            outputs: elements of its outputs.
+            member: number of the network if there are several.
+            inputs: number of inputs; None for the size of :attr:`_input`.
+            outputs: number of outputs.
         """
         network = TrainedNetwork(
             self._input.size if inputs is None else inputs,
@@ -146,7 +146,7 @@ class NetworkModule(VectorModule):
         return network
 
     def _normalise(self, vectors: Floats) -> None:
-        """Let vectors be shifted and scaled from now on as suits these (n, F)."""
+        """Set shift and scale from vectors (n, F)."""
         self._arrays["shift"][...], self._arrays["scale"][...] = self._input.scaling(vectors)
 
     def _scaled(self, vectors: Floats) -> Floats:
@@ -155,17 +155,17 @@ class NetworkModule(VectorModule):
         return scaled
 
     def state(self) -> State:
-        """Return all that is kept."""
+        """Return all arrays to save, including those of the networks."""
         networks: State = {}
         for part, network in self._networks.items():
             networks |= with_prefix(f"{part}/", network.state())
         return {**super().state(), **networks}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if it is of another module.
+            CheckpointError: if it belongs to another module.
         """
         super().load(state)
         for part, network in self._networks.items():
