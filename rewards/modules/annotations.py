@@ -1,4 +1,4 @@
-"""Rewards distilled from annotations of single moments that arrive late (ONI, Zheng et al. 2024)."""
+"""Rewards distilled from delayed annotations of single moments (ONI, Zheng et al. 2024)."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class AnnotationsConfig(DistillationConfig):
         """Return the module of term ``name``.
 
         Raises:
-            ConfigError: if the task has no such observation key or camera, or nobody can be asked.
+            ConfigError: if the task has no such observation key or camera, or the endpoint cannot be used.
         """
         key = self.pictures(spec, f"reward.modules.{name}")
         oracle = ScoringOracle(Endpoint(self.endpoint), key, self.goal, self.levels)
@@ -39,10 +39,10 @@ class AnnotationsConfig(DistillationConfig):
 
 
 class AnnotationsReward(DistilledReward):
-    """See :class:`AnnotationsConfig`.
+    """Reward that predicts annotations; see :class:`AnnotationsConfig`.
 
-    Each network gives the probability that the state after a step has reached the goal, 0 to 1. Its loss is the
-    logistic one with the answer over ``levels`` as the label, whose minimum is the expected answer.
+    Each network estimates the probability that the state after a step has reached the goal, 0 to 1. Its loss is the
+    logistic loss, with the answer divided by ``levels`` as label; the minimum of this loss is the expected answer.
     """
 
     def _rewards(self, outputs: Tensor) -> Tensor:

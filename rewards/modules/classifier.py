@@ -1,4 +1,4 @@
-"""Success from examples: a classifier, fixed (SERL, Luo et al. 2024) or adversarial (VICE, Fu et al. 2018)."""
+"""Classifiers of success from examples: fixed (SERL, Luo et al. 2024) or adversarial (VICE, Fu et al. 2018)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,16 +52,16 @@ class GoalClassifierConfig(NetworkConfig):
 
 
 class GoalClassifier(NetworkModule):
-    """See :class:`GoalClassifierConfig`.
+    """Base class of classifiers of success; see :class:`GoalClassifierConfig`.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
-        ConfigError: if an observation key is not there, or the guard does not fit.
+        ConfigError: if an observation key does not exist, or the guard does not suit the environment.
     """
 
     config: GoalClassifierConfig
@@ -75,12 +75,12 @@ class GoalClassifier(NetworkModule):
         self._rows["goals"] = np.zeros((0, self._input.size), dtype=np.float32)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Learn from the demonstrations. Those too short to hold a failure are left out.
+        """Learn from the demonstrations, without those that are too short to contain an example of failure.
 
-        Every fourth one, if there are four, is not fitted to and judges the outcome; with fewer, all do.
+        With four or more, every fourth one is held out for calibration. With fewer, all serve both purposes.
 
         Raises:
-            DataError: if there are none, or all are too short.
+            DataError: if there are no demonstrations, or all are too short.
         """
         episodes = succeeded(episodes, self._name)
         least = self.config.goal_states + self.config.margin + 1
@@ -102,10 +102,10 @@ class GoalClassifier(NetworkModule):
         return {}
 
     def _calibrate(self, failures: Floats) -> None:
-        """Take note of the logits (n,) of failures that were not fitted to, where that matters."""
+        """Calibrate on the logits (n,) of held-out examples of failure; does nothing by default."""
 
     def _examples(self, trajectories: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Return successes (n, F) and failures (m, F) of demonstrations."""
+        """Return the examples of success (n, F) and of failure (m, F) in demonstrations."""
         goals, margin = self.config.goal_states, self.config.margin
         return (
             np.concatenate([each[-goals:] for each in trajectories]),
@@ -117,14 +117,14 @@ class GoalClassifier(NetworkModule):
         return logits
 
     def _descend(self, goals: Floats, failures: Floats, rng: np.random.Generator) -> float:
-        """Take a step on as many of ``goals``, drawn anew, as there are ``failures``; return the loss."""
+        """Take a gradient step on ``failures`` and on as many rows drawn from ``goals``; return the loss."""
         drawn = goals[rng.integers(0, len(goals), len(failures))]
         noise = np.float32(self.config.jitter) * self._arrays["scale"]
         examples = self._input.varied(np.concatenate((drawn, failures)), noise, self.config.shift, rng)
         return self._network.descend(self._loss(torch.from_numpy(self._scaled(examples)), len(drawn), rng))
 
     def _loss(self, inputs: Tensor, goals: int, rng: np.random.Generator) -> Tensor:
-        """Return the loss on inputs (n, F) of which the first ``goals`` are successes."""
+        """Return the loss on inputs (n, F), the first ``goals`` of which are examples of success."""
         labels = (torch.arange(len(inputs)) < goals).float()
         return cross_entropy(self._network(inputs)[:, 0], labels)
 
@@ -146,7 +146,10 @@ class ClassifierConfig(GoalClassifierConfig):
 
 
 class ClassifierReward(GoalClassifier):
-    """See :class:`ClassifierConfig`. With fewer than four demonstrations the threshold is only as good as the fit."""
+    """Reward of a fixed classifier; see :class:`ClassifierConfig`.
+
+    With fewer than four demonstrations the threshold is calibrated on the training data.
+    """
 
     config: ClassifierConfig
 
@@ -162,7 +165,7 @@ class ClassifierReward(GoalClassifier):
 
     def _calibrate(self, failures: Floats) -> None:
         allowed = int(self.config.false_positives * len(failures))
-        # Strictly above this one, so at most ``allowed`` of the failures are called successes.
+        # A success is strictly above the threshold, so at most ``allowed`` of the failures are called successes.
         self._arrays["threshold"][0] = max(0.0, float(np.sort(failures)[len(failures) - 1 - allowed]))
 
 
@@ -193,12 +196,12 @@ class ViceConfig(GoalClassifierConfig):
 
 
 class ViceReward(GoalClassifier):
-    """See :class:`ViceConfig`.
+    """Reward of an adversarial classifier; see :class:`ViceConfig`.
 
-    Half of each batch are examples of success, labelled 1, half are states of the replay, labelled 0, whether they are
-    successes or not: where the policy is as often as the examples, the classifier says one half. Examples and labels
-    are mixed in pairs (mixup, Beta(1, 1)), pictures by their features; labels are smoothed, and the gradient at mixed
-    examples is drawn to norm 1.
+    Half of each batch are examples of success, labelled 1. The other half are states of the replay buffer, labelled 0
+    whether they are successes or not. Where the policy's states are as frequent as the examples, the optimal
+    probability is one half. Examples and labels are mixed in pairs (mixup, Beta(1, 1)), pictures by their features;
+    labels are smoothed, and the gradient norm at mixed examples is regularised towards 1.
     """
 
     learned = True
@@ -217,7 +220,7 @@ class ViceReward(GoalClassifier):
         return probabilities * self._guard.holds(batch)
 
     def update(self, experience: Experience) -> Metrics:
-        """Learn to tell the policy's states from the examples, every ``interval`` calls; return the mean loss."""
+        """Learn to distinguish the policy's states from the examples, every ``interval`` calls; return metrics."""
         config = self.config
         if not self._is_due(config.interval, len(experience) >= config.learning_starts):
             return {}
@@ -240,6 +243,6 @@ class ViceReward(GoalClassifier):
         label = share[:, 0] * labels + (1 - share[:, 0]) * labels[order]
         logits = self._network.judge(mixed)[:, 0]
         (gradient,) = torch.autograd.grad(logits.sum(), mixed, create_graph=True)
-        # A square root has no derivative at 0, where the gradient begins for inputs that no unit reacts to.
+        # The square root has no derivative at 0, which is the gradient at inputs that activate no unit.
         norm = (gradient.square().sum(1) + 1e-12).sqrt()
         return cross_entropy(logits, label) + self.config.penalty * (norm - 1).square().mean()

@@ -1,4 +1,4 @@
-"""A vision-language model's judgement as reward (VLM-RM, Rocamonde et al. 2024)."""
+"""Reward for the similarity of pictures to texts by a vision-language model (VLM-RM, Rocamonde et al. 2024)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Prompts:
-    """Texts for a task: what its goal looks like, and what everything else does."""
+    """Texts for a task: descriptions of its goal, and of other states."""
 
     goals: tuple[str, ...]
     baselines: tuple[str, ...]
@@ -44,7 +44,7 @@ PROMPTS = {
         ("the gripper is far from the door handle", "the door handle is level", "the door is closed"),
     ),
 }
-"""Texts by task, of those that the bundled model was trained with."""
+"""Texts by task, from the training captions of the bundled model."""
 
 
 @dataclass(frozen=True)
@@ -82,23 +82,23 @@ class ClipConfig(EncoderConfig, section=""):
 
 
 class ClipReward(Module):
-    """See :class:`ClipConfig`.
+    """Reward for pictures that match a text; see :class:`ClipConfig`.
 
-    The embeddings s of a picture, g of the goals and b of the baselines are of unit length; for several texts, g and b
+    The embeddings s of a picture, g of the goals and b of the baselines have unit length; for several texts, g and b
     are the means. With d = g - b, P = alpha d d' / |d|^2 + (1 - alpha) I and the reward is 1 - |(s - g) P|^2 / 2, at
-    most 1. For alpha = 0 and one text it is the cosine of s and g. The larger alpha, the less counts what has nothing
-    to do with the difference between baseline and goal.
+    most 1. For alpha = 0 and one text it is the cosine of s and g. A larger alpha reduces the influence of
+    directions other than the one from baseline to goal.
 
-    Pictures are judged a whole episode at a time, which is many times as fast as one by one.
+    Pictures are scored a whole episode at a time, which is many times faster than one by one.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
 
     Raises:
         ConfigError: if there is no camera, no text, or no such model.
-        DataError: if the model's files are damaged.
+        DataError: if the files of the model are damaged.
     """
 
     whole_episodes = True
@@ -130,21 +130,21 @@ class ClipReward(Module):
         """Return rewards (n,), at most 1."""
         rewards = []
         for key in self._keys:
-            frames = batch[f"next_observation/{key}"][..., -3:]  # of a stack the newest
+            frames = batch[f"next_observation/{key}"][..., -3:]  # the newest frame of a stack
             embeddings = self._encoder.images(frames)
             rewards.append(projected_reward(embeddings, self._goal, self._baseline, self.config.alpha))
         mean: Floats = np.mean(rewards, axis=0).astype(np.float32)
         return mean
 
     def state(self) -> State:
-        """Return a hash of all that the rewards depend on: they are not to be mixed with those of another model."""
+        """Return a hash of everything that the rewards depend on, so that rewards of different models are not mixed."""
         return {"identity": self._identity()}
 
     def load(self, state: State) -> None:
-        """Check that the rewards so far are of this model and these texts.
+        """Check that the rewards so far were computed with this model and these texts.
 
         Raises:
-            CheckpointError: if they are not.
+            CheckpointError: if they were not.
         """
         identity = self._identity()
         if not np.array_equal(taken(state, "identity", self._name, like=identity), identity):
@@ -159,12 +159,12 @@ class ClipReward(Module):
 
 
 def projected_reward(images: NDArray[np.floating], goal: Doubles, baseline: Doubles, alpha: float) -> Doubles:
-    """Return 1 - |(s - g) P|^2 / 2 for each of n embeddings s, with P as :class:`ClipReward` says.
+    """Return 1 - |(s - g) P|^2 / 2 for each of n embeddings s, with P as defined in :class:`ClipReward`.
 
     Args:
         images: s (n, E).
         goal: g (E,).
-        baseline: b (E,), unlike g unless ``alpha`` is 0.
+        baseline: b (E,), different from g unless ``alpha`` is 0.
         alpha: strength of the projection.
     """
     away = images.astype(np.float64) - goal

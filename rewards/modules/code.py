@@ -1,4 +1,4 @@
-"""A reward written as code, by a user or a language model (Text2Reward, Xie et al. 2024), run in a sandbox."""
+"""Reward written as code by a user or a language model, run in a sandbox (Text2Reward, Xie et al. 2024)."""
 
 import keyword
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class CodeConfig(Options):
         """Return the module of term ``name``.
 
         Raises:
-            ConfigError: if there is no such file, or the code names what the task does not have.
+            ConfigError: if there is no such file, or the code uses an argument that the task does not have.
             RewardCodeError: if the code is not allowed.
         """
         option = f"reward.modules.{name}.file"
@@ -50,21 +50,21 @@ class CodeConfig(Options):
 
 
 class CodeReward(Module):
-    """See :class:`CodeConfig`.
+    """Reward computed by code in a sandbox; see :class:`CodeConfig`.
 
-    The function is called with whole columns: each of its arguments is an array (n,) of one element of the observation
-    after a step, and what it returns is (n,), or a number. An element is called by its name, or ``<key>_<index>`` where
-    it has none; with ``before_`` it is that of the observation before the step; ``action_<name>`` or ``action_<index>``
-    is an element of the action.
+    The function is called with whole columns: each argument is an array (n,) of one element of the observation after a
+    step, and the return value is an array (n,) or a number. The name of an argument is the name of the element, or
+    ``<key>_<index>`` if it has none. The prefix ``before_`` selects the observation before the step;
+    ``action_<name>`` or ``action_<index>`` is an element of the action.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        code: Python.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        code: source code in Python.
 
     Raises:
-        ConfigError: if the code names what is not there.
+        ConfigError: if the code uses an argument that does not exist.
         RewardCodeError: if the code is not allowed.
     """
 
@@ -82,7 +82,7 @@ class CodeReward(Module):
         self.judges_state = all(key.startswith("next_observation/") for key, _ in self._columns)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Try the code on the demonstrations, so that what is wrong with it is said before a robot moves."""
+        """Run the code on the demonstrations, so that errors are reported before a robot moves."""
         for episode in episodes:
             self(episode)
         return {}
@@ -91,29 +91,29 @@ class CodeReward(Module):
         """Return rewards (n,).
 
         Raises:
-            RewardCodeError: if the code fails, is ended at a limit, or returns what is not finite or too large.
+            RewardCodeError: if the code fails, exceeds a limit, or returns a value that is not finite or too large.
         """
         rows = len(batch["action"])
         columns = np.empty((len(self._columns), rows))
         for column, (key, index) in zip(columns, self._columns, strict=True):
             column[...] = batch[key].reshape(rows, -1)[:, index]
         rewards = self._sandbox(columns)
-        wrong = np.flatnonzero(~(np.abs(rewards) <= self.config.largest))  # also what is no number
-        if len(wrong):
-            arguments = zip(self._sandbox.arguments, columns[:, wrong[0]].tolist(), strict=True)
-            given = ", ".join(f"{key}={value:.6g}" for key, value in arguments)
+        invalid = np.flatnonzero(~(np.abs(rewards) <= self.config.largest))  # also finds NaN
+        if len(invalid):
+            arguments = zip(self._sandbox.arguments, columns[:, invalid[0]].tolist(), strict=True)
+            values = ", ".join(f"{key}={value:.6g}" for key, value in arguments)
             raise RewardCodeError(
-                f"reward module {self._name!r}: the code returned {rewards[wrong[0]]}, expected a number of at most "
-                f"{self.config.largest:g} either way, for {given}"
+                f"reward module {self._name!r}: the code returned {rewards[invalid[0]]}, expected a number of at most "
+                f"{self.config.largest:g} either way, for {values}"
             )
         return rewards.astype(np.float32)
 
     def state(self) -> State:
-        """Return the code: the rewards so far are not to be mixed with those of another."""
+        """Return the code, so that rewards of different code are not mixed."""
         return {"code": np.frombuffer(self._code.encode(), dtype=np.uint8).copy()}
 
     def load(self, state: State) -> None:
-        """Check that the code is that of the checkpoint.
+        """Check that the code is the code in the checkpoint.
 
         Raises:
             CheckpointError: if it is not.
@@ -124,21 +124,21 @@ class CodeReward(Module):
 
 
 def elements(spec: EnvSpec) -> dict[str, tuple[str, int]]:
-    """Return key and index in a batch of everything that reward code may ask for, by the name it is asked for by."""
-    found = {}
+    """Return the key and index in a batch of every possible argument of reward code, by its name."""
+    result = {}
     for key, array in spec.observation.items():
         if array.dtype == "uint8":
             continue
         names = array.names or [f"{key}_{index}" for index in range(int(np.prod(array.shape)))]
         for index, name in enumerate(names):
-            found[_identifier(name)] = (f"next_observation/{key}", index)
-            found[_identifier(BEFORE + name)] = (f"observation/{key}", index)
+            result[_identifier(name)] = (f"next_observation/{key}", index)
+            result[_identifier(BEFORE + name)] = (f"observation/{key}", index)
     for index, name in enumerate(spec.action.names or [str(index) for index in range(int(np.prod(spec.action.shape)))]):
-        found[_identifier(ACTION + name)] = ("action", index)
-    return found
+        result[_identifier(ACTION + name)] = ("action", index)
+    return result
 
 
 def _identifier(name: str) -> str:
-    """Return a name as Python takes it."""
-    cleaned = "".join(each if each.isalnum() else "_" for each in name)
+    """Return a valid Python identifier for a name."""
+    cleaned = "".join(character if character.isalnum() else "_" for character in name)
     return f"{cleaned}_" if keyword.iskeyword(cleaned) or not cleaned.isidentifier() else cleaned

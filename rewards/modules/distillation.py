@@ -1,4 +1,4 @@
-"""Answers about what was done, of somebody who takes his time, distilled into networks that score every transition."""
+"""Rewards distilled from slow answers about behaviour into networks that score every transition."""
 
 import time
 from abc import ABC, abstractmethod
@@ -83,7 +83,7 @@ class DistillationConfig(NetworkConfig):
         require_combination(self.combination, self.uncertainty_weight)
 
     def pictures(self, spec: EnvSpec, option: str) -> str:
-        """Return the observation key of the pictures that are shown to whoever answers at an endpoint.
+        """Return the observation key of the pictures in questions to an endpoint.
 
         Raises:
             ConfigError: if the task has no such camera.
@@ -92,21 +92,21 @@ class DistillationConfig(NetworkConfig):
 
 
 class DistilledReward(NetworkModule, ABC):
-    """See :class:`DistillationConfig`.
+    """Base class of rewards distilled from answers; see :class:`DistillationConfig`.
 
-    Questions are put in rounds. When all answers of a round are there, or have failed, each network is fitted to all
-    answers so far, in an order of its own. Before the first answers the reward is 0.
+    Questions are asked in rounds. When every question of a round has been answered or has failed, each network is
+    fitted to all answers so far, in an order of its own. Before the first answers the reward is 0.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        seed: of the run.
-        oracle: who answers.
-        shown: what one question is about: how many segments, and the steps of each.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        seed: seed of the run.
+        oracle: answers the questions.
+        shown: number of segments in a question, and number of steps in a segment.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     config: DistillationConfig
@@ -128,12 +128,12 @@ class DistilledReward(NetworkModule, ABC):
             self._make_network(member)
         self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, questions that count
         self._arrays |= {"counters": self._counters, "version": self._version}
-        self._open = np.zeros((0, *shown, self._input.size), dtype=np.float32)  # what the open round is about
-        self._rows |= {"asked": self._open, "answers": np.zeros(0, dtype=np.float32)}  # what was answered
+        self._open = np.zeros((0, *shown, self._input.size), dtype=np.float32)  # inputs of the open round
+        self._rows |= {"asked": self._open, "answers": np.zeros(0, dtype=np.float32)}  # answered so far
 
     @abstractmethod
     def _rewards(self, outputs: Tensor) -> Tensor:
-        """Return rewards of the outputs of a network, any shape."""
+        """Return rewards computed from the outputs of a network, of any shape."""
 
     @abstractmethod
     def _loss(self, outputs: Tensor, answers: Tensor) -> Tensor:
@@ -141,14 +141,14 @@ class DistilledReward(NetworkModule, ABC):
 
     @abstractmethod
     def _expected(self, rewards: Tensor) -> Tensor:
-        """Return the answers (...) that rewards (..., segments, length) lead one to expect, 0 to 1."""
+        """Return the answers (...) expected from rewards (..., segments, length), 0 to 1."""
 
     @abstractmethod
     def _explained(self, rewards: Tensor, answers: Tensor) -> Metrics:
-        """Return how well the mean rewards of the networks (n, segments, length) explain n answers."""
+        """Return metrics of how well the mean rewards of the networks (n, segments, length) explain n answers."""
 
     def _note_demonstrations(self, segments: Batch, answered: Answered) -> None:
-        """Take note of what was said of segments of demonstrations, where that matters."""
+        """Store the answers about segments of demonstrations; does nothing by default."""
 
     @property
     def waiting(self) -> bool:
@@ -156,12 +156,12 @@ class DistilledReward(NetworkModule, ABC):
         return self._oracle.waiting
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Ask about the demonstrations, where that is wanted, and learn from the answers.
+        """Ask ``demonstration_queries`` questions about the demonstrations, and learn from the answers.
 
-        Return how well the networks explain these, and what they cost.
+        Return how well the networks explain the answers, and the metrics of the oracle.
 
         Raises:
-            DataError: if there are none, all are shorter than a segment, or no question was answered.
+            DataError: if there are no demonstrations, all are shorter than a segment, or no question was answered.
         """
         count = min(self.config.demonstration_queries, self.config.most_queries)
         if not count:
@@ -184,9 +184,9 @@ class DistilledReward(NetworkModule, ABC):
         return self._learn(answered)
 
     def update(self, experience: Experience) -> Metrics:
-        """Ask every ``interval`` calls, and fit the networks when all answers are there.
+        """Ask every ``interval`` calls, and fit the networks when all answers have arrived.
 
-        Return how well they explain the answers. A round that is not complete puts the next one off.
+        Return how well the networks explain the answers. The next round waits for an incomplete one.
         """
         self._counters[0] += 1
         answered = self._oracle.collect()
@@ -196,7 +196,7 @@ class DistilledReward(NetworkModule, ABC):
         return {} if answered is None else self._learn(answered)
 
     def _ask(self, experience: Experience) -> None:
-        """Begin a round if it is time for one."""
+        """Begin a round if one is due."""
         config = self.config
         if self._counters[0] < config.interval or self._counters[1] >= config.most_queries:
             return
@@ -210,7 +210,7 @@ class DistilledReward(NetworkModule, ABC):
 
     @torch.no_grad()
     def _most_disputed(self, segments: Batch, count: int) -> Batch:
-        """Return the ``count`` questions whose answers the networks disagree on most, as they were drawn."""
+        """Return the ``count`` questions that the networks disagree on most, in the order of ``segments``."""
         shown = self._input(segments).reshape(-1, *self._shown, self._input.size)
         disagreement = self._expected(self._member_rewards(shown)).std(0).numpy()
         chosen = np.sort(np.argsort(-disagreement, kind="stable")[:count])
@@ -218,15 +218,15 @@ class DistilledReward(NetworkModule, ABC):
         return {key: values[rows] for key, values in segments.items()}
 
     def _begin_round(self, segments: Batch, rng: np.random.Generator) -> None:
-        """Ask about segments (n, length, ...), those of each question side by side."""
+        """Ask about segments (n, length, ...); the segments of a question are adjacent."""
         self._open = self._input(segments).reshape(-1, *self._shown, self._input.size)
         self._counters += [-self._counters[0], len(self._open)]
         self._oracle.ask(segments, rng)
 
     def _learn(self, answered: Answered) -> Metrics:
-        """Keep the answers of a round, and fit the networks to all of them.
+        """Store the answers of a round, and fit the networks to all answers.
 
-        What they make of the new ones before that tells how they do on what they have not seen.
+        Before that, measure how well the networks predict the new answers, which they have not seen.
         """
         shown, answers = self._open[answered.numbers], answered.values.astype(np.float32)
         self._open = self._open[:0]
@@ -273,34 +273,36 @@ class DistilledReward(NetworkModule, ABC):
         return self._rewards(outputs).reshape(self.config.members, *vectors.shape[:-1])
 
     def state(self) -> State:
-        """Return networks, optimisers and all answers. Questions without an answer are lost with the process."""
+        """Return networks, optimisers and all answers. Unanswered questions are lost when the process ends."""
         counters = {"counters": self._counters - [0, len(self._open)]}
         return {**super().state(), **counters, **with_prefix("oracle/", self._oracle.state())}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if it is of another module.
+            CheckpointError: if it belongs to another module.
         """
         super().load(state)
         self._oracle.load(without_prefix("oracle/", state))
 
 
 def draw_segments(episodes: Sequence[Batch], count: int, length: int, name: str, rng: np.random.Generator) -> Batch:
-    """Draw ``count`` stretches of ``length`` rows of episodes uniformly with replacement: arrays (count, length, ...).
+    """Draw ``count`` segments of ``length`` rows of episodes uniformly with replacement: arrays (count, length, ...).
 
     Args:
-        episodes: rows of each in order.
-        count: how many.
-        length: rows of a stretch.
-        name: of the module, for the message.
-        rng: for the draws.
+        episodes: rows of each episode, in order.
+        count: number of segments.
+        length: number of rows in a segment.
+        name: name of the module, for the message.
+        rng: random generator.
 
     Raises:
-        DataError: if all are shorter than that.
+        DataError: if all episodes are shorter than ``length``.
     """
-    starts = [(number, row) for number, each in enumerate(episodes) for row in range(len(each["action"]) - length + 1)]
+    starts = [
+        (number, row) for number, episode in enumerate(episodes) for row in range(len(episode["action"]) - length + 1)
+    ]
     if not starts:
         raise DataError(
             f"reward module {name!r} asks about segments of {length} steps, and no demonstration is that long: lower "

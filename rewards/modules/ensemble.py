@@ -1,4 +1,4 @@
-"""Several modules as one: what they disagree on is not worth pursuing (Coste et al. 2023)."""
+"""Ensembles of reward modules, whose disagreement can lower the reward (Coste et al. 2023)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -59,36 +59,36 @@ class EnsembleConfig(Options):
         """Return the module of term ``name``.
 
         Raises:
-            ConfigError: if there are no members, or one is no module or does not fit the environment or the others.
+            ConfigError: if there are no members, or one is not a module or does not suit the environment or the others.
         """
         option = f"reward.modules.{name}.members"
         if not self.members:
             raise ConfigError(f"{option}: there are none; choose one with +reward/module@{option}.NAME=classifier")
-        made: dict[str, list[RewardModule]] = {}
+        modules: dict[str, list[RewardModule]] = {}
         for each, config in self.members.items():
             if not callable(getattr(config, "make", None)):
                 raise ConfigError(f"{option}.{each}: is no module; choose one with +reward/module@{option}.{each}=NAME")
             if hasattr(config, "members"):
                 raise ConfigError(f"{option}.{each}: is an ensemble itself, with options members and combination")
             seeds = (derive_seed(seed, "member", each, copy) for copy in range(self.copies))
-            made[each] = [config.make(f"{name}.members.{each}", spec, own) for own in seeds]
-        # What is learned is scored again row by row, and one reward is all that is stored of the members.
-        learned = [each for each, (one, *_) in made.items() if one.learned]
-        whole = [each for each, (one, *_) in made.items() if one.whole_episodes and not one.judges_state]
+            modules[each] = [config.make(f"{name}.members.{each}", spec, member_seed) for member_seed in seeds]
+        # Learned modules are scored again row by row, and only the combined reward of the members is stored.
+        learned = [each for each, (module, *_) in modules.items() if module.learned]
+        whole = [each for each, (module, *_) in modules.items() if module.whole_episodes and not module.judges_state]
         if learned and whole:
             raise ConfigError(
                 f"{option}: {whole[0]} judges whole episodes, so it cannot be scored again with {learned[0]}, which is "
                 "learned: give each an entry of its own in reward.modules"
             )
-        return EnsembleReward(self, list(chain.from_iterable(made.values())))
+        return EnsembleReward(self, list(chain.from_iterable(modules.values())))
 
 
 class EnsembleReward:
-    """See :class:`EnsembleConfig`.
+    """Reward module that combines several members; see :class:`EnsembleConfig`.
 
     Args:
-        config: of the module.
-        members: the modules, copies of one beside each other.
+        config: configuration of the module.
+        members: the modules; copies of a module are adjacent.
     """
 
     def __init__(self, config: EnsembleConfig, members: Sequence[RewardModule]) -> None:
@@ -100,7 +100,7 @@ class EnsembleReward:
 
     @property
     def waiting(self) -> bool:
-        """Whether a member asked somebody whose answer has yet to arrive."""
+        """Whether a member waits for an answer of a person or a model."""
         return any(member.waiting for member in self._members)
 
     @property
@@ -109,53 +109,53 @@ class EnsembleReward:
         return sum(member.version for member in self._members)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Prepare all members from the same demonstrations; return their metrics, each in the mean over members."""
+        """Prepare all members from the same demonstrations; return each metric averaged over members that have it."""
         return _mean([member.fit(episodes) for member in self._members])
 
     def observe(self, batch: Batch) -> None:
-        """Let all members take note of rows."""
+        """Pass rows to all members."""
         for member in self._members:
             member.observe(batch)
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return what becomes of the members' rewards (n,)."""
+        """Return the combined rewards (n,) of the members."""
         rewards = np.stack([member(batch) for member in self._members])
         return combined(rewards, self.config.combination, self.config.uncertainty_weight)
 
     def update(self, experience: Experience) -> Metrics:
-        """Let all members learn; return their metrics, each in the mean over members that have it."""
+        """Update all members; return each metric averaged over the members that have it."""
         return _mean([member.update(experience) for member in self._members])
 
     def discount(self) -> float | None:
-        """Return the smallest discount that a member asks for, or None."""
+        """Return the smallest discount that a member requests, or None."""
         return min((gamma for member in self._members if (gamma := member.discount()) is not None), default=None)
 
     def comparisons(self) -> Comparisons | None:
-        """Return None: modules that compare are ensembles themselves."""
+        """Return None: modules that collect comparisons are ensembles themselves."""
         return None
 
     def ready(self, first: Batch) -> bool:
-        """Whether no member has to wait for an answer; all of them ask at once."""
+        """Return whether no member has to wait for an answer; all members request their answers at once."""
         answered = [member.ready(first) for member in self._members]
         return all(answered)
 
     def state(self) -> State:
-        """Return the states of all members, and how many they are."""
+        """Return the states of all members, and their number."""
         state: State = {"members": np.array([len(self._members)])}
         for number, member in enumerate(self._members):
             state |= with_prefix(f"member/{number}/", member.state())
         return state
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if it is of other members.
+            CheckpointError: if it belongs to another ensemble.
         """
-        found = state["members"].tolist() if "members" in state else []
-        if found != [len(self._members)]:
+        count = state["members"].tolist() if "members" in state else []
+        if count != [len(self._members)]:
             raise CheckpointError(
-                f"reward ensemble: expected {len(self._members)} members, found {found}; resume with the configuration "
+                f"reward ensemble: expected {len(self._members)} members, found {count}; resume with the configuration "
                 "of the run"
             )
         for number, member in enumerate(self._members):
@@ -163,15 +163,15 @@ class EnsembleReward:
 
 
 def require_combination(combination: str, uncertainty_weight: float) -> None:
-    """Raise :class:`ConfigError` if these are not what :func:`combined` takes."""
+    """Raise :class:`ConfigError` unless :func:`combined` accepts these values."""
     require(combination in COMBINATIONS, "combination", f"one of {', '.join(COMBINATIONS)}", combination)
     require(uncertainty_weight >= 0, "uncertainty_weight", "0 or more", uncertainty_weight)
 
 
 def combined(members: Floats, combination: str, uncertainty_weight: float) -> Floats:
-    """Return one reward (n,) of those of an ensemble (members, n); see :class:`EnsembleConfig`.
+    """Return the combined rewards (n,) of an ensemble (members, n); see :class:`EnsembleConfig`.
 
-    The variance is that of the members themselves, divided by their number.
+    The variance is the population variance: the sum of squares divided by the number of members.
     """
     rewards: Floats = members.min(0) if combination == "worst" else members.mean(0)
     if combination == "uncertainty":
@@ -180,6 +180,6 @@ def combined(members: Floats, combination: str, uncertainty_weight: float) -> Fl
 
 
 def _mean(metrics: Sequence[Metrics]) -> Metrics:
-    """Return each metric in the mean over those that have it."""
+    """Return each metric averaged over the members that have it."""
     names = dict.fromkeys(name for each in metrics for name in each)
     return {name: float(np.mean([each[name] for each in metrics if name in each])) for name in names}

@@ -1,4 +1,4 @@
-"""Generative adversarial imitation, off-policy (discriminator-actor-critic, Kostrikov et al. 2019)."""
+"""Off-policy generative adversarial imitation (discriminator-actor-critic, Kostrikov et al. 2019)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,31 +53,33 @@ class GailConfig(NetworkConfig):
 
 
 class GailReward(NetworkModule):
-    """See :class:`GailConfig`.
+    """Reward of a discriminator that learns beside the policy; see :class:`GailConfig`.
 
-    A network's logit f tells demonstrated rows (label 1) from rows of the replay (label 0) by cross-entropy, whose
-    optimum is the log of the ratio of their densities. The reward is f itself, log D - log(1 - D) of the discriminator
-    D. What follows a termination is the absorbing state, for ever: each termination adds an absorbing row to its side,
-    all zero but for an indicator that is 0 elsewhere, and the step that terminates is worth f + discount * a /
-    (1 - discount), where a is the logit of that row. So to end is worth more than to go on only where demonstrations
-    end more often, and a constant added to f changes no preference. A truncation is no end.
+    The logit f of a network distinguishes demonstrated rows (label 1) from rows of the replay buffer (label 0). It is
+    trained with cross-entropy, whose optimum is the logarithm of the ratio of their densities. The reward is f, which
+    equals log D - log(1 - D) for the discriminator D. A termination is followed by the absorbing state for ever: each
+    termination adds an absorbing row to its side, which is 0 except for an indicator that is 0 in all other rows. The
+    reward of a step that terminates is f + discount * a / (1 - discount), where a is the logit of the absorbing row.
+    Ending an episode is therefore worth more than continuing only if demonstrations end more often, and a constant
+    added to f changes no preference. A truncation does not lead to the absorbing state.
 
-    Elements of observations that stay the same along each demonstration are not looked at.
+    Elements of observations that stay the same along each demonstration are ignored.
 
-    How much weight absorbing rows have does not change the optimum, which is a ratio; each counts as one row.
+    The weight of absorbing rows does not change the optimum, which is a ratio; each counts as one row.
 
-    The penalty (Blondé et al. 2022) holds the gradient of f by its inputs at norm 1 or less, at points between a
-    demonstrated row and one of the replay, absorbing rows among them; how far between is drawn for the two parts of a
-    row apart. It bounds the reward, which off-policy training needs.
+    The penalty (Blondé et al. 2022) keeps the norm of the gradient of f with respect to its inputs at 1 or less. It
+    applies at random points between a demonstrated row and a row of the replay buffer, including absorbing rows; the
+    interpolation factors of the two parts of a row are drawn separately. The penalty bounds the reward, which
+    off-policy training needs.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     learned = True
@@ -95,23 +97,23 @@ class GailReward(NetworkModule):
         self._absorbing[0, -1] = 1.0
         self._rows |= {
             "demonstrated": np.zeros((0, inputs), dtype=np.float32),
-            "terminated": np.zeros(0, dtype=np.bool_),  # of each of those
+            "terminated": np.zeros(0, dtype=np.bool_),  # for each demonstrated row
         }
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Take note of what was demonstrated.
+        """Store the rows of the demonstrations.
 
         Raises:
-            DataError: if there is nothing.
+            DataError: if there are no demonstrations.
         """
         episodes = succeeded(episodes, self._name)
         trajectories = [self._input.trajectory(episode) for episode in episodes]
         observed = np.concatenate(trajectories)
         shift, deviation = observed.mean(0), observed.std(0)
         scale = np.where(deviation > 1e-6, deviation, 1.0)
-        # Of what tells the demonstrations apart (where the door stands) there are as many cases as demonstrations: a
-        # network knows these by heart, and each other case is taken for the policy's.
-        unseen = constant_elements([(each - shift) / scale for each in trajectories])
+        # An element that is constant in each demonstration (the position of a door) has only as many values as there
+        # are demonstrations. A network memorises these, and attributes every other value to the policy.
+        unseen = constant_elements([(trajectory - shift) / scale for trajectory in trajectories])
         self._arrays["shift"][...] = shift
         self._arrays["scale"][...] = np.where(unseen, np.inf, scale)
         self._rows["demonstrated"] = np.concatenate([self._vectors(episode) for episode in episodes])
@@ -119,22 +121,22 @@ class GailReward(NetworkModule):
         return {}
 
     def discount(self) -> float:
-        """Return the discount that absorbing states are worth what they are by."""
+        """Return the discount that determines the value of absorbing states."""
         return self.config.discount
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return the rewards of n rows (n,)."""
+        """Return the rewards (n,) of n rows."""
         gamma = self.config.discount
         absorbed = gamma / (1 - gamma) * self._logits(self._absorbing)
         rewards: Floats = self._logits(self._vectors(batch)) + batch["terminated"] * absorbed
         return rewards
 
     def update(self, experience: Experience) -> Metrics:
-        """Learn to tell the policy's rows from the demonstrated ones, every ``interval`` calls.
+        """Learn to distinguish the policy's rows from demonstrated rows, every ``interval`` calls.
 
         Returns:
-            ``loss``, the cross-entropy, and ``penalty``, means over the steps; ``demonstrated`` and ``policy``, the
-            mean logits of the last rows of either side.
+            ``loss``, the cross-entropy, and ``penalty``, both averaged over the steps; ``demonstrated`` and ``policy``,
+            the mean logits of the last rows of each side.
         """
         config = self.config
         if not self._is_due(config.interval, len(experience) >= config.learning_starts):
@@ -143,10 +145,13 @@ class GailReward(NetworkModule):
         for step in range(config.updates):
             rng = generator(self._seed, "update", self.version, step)
             drawn = rng.integers(0, len(self._rows["demonstrated"]), half)
-            theirs = self._with_absorbing(self._rows["demonstrated"][drawn], self._rows["terminated"][drawn])
+            demonstrated = self._with_absorbing(self._rows["demonstrated"][drawn], self._rows["terminated"][drawn])
             rows = experience.sample_rows(half, rng)
-            ours = self._with_absorbing(self._vectors(rows), rows["terminated"])
-            entropy, penalty = self._cross_entropy(theirs, ours, half), self._penalty(theirs, ours, half, rng)
+            policy_inputs = self._with_absorbing(self._vectors(rows), rows["terminated"])
+            entropy, penalty = (
+                self._cross_entropy(demonstrated, policy_inputs, half),
+                self._penalty(demonstrated, policy_inputs, half, rng),
+            )
             self._network.descend(entropy + config.penalty * penalty)
             collected.append((float(entropy.detach()), float(penalty.detach())))
         self.version += 1
@@ -154,37 +159,37 @@ class GailReward(NetworkModule):
         return {
             "loss": loss,
             "penalty": penalised,
-            "demonstrated": float(self._logits(theirs).mean()),
-            "policy": float(self._logits(ours).mean()),
+            "demonstrated": float(self._logits(demonstrated).mean()),
+            "policy": float(self._logits(policy_inputs).mean()),
         }
 
-    def _cross_entropy(self, theirs: Floats, ours: Floats, rows: int) -> Tensor:
-        """Return the loss of demonstrated (n, P) and own (m, P) inputs, of ``rows`` rows of either side."""
-        logits = self._network(torch.from_numpy(np.concatenate((theirs, ours))))[:, 0]
-        # Divided by rows, not by inputs: how many absorbing ones there are is chance, and a mean of each side is not.
-        return (softplus(-logits[: len(theirs)]).sum() + softplus(logits[len(theirs) :]).sum()) / rows
+    def _cross_entropy(self, demonstrated: Floats, policy: Floats, rows: int) -> Tensor:
+        """Return the loss of demonstrated (n, P) and policy (m, P) inputs, from ``rows`` rows on each side."""
+        logits = self._network(torch.from_numpy(np.concatenate((demonstrated, policy))))[:, 0]
+        # Divided by the number of rows rather than inputs, because the number of absorbing inputs is random.
+        return (softplus(-logits[: len(demonstrated)]).sum() + softplus(logits[len(demonstrated) :]).sum()) / rows
 
-    def _penalty(self, theirs: Floats, ours: Floats, points: int, rng: np.random.Generator) -> Tensor:
-        """Return the Lipschitz penalty at ``points`` points between demonstrated (n, P) and own (m, P) inputs."""
-        one, other = (torch.from_numpy(side[rng.integers(0, len(side), points)]) for side in (theirs, ours))
+    def _penalty(self, demonstrated: Floats, policy: Floats, points: int, rng: np.random.Generator) -> Tensor:
+        """Return the Lipschitz penalty at ``points`` points between demonstrated (n, P) and policy (m, P) inputs."""
+        first, second = (torch.from_numpy(side[rng.integers(0, len(side), points)]) for side in (demonstrated, policy))
         shares = torch.from_numpy(rng.uniform(size=(points, 2)).astype(np.float32))
         part = torch.repeat_interleave(torch.tensor([0, 1, 0]), torch.tensor([*self._parts, 1]))
         share = shares[:, part]
-        between = (share * one + (1 - share) * other).requires_grad_()
+        between = (share * first + (1 - share) * second).requires_grad_()
         (gradient,) = torch.autograd.grad(self._network(between).sum(), between, create_graph=True)
-        # A square root has no derivative at 0, where the gradient begins for inputs that no unit reacts to.
+        # The square root has no derivative at 0, which is the gradient at inputs that activate no unit.
         norm = (gradient.square().sum(1) + 1e-12).sqrt()
         return (norm - 1).clamp(min=0).square().mean()
 
     def _vectors(self, batch: Batch) -> Floats:
-        """Return the inputs (n, P) of n rows, none of them absorbing: both parts of each, and the indicator."""
+        """Return the inputs (n, P) of n rows: both parts of each, and the indicator, which is 0."""
         before = self._scaled(self._input(batch, "observation"))
         second = batch["action"] if self.config.actions else self._scaled(self._input(batch))
         indicator = np.zeros((len(before), 1), dtype=np.float32)
         return np.concatenate((before, second, indicator), axis=1, dtype=np.float32)
 
     def _with_absorbing(self, vectors: Floats, terminated: NDArray[np.bool_]) -> Floats:
-        """Return inputs (n, P), and one absorbing for each that terminated."""
+        """Return inputs (n, P), followed by one absorbing input for each row that terminated."""
         return np.concatenate((vectors, self._absorbing.repeat(int(terminated.sum()), axis=0)))
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Interventions as the only reward (RLIF, Luo et al. 2024)."""
+"""Reward computed only from interventions (RLIF, Luo et al. 2024)."""
 
 from dataclasses import dataclass
 
@@ -19,17 +19,17 @@ class InterventionsConfig:
 
 
 class InterventionsReward(Module):
-    """See :class:`InterventionsConfig`.
+    """Penalty for interventions; see :class:`InterventionsConfig`.
 
-    It is the policy's own last step that is punished, not the first step of whoever took over. Steps of a human or a
-    scripted expert count as interventions; demonstrations, which no policy takes part in, are worth 0 throughout.
+    The penalty is for the last step of the policy, not for the first step of the intervention. Steps of a human or a
+    scripted expert count as interventions. Demonstrations contain no steps of a policy, so their rewards are 0.
     """
 
     whole_episodes = True
     judges_state = False
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return rewards (n,) of the n steps of one episode in order."""
+        """Return the rewards (n,) of the n steps of one episode, in order."""
         by_policy = ~np.isin(batch["source"], TEACHERS)
         rewards = np.zeros(len(by_policy), dtype=np.float32)
         rewards[:-1] -= by_policy[:-1] & ~by_policy[1:]

@@ -1,4 +1,4 @@
-"""Progress along waypoints in a picture, given or asked for (KAGI, Lee et al. 2024)."""
+"""Reward for progress along waypoints in a picture, configured or requested (KAGI, Lee et al. 2024)."""
 
 import json
 import time
@@ -33,7 +33,7 @@ Doubles = NDArray[np.float64]
 
 
 SHOWN = 640
-"""Shorter edge that a picture is enlarged to, if it is smaller, so that the labels of the grid can be read [pixels]."""
+"""Minimum length of the shorter edge of a displayed picture, so that the labels of the grid are legible [pixels]."""
 
 QUESTION = (
     "The picture shows a robot's workspace under a grid. Columns are numbered along the top, rows along the left. "
@@ -89,14 +89,14 @@ class KeypointsConfig(Options):
 
 @dataclass(frozen=True)
 class View:
-    """Where a camera stands and looks, upright, in the base frame [m], and its vertical field of view [degrees]."""
+    """Position and target of an upright camera in the base frame [m], and its vertical field of view [degrees]."""
 
     position: tuple[float, float, float]
     target: tuple[float, float, float]
     field_of_view: float = 45.0
 
     def projection(self, aspect: float) -> Doubles:
-        """Return the matrix (3, 4) of :class:`KeypointsConfig` for pictures of ``aspect`` (width by height)."""
+        """Return the matrix (3, 4) of :class:`KeypointsConfig` for pictures with ``aspect``, width over height."""
         position = np.array(self.position)
         forward = np.array(self.target) - position
         forward /= np.linalg.norm(forward)
@@ -121,30 +121,31 @@ FRONT = {
     "bin_relocate": View((1.02, 0.0, 0.52), (0.49, 0.0, 0.04)),
     "wipe": View((1.0, 0.0, 0.46), (0.49, 0.0, 0.06)),
 }
-"""The camera ``front`` of our simulated tasks."""
+"""The camera ``front`` of each simulated task."""
 
 
 class KeypointsReward(Module):
-    """See :class:`KeypointsConfig`.
+    """Reward for progress along waypoints; see :class:`KeypointsConfig`.
 
-    The answer is not waited for in a training: an episode is scored, and learned from, once it is there.
+    Training does not wait for an answer: an episode is scored, and learned from, when its waypoints have arrived.
 
-    The reward is the progress along the path from where the gripper's tip begins, as the camera sees it, through the K
-    waypoints. The next one counts as passed when the tip comes within ``radius``, and stays so within the episode. With
-    n passed, a step is worth (n + 1 - min(1, distance to the next / length of the segment that leads to it)) / K, and 1
-    when all are passed. The formula is ours: the paper describes its reward in words. The one that is nearest to these,
-    n / K less the distance to the next, falls where a waypoint is passed and the next is further away than 1 / K, so
-    that it is best to hover before it. In shares of segments it never falls there.
+    The reward is the progress along the path from the initial position of the gripper's tip, as seen by the camera,
+    through the K waypoints. The next waypoint is passed when the tip comes within ``radius`` of it, and remains passed
+    for the rest of the episode. With n waypoints passed, the reward of a step is
+    (n + 1 - min(1, distance to the next / length of the path segment that leads to it)) / K, and 1 when all are passed.
+    The paper describes its reward only in words; this formula is not from the paper. The literal formula, n / K minus
+    the distance to the next waypoint, falls when a waypoint is passed and the next one is further away than 1 / K, so
+    that hovering before a waypoint would be optimal. With distances relative to segments it never falls there.
 
-    An episode whose waypoints are not answered is worth 0 throughout.
+    All rewards of an episode without an answer are 0.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
 
     Raises:
-        ConfigError: if the observation has no such elements or pictures, or nobody can be asked.
+        ConfigError: if the observation has no such elements or pictures, or the endpoint cannot be used.
     """
 
     whole_episodes = True
@@ -157,9 +158,9 @@ class KeypointsReward(Module):
         self._elements = [_element(each, spec, f"{option}.position") for each in config.position]
         self._endpoint: Endpoint | None = None
         self._inquiries = Inquiries(self._ask, config.endpoint.parallel)
-        self._asked: set[bytes] = set()  # pictures, as the answers
+        self._requested: set[bytes] = set()  # bytes of pictures
         self._answers: dict[bytes, Doubles | None] = {}
-        self._told = 0  # answers that metrics have told of
+        self._reported = 0  # answers included in metrics so far
         self._arrived = 0
         aspect, camera = 1.0, "front"
         if not config.waypoints:
@@ -177,7 +178,7 @@ class KeypointsReward(Module):
             raise ConfigError(f"{option}.projection: give the matrix of the camera {camera!r} of {spec.task!r}")
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return rewards (n,) of the n steps of one episode in order."""
+        """Return the rewards (n,) of the n steps of one episode, in order."""
         waypoints = self._waypoints(batch)
         if waypoints is None:
             return np.zeros(len(batch["action"]), dtype=np.float32)
@@ -194,32 +195,32 @@ class KeypointsReward(Module):
         return self._inquiries.waiting
 
     def ready(self, first: Batch) -> bool:
-        """Return whether the waypoints of the episode that begins with these rows are known; ask for them if not."""
+        """Return whether the answer for the episode that begins with these rows has arrived; if not, request it."""
         if self._endpoint is None:
             return True
-        for asked, answer in self._inquiries.collect():
+        for question, answer in self._inquiries.collect():
             if isinstance(answer, RoboRLError):
                 self._endpoint.tell(answer)
             cells = None if isinstance(answer, RoboRLError) else read_cells(answer, self.config.grid)
-            self._asked.discard(asked.tobytes())
+            self._requested.discard(question.tobytes())
             self._arrived += 1
-            self._answers[asked.tobytes()] = None if cells is None else (np.array(cells) - 0.5) / self.config.grid
+            self._answers[question.tobytes()] = None if cells is None else (np.array(cells) - 0.5) / self.config.grid
         picture = self._first_picture(first)
         key = picture.tobytes()
-        if key not in self._answers and key not in self._asked:
-            self._asked.add(key)
+        if key not in self._answers and key not in self._requested:
+            self._requested.add(key)
             self._inquiries.put(picture)
         return key in self._answers
 
     def update(self, experience: Experience) -> Metrics:
-        """Return what was asked of the endpoint and what it cost, when another answer has arrived."""
-        if self._endpoint is None or self._told == self._arrived:
+        """Return the use and cost of the endpoint if another answer has arrived."""
+        if self._endpoint is None or self._reported == self._arrived:
             return {}
-        self._told = self._arrived
+        self._reported = self._arrived
         return self._endpoint.metrics()
 
     def _waypoints(self, batch: Batch) -> Doubles | None:
-        """Return the waypoints (K, 2) of an episode, or None: nobody knows them. Waits for the answer."""
+        """Wait for the waypoints (K, 2) of an episode and return them; None if there is no valid answer."""
         if self._endpoint is None:
             return np.array(self.config.waypoints, dtype=np.float64)
         while not self.ready(batch):
@@ -237,17 +238,17 @@ class KeypointsReward(Module):
         )
 
     def state(self) -> State:
-        """Return what counts against the budget."""
+        """Return the use of the endpoint's budget."""
         return {} if self._endpoint is None else self._endpoint.state()
 
     def load(self, state: State) -> None:
-        """Go on from ``state``."""
+        """Restore ``state``."""
         if self._endpoint is not None:
             self._endpoint.load(state)
 
 
 def _element(name: str, spec: EnvSpec, option: str) -> tuple[str, int]:
-    """Return the observation key and the index of an element of a vector by its name."""
+    """Return the observation key and the index of a named element of an observation."""
     for key, array in spec.observation.items():
         if name in array.names:
             return key, array.names.index(name)
@@ -256,11 +257,11 @@ def _element(name: str, spec: EnvSpec, option: str) -> tuple[str, int]:
 
 
 def projected(positions: NDArray[np.floating], projection: Doubles) -> Doubles:
-    """Return where a camera sees positions (n, 3): (n, 2) in shares of the picture; not finite where it cannot.
+    """Return the image coordinates (n, 2) of positions (n, 3) in shares of the picture; NaN if behind the camera.
 
     Args:
-        positions: in the frame that the projection is for.
-        projection: (3, 4), see :class:`KeypointsConfig`.
+        positions: positions in the frame of the projection.
+        projection: matrix (3, 4), see :class:`KeypointsConfig`.
     """
     homogeneous = positions.astype(np.float64) @ projection[:, :3].T + projection[:, 3]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -269,12 +270,14 @@ def projected(positions: NDArray[np.floating], projection: Doubles) -> Doubles:
 
 
 def waypoint_rewards(places: Doubles, waypoints: Doubles, radius: float) -> Floats:
-    """Return rewards (n,) of an episode; see :class:`KeypointsReward`. What is out of view is as far as can be.
+    """Return the rewards (n,) of an episode; see :class:`KeypointsReward`.
+
+    Distances are at most sqrt(2), which is also the distance of a tip that the camera cannot see.
 
     Args:
-        places: (n + 1, 2) of the gripper's tip, at the beginning and after each of n steps.
-        waypoints: (K, 2), K of 1 or more, in order.
-        radius: at which one is passed.
+        places: (n + 1, 2), image coordinates of the gripper's tip at the beginning and after each of n steps.
+        waypoints: (K, 2), in order; K is 1 or more.
+        radius: distance within which a waypoint is passed.
     """
     farthest = np.sqrt(2.0)
     distances = np.linalg.norm(places[:, None] - waypoints, axis=2)
@@ -284,13 +287,13 @@ def waypoint_rewards(places: Doubles, waypoints: Doubles, radius: float) -> Floa
     for step, row in enumerate(distances):
         while passed < len(waypoints) and row[passed] <= radius:
             passed += 1
-        # Of two waypoints in one place none is left over, so no length is 0 here.
+        # Waypoints at the same place are passed together, so the length is not 0 here.
         done[step] = passed + (1 - min(1, row[passed] / lengths[passed]) if passed < len(waypoints) else 0)
     return (done[1:] / len(waypoints)).astype(np.float32)
 
 
 def under_grid(picture: Picture, cells: int) -> Picture:
-    """Return a picture (H, W, 3), enlarged, under a grid of ``cells`` by ``cells`` with numbered edges."""
+    """Return an enlarged picture (H, W, 3) under a grid of ``cells`` by ``cells`` with numbered edges."""
     height, width = picture.shape[:2]
     factor = max(1.0, SHOWN / min(height, width))
     image = Image.fromarray(picture).resize((round(width * factor), round(height * factor)))
@@ -307,17 +310,17 @@ def under_grid(picture: Picture, cells: int) -> Picture:
 
 
 def read_cells(answer: str, cells: int) -> list[list[int]] | None:
-    """Return the columns and rows, from 1, that the last line of an answer lists, or None: it does not."""
+    """Return the columns and rows, from 1, listed in the last line of an answer; None if there is no such list."""
     last = answer.strip().rpartition("\n")[2].strip(" `*")
     try:
-        found = json.loads(last)
+        result = json.loads(last)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, list) or not found:
+    if not isinstance(result, list) or not result:
         return None
-    for cell in found:
-        if not isinstance(cell, list) or len(cell) != 2 or any(type(each) is not int for each in cell):
+    for cell in result:
+        if not isinstance(cell, list) or len(cell) != 2 or any(type(number) is not int for number in cell):
             return None
         if not 1 <= min(cell) <= max(cell) <= cells:
             return None
-    return found
+    return result

@@ -1,4 +1,4 @@
-"""A reward for going where the robot has not been, whatever for (APT, Liu and Abbeel 2021)."""
+"""Reward for visiting new states, independent of the task (APT, Liu and Abbeel 2021)."""
 
 from dataclasses import dataclass
 
@@ -35,8 +35,8 @@ class NoveltyConfig(VectorConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fits = self.neighbours <= self.particles
-        require(fits, "neighbours", f"at most particles={self.particles}", self.neighbours)
+        is_valid = self.neighbours <= self.particles
+        require(is_valid, "neighbours", f"at most particles={self.particles}", self.neighbours)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "NoveltyReward":
         """Return the module of term ``name``."""
@@ -44,16 +44,18 @@ class NoveltyConfig(VectorConfig):
 
 
 class NoveltyReward(VectorModule):
-    """See :class:`NoveltyConfig`. Distances are Euclidean, of elements divided by their deviation over the particles.
+    """Reward for distance from earlier states; see :class:`NoveltyConfig`.
+
+    Distances are Euclidean, with each element divided by its deviation over the particles.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     learned = True
@@ -76,13 +78,13 @@ class NoveltyReward(VectorModule):
         if self.version == 0:
             return np.zeros(len(states), np.float32)
         scale = self._arrays["scale"]
-        apart = torch.cdist(torch.from_numpy(states / scale), torch.from_numpy(self._arrays["particles"] / scale))
-        near = apart.topk(self.config.neighbours, dim=1, largest=False).values
-        rewards: Floats = near.mean(1).log1p().numpy()
+        distances = torch.cdist(torch.from_numpy(states / scale), torch.from_numpy(self._arrays["particles"] / scale))
+        nearest = distances.topk(self.config.neighbours, dim=1, largest=False).values
+        rewards: Floats = nearest.mean(1).log1p().numpy()
         return rewards
 
     def update(self, experience: Experience) -> Metrics:
-        """Draw the particles anew every ``interval`` calls; return how novel the states of the replay are."""
+        """Draw new particles every ``interval`` calls; return the mean novelty of states in the replay buffer."""
         if not self._is_due(self.config.interval, len(experience) > 0):
             return {}
         rng = generator(self._seed, "particles", self.version)

@@ -1,4 +1,4 @@
-"""How far from demonstrations a policy goes: occupancy regularisation (ORPO, Laidlaw et al. 2024)."""
+"""Occupancy regularisation: a penalty for divergence from demonstrations (ORPO, Laidlaw et al. 2024)."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from ..parts.vector_module import NetworkConfig, NetworkModule
 DIVERGENCES = ("chi_squared", "kl")
 
 _TRIMMED = 0.01
-"""Share of the largest ratios that the chi-squared divergence is computed without, as in ORPO."""
+"""Share of the largest ratios that the chi-squared divergence omits, as in ORPO."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class OccupancyConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fits = self.learning_starts <= self.window
-        require(fits, "learning_starts", f"at most window={self.window}", self.learning_starts)
+        is_valid = self.learning_starts <= self.window
+        require(is_valid, "learning_starts", f"at most window={self.window}", self.learning_starts)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "OccupancyReward":
         """Return the module of term ``name``."""
@@ -70,21 +70,22 @@ class OccupancyConfig(NetworkConfig):
 
 
 class OccupancyReward(NetworkModule):
-    """See :class:`OccupancyConfig`.
+    """Penalty for the divergence from demonstrations; see :class:`OccupancyConfig`.
 
-    A network's logit d tells the policy's states (label 1) from demonstrated ones by cross-entropy, whose optimum is
-    the logarithm of the ratio of their densities, the policy's over the demonstrations'. Under the policy the mean of d
-    is the Kullback-Leibler divergence, and that of exp(d) - 1 the chi-squared divergence. Rewards are minus these; of
-    the latter divided by its root over the newest states, so that the mean is minus the root.
+    The logit d of a network distinguishes the policy's states (label 1) from demonstrated states. It is trained with
+    cross-entropy, whose optimum is the logarithm of the ratio of the policy's density to that of the demonstrations.
+    Under the policy the mean of d is the Kullback-Leibler divergence, and the mean of exp(d) - 1 is the chi-squared
+    divergence. A reward is minus d, or minus exp(d) - 1 divided by the root of the chi-squared divergence of the newest
+    states, so that its mean is minus the root.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     learned = True
@@ -104,10 +105,10 @@ class OccupancyReward(NetworkModule):
         }
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Take note of what was demonstrated.
+        """Store the states of the demonstrations.
 
         Raises:
-            DataError: if there is nothing.
+            DataError: if there are no demonstrations.
         """
         episodes = succeeded(episodes, self._name)
         demonstrated = np.concatenate([self._input(episode) for episode in episodes])
@@ -116,7 +117,7 @@ class OccupancyReward(NetworkModule):
         return {}
 
     def observe(self, batch: Batch) -> None:
-        """Take note of states of the policy, in the place of the oldest."""
+        """Store states of the policy, replacing the oldest."""
         states = self._scaled(self._input(batch))
         self._arrays["newest"][(self._seen + np.arange(len(states))) % self.config.window] = states
         self._seen += len(states)
@@ -125,15 +126,15 @@ class OccupancyReward(NetworkModule):
         """Return rewards (n,)."""
         if self.version == 0:
             return np.zeros(len(batch["action"]), dtype=np.float32)
-        rewards: Floats = -self._told(self._scaled(self._input(batch))) / self._arrays["root"]
+        rewards: Floats = -self._divergences(self._scaled(self._input(batch))) / self._arrays["root"]
         return rewards
 
     def update(self, experience: Experience) -> Metrics:
-        """Learn to tell the policy's newest states from those demonstrated, every ``interval`` calls.
+        """Learn to distinguish the policy's newest states from demonstrated states, every ``interval`` calls.
 
         Returns:
-            ``loss``, the cross-entropy, a mean over the steps, and ``divergence``: of the newest states from those
-            demonstrated, of chi-squared its root.
+            ``loss``, the cross-entropy averaged over the steps, and ``divergence``: the divergence of the newest states
+            from the demonstrated ones, or its root if it is chi-squared.
         """
         config, seen = self.config, int(self._seen[0])
         if not self._is_due(config.interval, seen >= config.learning_starts):
@@ -142,14 +143,14 @@ class OccupancyReward(NetworkModule):
         losses = []
         for step in range(config.updates if self.version else config.first_updates):
             rng = generator(self._seed, "update", self.version, step)
-            ours, theirs = (
+            policy, demonstrated = (
                 side[rng.integers(0, len(side), config.batch_size // 2)]
                 for side in (newest, self._rows["demonstrated"])
             )
-            states = np.concatenate((ours, theirs))
+            states = np.concatenate((policy, demonstrated))
             states = states + np.float32(config.jitter) * rng.standard_normal(states.shape, np.float32)
             logits = self._network(torch.from_numpy(states))[:, 0]
-            loss = softplus(-logits[: len(ours)]).mean() + softplus(logits[len(ours) :]).mean()
+            loss = softplus(-logits[: len(policy)]).mean() + softplus(logits[len(policy) :]).mean()
             losses.append(self._network.descend(loss))
         self.version += 1
         divergence = self._divergence(newest)
@@ -159,14 +160,14 @@ class OccupancyReward(NetworkModule):
         return {"loss": float(np.mean(losses)), "divergence": divergence}
 
     def _divergence(self, states: Floats) -> float:
-        """Return the mean (n,) over states of the policy, 0 or more; of chi-squared without its largest."""
-        told = np.sort(self._told(states))
+        """Return the divergence of states (n, F) of the policy, 0 or more; chi-squared omits the largest ratios."""
+        values = np.sort(self._divergences(states))
         if self.config.divergence == "chi_squared":
-            told = told[: len(told) - int(_TRIMMED * len(told))]
-        return max(float(told.mean()), 0.0)
+            values = values[: len(values) - int(_TRIMMED * len(values))]
+        return max(float(values.mean()), 0.0)
 
-    def _told(self, states: Floats) -> Floats:
-        """Return what the divergence is the mean of (n,) for scaled states (n, F)."""
+    def _divergences(self, states: Floats) -> Floats:
+        """Return the values (n,) whose mean is the divergence, for scaled states (n, F)."""
         most = math.log(self.config.largest_ratio)
         logits: Floats = self._network.evaluate(torch.from_numpy(states))[:, 0].clamp(-most, most).numpy()
         return np.expm1(logits) if self.config.divergence == "chi_squared" else logits

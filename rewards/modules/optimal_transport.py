@@ -21,7 +21,7 @@ REWARDS = ("progress", "cost")
 METRICS = ("cauchy", "euclidean", "cosine")
 
 ALIKE = 0.1
-"""Difference of an element, in its deviations, from which on the metric ``cauchy`` counts its logarithm."""
+"""Difference of an element, in its deviations, above which the metric ``cauchy`` grows like its logarithm."""
 
 
 @dataclass(frozen=True)
@@ -62,35 +62,37 @@ class OptimalTransportConfig(VectorConfig):
 
 
 class OptimalTransportReward(VectorModule):
-    """See :class:`OptimalTransportConfig`.
+    """Reward for similarity to demonstrations by optimal transport; see :class:`OptimalTransportConfig`.
 
-    An episode of L steps is compared with each demonstration. The plan T (L, M) moves its states onto the
-    demonstration's at the least cost C, and step t is rewarded with -L * sum_j T_tj C_tj / u: the mean cost of the
-    states that it answers for, in units u. The demonstration with the largest sum counts. The unit makes an episode
-    that stays where a demonstration begins worth -1 a step, in the mean over demonstrations. (The reference takes one
-    in which the first episode sums to -10. A unit that followed the policy, which comes to cost a sixth of that, would
-    make the stored rewards grow while values are learned from them.)
+    An episode of L steps is compared with each demonstration. The plan T (L, M) transports the states of the episode to
+    those of the demonstration at the least cost C. The reward of step t is -L * sum_j T_tj C_tj / u, the mean cost of
+    its share of the plan in units u. The demonstration with the largest sum counts. The unit is chosen such that an
+    episode that stays at the beginning of a demonstration earns -1 per step, averaged over demonstrations. (In the
+    reference implementation the rewards of the first episode sum to -10. A unit that followed the policy, whose cost
+    falls to a sixth of that, would make the stored rewards grow while values are learned from them.)
 
-    That tells how far an episode is from the demonstrations, not how far a step has come: one that is as it should be
-    costs nothing, be it the first or the last. With ``reward=progress`` a step is worth f L sum_j T_tj p_j - 1 instead,
-    where p is the share of its demonstration that is done in a state: nearly -1 where demonstrations begin, 0 in their
-    last states. T then moves an episode onto the states of all demonstrations, and is semi-relaxed: a step may be moved
-    anywhere, and not all states need to be served, as that would move an episode that stands still onto the ends, too.
-    With the entropy such a plan is a softmax of the costs. Far from all demonstrations that would be a mean over them,
-    and worth as much as to be half way. So f = D / d there, where d is the least cost of a state and D the largest such
-    cost of a demonstration's state to the others; f = 1 where d is below D.
+    This reward measures the distance of an episode from the demonstrations, not the progress of a step: a correct step
+    costs nothing, whether it is the first or the last. With ``reward=progress`` the reward of a step is
+    f L sum_j T_tj p_j - 1 instead, where p is the completed share of a demonstration in a state: nearly -1 where
+    demonstrations begin, 0 in their last states. T then transports an episode to the states of all demonstrations, and
+    is semi-relaxed: a step may go to any state, and states may receive nothing, because otherwise an episode that
+    stands still would be transported to the last states, too. With the entropy such a plan is a softmax of the costs.
+    Far from all demonstrations it would be a mean over them, worth as much as half of the way. There f = D / d, where d
+    is the least cost of a state and D the largest such cost of a demonstration's state to the other demonstrations;
+    f = 1 if d is below D.
 
-    The schedule's progress k begins at ``first_progress`` of the shortest demonstration and only grows: while, for
-    episodes and demonstrations of the first k steps, the longest increasing run of nearest demonstration states, at the
-    90th percentile of the newest episodes, reaches ``threshold`` of its median among demonstrations.
+    The progress k of the schedule begins at ``first_progress`` of the shortest demonstration and only grows. For the
+    first k steps, the score of a trajectory is the longest increasing run of its nearest demonstration states. Progress
+    grows while the 90th percentile of the scores of the newest episodes reaches ``threshold`` of the median score of
+    the demonstrations.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     whole_episodes = True
@@ -115,25 +117,25 @@ class OptimalTransportReward(VectorModule):
 
     @property
     def progress(self) -> int:
-        """Number of steps k of the demonstrations that the agent follows."""
+        """Number k of steps of the demonstrations that the agent has learned to follow."""
         return int(self._counters[0])
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Take over the states that the demonstrations lead through, and the unit of rewards.
+        """Store the states of the demonstrations, and compute the unit of rewards.
 
         Raises:
-            DataError: if there are none.
+            DataError: if there are no demonstrations.
         """
         episodes = succeeded(episodes, self._name)
         vectors = [self._input(episode) for episode in episodes]
         if self.config.metric != "cosine":
             deviation = np.concatenate(vectors).std(0)
             self._scale[...] = np.where(deviation > 1e-6, deviation, 1.0)
-        self._demonstrations = [self._features(each) for each in vectors]
-        # Whatever the plan, an episode of one state costs the mean of the distances to those of a demonstration.
-        starts = torch.stack([each[0] for each in self._demonstrations])
+        self._demonstrations = [self._features(states) for states in vectors]
+        # With any plan, an episode that stays in one state costs the mean distance to a demonstration's states.
+        starts = torch.stack([states[0] for states in self._demonstrations])
         staying = torch.stack(
-            [state_costs(starts, each, self.config.metric).mean(1) for each in self._demonstrations]
+            [state_costs(starts, states, self.config.metric).mean(1) for states in self._demonstrations]
         ).amin(0)
         self._unit[0] = float(staying.mean()) if staying.max() > 1e-6 else 1.0
         self._farthest[0] = farthest_neighbour(self._demonstrations, self.config.metric)
@@ -142,7 +144,7 @@ class OptimalTransportReward(VectorModule):
         return {}
 
     def observe(self, batch: Batch) -> None:
-        """Look at the progress with the newest episodes, where it is time to."""
+        """Store an episode, and update the progress of the schedule every ``interval`` episodes."""
         if not self.config.scheduled_discount:
             return
         self._recent = [*self._recent, self._features(self._input(batch))][-self.config.interval :]
@@ -154,27 +156,29 @@ class OptimalTransportReward(VectorModule):
                 self._counters[0] += 1
 
     def discount(self) -> float | None:
-        """Return ``discount_base ** (1 / k)`` where the discount is scheduled."""
+        """Return ``discount_base ** (1 / k)`` if the discount is scheduled, else None."""
         return self.config.discount_base ** (1 / self.progress) if self.config.scheduled_discount else None
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return the rewards (n,), at most 0 (of ``progress`` at least -1), of the n steps of one episode in order."""
+        """Return the rewards (n,) of the n steps of one episode, in order: at most 0, of ``progress`` at least -1."""
         episode = self._features(self._input(batch))
-        each_costs = [state_costs(episode, each, self.config.metric) for each in self._demonstrations]
+        cost_tables = [
+            state_costs(episode, demonstration, self.config.metric) for demonstration in self._demonstrations
+        ]
         if self.config.reward == "progress":
-            rewards = self._progress(each_costs) - 1
+            rewards = self._progress(cost_tables) - 1
         else:
-            compared = torch.stack([-self._transported(costs) for costs in each_costs])
+            compared = torch.stack([-self._transported(costs) for costs in cost_tables])
             rewards = compared[compared.sum(1).argmax()] / float(self._unit[0])
-        found: Floats = rewards.numpy()
-        return found
+        result: Floats = rewards.numpy()
+        return result
 
     def _transported(self, costs: Tensor) -> Tensor:
-        """Return the mean cost (L,) of what each step of the episode is moved onto, of costs (L, M)."""
+        """Return the mean cost (L,) of the states that each step is transported to, given costs (L, M)."""
         return len(costs) * (sinkhorn(costs, self._entropy(costs), self.config.iterations) * costs).sum(1)
 
     def _progress(self, each_costs: Sequence[Tensor]) -> Tensor:
-        """Return the mean share (L,) of the demonstrations that is done in what each step is moved onto."""
+        """Return the mean completed share (L,) of the demonstrations in the states that each step is transported to."""
         costs = torch.cat(tuple(each_costs), dim=1)
         done = torch.cat([torch.arange(1, each.shape[1] + 1) / each.shape[1] for each in each_costs])
         progress = torch.softmax(-costs / self._entropy(costs), dim=1) @ done
@@ -191,10 +195,10 @@ class OptimalTransportReward(VectorModule):
         return torch.nn.functional.normalize(features, dim=1) if self.config.metric == "cosine" else features
 
     def _follows(self, steps: int) -> bool:
-        """Whether the newest episodes follow the demonstrations for ``steps`` steps, and more could be followed."""
+        """Return whether the newest episodes follow the demonstrations for ``steps`` steps, and more steps exist."""
         if steps >= min(map(len, self._demonstrations)):
             return False
-        others = [
+        expected = [
             self._order_kept(one, other, steps)
             for number, one in enumerate(self._demonstrations)
             for other in self._demonstrations[:number] + self._demonstrations[number + 1 :]
@@ -204,14 +208,14 @@ class OptimalTransportReward(VectorModule):
             for episode in self._recent
             for demonstration in self._demonstrations
         ]
-        return float(np.percentile(kept, 90)) >= int(self.config.threshold * float(np.median(others)))
+        return float(np.percentile(kept, 90)) >= int(self.config.threshold * float(np.median(expected)))
 
     def _order_kept(self, episode: Tensor, demonstration: Tensor, steps: int) -> int:
         nearest = state_costs(episode[:steps], demonstration[:steps], self.config.metric).argmin(1)
         return longest_increasing(nearest.tolist())
 
     def state(self) -> State:
-        """Return demonstrations, what they are measured by, newest episodes and progress."""
+        """Return demonstrations, the scales of costs and rewards, the newest episodes and the progress."""
         state = super().state()
         for kind, trajectories in (("demonstrations", self._demonstrations), ("recent", self._recent)):
             rows = torch.cat(trajectories) if trajectories else torch.zeros(0, self._input.size)
@@ -219,10 +223,10 @@ class OptimalTransportReward(VectorModule):
         return state
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if it is of another module.
+            CheckpointError: if it belongs to another module.
         """
         super().load(state)
         self._demonstrations = self._loaded(state, "demonstrations")
@@ -246,13 +250,18 @@ def state_costs(ones: Tensor, others: Tensor, metric: str) -> Tensor:
 
 
 def farthest_neighbour(demonstrations: Sequence[Tensor], metric: str) -> float:
-    """Return the largest cost from a state of a demonstration to the nearest of the others, or of its own."""
+    """Return the largest cost from a state of a demonstration to the nearest state of the other demonstrations.
+
+    With a single demonstration the other states of the same demonstration count instead.
+    """
     largest = 1e-6
-    for number, one in enumerate(demonstrations):
-        others = [*demonstrations[:number], *demonstrations[number + 1 :]]
-        costs = torch.cat([state_costs(one, other, metric) for other in others or [one]], dim=1)
-        if not others:
-            costs.fill_diagonal_(0 if len(one) == 1 else torch.inf)
+    for number, states in enumerate(demonstrations):
+        other_demonstrations = [*demonstrations[:number], *demonstrations[number + 1 :]]
+        costs = torch.cat(
+            [state_costs(states, other_states, metric) for other_states in other_demonstrations or [states]], dim=1
+        )
+        if not other_demonstrations:
+            costs.fill_diagonal_(0 if len(states) == 1 else torch.inf)
         largest = max(largest, float(costs.amin(1).max()))
     return largest
 

@@ -1,4 +1,4 @@
-"""Unsupervised perceptual rewards (Sermanet et al. 2017): steps of a task, found in a few demonstrations."""
+"""Unsupervised perceptual rewards: the steps of a task in a few demonstrations (Sermanet et al. 2017)."""
 
 import math
 from collections.abc import Sequence
@@ -69,29 +69,29 @@ class PerceptualConfig(VectorConfig):
 
 
 class PerceptualReward(VectorModule):
-    """See :class:`PerceptualConfig`.
+    """Reward for reaching the steps of demonstrations; see :class:`PerceptualConfig`.
 
     A step g of the demonstrations is described by its most discriminative features: mean m and variance v over its
-    observations in all demonstrations. With d = (x - m)^2 / (v + floor), the reward of a step is the mean over those
+    observations in all demonstrations. With d = (x - m)^2 / (v + floor), the reward of a step is the mean over these
     features of -d/2 (``gaussian``) or -log(1 + d) (``cauchy``); the paper prints the mean of d, which has the sign of a
-    cost. The first step is where a task begins and gives nothing; the rewards of the others are added, each weighing
-    ``growth`` times the one before it, weights summing to 1. So rewards are at most 0.
+    cost. The first step is the beginning of the task and has no reward. The rewards of the other steps are summed, each
+    with ``growth`` times the weight of the previous one; the weights sum to 1. Rewards are therefore at most 0.
 
-    A step that is passed and left again (a lever that is turned and let go) makes that sum fall on the way to the goal.
-    ``reward=progress`` asks instead which step it is: all steps are described by all features that any of them keeps,
-    those are taken as independent and the steps as equally likely beforehand (naive Bayes), and with probabilities p of
-    G steps the reward is f sum(p g) / (G - 1) - 1 for g from 0. Far from all steps that would be the one of the largest
-    variance, whatever it is, and a learner finds that. So with d, the mean over features of (x - m)^2 / (v + floor), of
-    the nearest step, and D, the largest d of an observation in the demonstrations, f is (D / d)^2 where d is above D,
-    else 1: what is like no step is more and more like the first.
+    If a step is reached and left again (a lever that is turned and released), that sum falls on the way to the goal.
+    ``reward=progress`` estimates the current step instead: each step is described by all features that any of them
+    keeps. The features are assumed to be independent and the steps equally likely a priori (naive Bayes). With
+    probabilities p of G steps the reward is f sum(p g) / (G - 1) - 1 for g from 0. Far from all steps the most probable
+    one would be that of the largest variance, which a learner could exploit. Let d be the mean over features of
+    (x - m)^2 / (v + floor) for the nearest step, and D the largest d of an observation in the demonstrations. Then f is
+    (D / d)^2 if d is above D, else 1, so that an observation unlike all steps approaches the reward of the first step.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     config: PerceptualConfig
@@ -116,7 +116,7 @@ class PerceptualReward(VectorModule):
         self._weights = weights / weights.sum()
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Find the steps and what tells them. Demonstrations too short to hold all steps are left out.
+        """Find the steps and their features. Demonstrations that are too short for all steps are left out.
 
         Raises:
             DataError: if there are no demonstrations, or all are too short.
@@ -124,10 +124,10 @@ class PerceptualReward(VectorModule):
         episodes = succeeded(episodes, self._name)
         least = self.config.steps * self.config.min_length
         trajectories = long_enough([self._input.trajectory(each) for each in episodes], least, self._name)
-        everything = np.concatenate(trajectories).astype(np.float64)
-        scale = everything.std(0)
-        # What never changes says nothing: it stays where it is and is 0 in the demonstrations.
-        shift, scale = everything.mean(0), np.where(scale > 1e-6, scale, 1.0)
+        all_observations = np.concatenate(trajectories).astype(np.float64)
+        scale = all_observations.std(0)
+        # A constant element contains no information: its scale is 1, and its value in the demonstrations becomes 0.
+        shift, scale = all_observations.mean(0), np.where(scale > 1e-6, scale, 1.0)
         scaled = [(trajectory - shift) / scale for trajectory in trajectories]
         steps, least = self.config.steps, self.config.min_length
         if self.config.segmentation == "joint":
@@ -135,24 +135,24 @@ class PerceptualReward(VectorModule):
         else:
             begins = [segment(each, steps, least) for each in scaled]
         features = np.concatenate(scaled)
-        # What is the same all along differs between steps only because these are not equally long everywhere.
-        still = constant_elements(scaled)
+        # Elements that are constant in each demonstration differ between steps only because step lengths differ.
+        constant = constant_elements(scaled)
         label = np.concatenate([segment_labels(*each) for each in zip(begins, map(len, scaled), strict=True)])
         chosen, means, precisions = [], [], []
         for step in range(1, steps):
             negative = label < step if self.config.negatives == "earlier" else label != step
             inside, outside = features[label == step], features[negative]
             score = discrimination(inside, outside, self.config.separation)
-            order = np.argsort(np.where(still, np.inf, -score), kind="stable")
+            order = np.argsort(np.where(constant, np.inf, -score), kind="stable")
             best = np.sort(order[: self._arrays["chosen"].shape[1]])
             chosen.append(best)
             means.append(inside[:, best].mean(0))
             precisions.append(1 / (inside[:, best].var(0) + self.config.variance_floor))
         fitted = {"shift": shift, "scale": scale, "chosen": chosen, "mean": means, "precision": precisions}
         if self.config.reward == "progress":
-            inside_each = [features[label == step] for step in range(steps)]
-            all_means = np.array([inside.mean(0) for inside in inside_each])
-            all_variances = np.array([inside.var(0) for inside in inside_each]) + self.config.variance_floor
+            step_features = [features[label == step] for step in range(steps)]
+            all_means = np.array([inside.mean(0) for inside in step_features])
+            all_variances = np.array([inside.var(0) for inside in step_features]) + self.config.variance_floor
             kept = np.unique(chosen)
             distances = step_distance(features[:, kept], all_means[:, kept], all_variances[:, kept])
             fitted |= {"all_means": all_means, "all_variances": all_variances, "farthest": distances.max()}
@@ -180,7 +180,7 @@ class PerceptualReward(VectorModule):
 
 
 def discrimination(inside: Doubles, outside: Doubles, separation: float) -> Doubles:
-    """Return how well each feature (F,) tells observations (n, F) of a step from others (m, F)."""
+    """Return how well each feature (F,) separates observations (n, F) of a step from others (m, F)."""
     score: Doubles = separation * np.abs(inside.mean(0) - outside.mean(0)) - (inside.std(0) + outside.std(0))
     return score
 
@@ -193,9 +193,9 @@ def step_rewards(
     Args:
         features: scaled observations.
         density: see :class:`PerceptualConfig`.
-        chosen: (G, K) which features count.
-        mean: (G, K) of those.
-        precision: (G, K) one over their variance.
+        chosen: (G, K), indices of the features that count.
+        mean: (G, K), their means.
+        precision: (G, K), the inverses of their variances.
     """
     rewards: Doubles = _log_densities(features[:, chosen], density, mean, precision).mean(-1)
     return rewards
@@ -207,8 +207,8 @@ def step_progress(features: Doubles, density: str, means: Doubles, variances: Do
     Args:
         features: scaled observations.
         density: see :class:`PerceptualConfig`.
-        means: (G, K) of each step.
-        variances: (G, K) of each step.
+        means: (G, K), the means of each step.
+        variances: (G, K), the variances of each step.
     """
     logs = (_log_densities(features[:, None], density, means, 1 / variances) - 0.5 * np.log(variances)).sum(-1)
     likelihoods = np.exp(logs - logs.max(1, keepdims=True))
@@ -217,12 +217,12 @@ def step_progress(features: Doubles, density: str, means: Doubles, variances: Do
 
 
 def step_distance(features: Doubles, means: Doubles, variances: Doubles) -> Doubles:
-    """Return the mean squared distance (n,) in deviations of scaled observations (n, K) from the nearest of G steps.
+    """Return the mean squared distance (n,), in deviations, of scaled observations (n, K) from the nearest of G steps.
 
     Args:
         features: scaled observations.
-        means: (G, K) of each step.
-        variances: (G, K) of each step.
+        means: (G, K), the means of each step.
+        variances: (G, K), the variances of each step.
     """
     distances: Doubles = ((features[:, None] - means) ** 2 / variances).mean(-1)
     nearest: Doubles = distances.min(1)

@@ -1,4 +1,4 @@
-"""Rewards from preferences between stretches of behaviour (Christiano et al. 2017)."""
+"""Rewards learned from preferences between segments of behaviour (Christiano et al. 2017)."""
 
 import math
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class PreferencesConfig(DistillationConfig):
         """Return the module of term ``name``.
 
         Raises:
-            ConfigError: if the task has no such term, observation key or camera, or nobody can be asked.
+            ConfigError: if the task has no such term, observation key or camera, or the endpoint cannot be used.
         """
         option = f"reward.modules.{name}"
         oracle: Oracle
@@ -91,20 +91,20 @@ class PreferencesConfig(DistillationConfig):
 
 
 class PreferencesReward(DistilledReward):
-    """See :class:`PreferencesConfig`.
+    """Reward that explains preferences; see :class:`PreferencesConfig`.
 
-    Each network gives a reward in [-1, 1] for the state after a step. It is fitted so that the logistic function of
-    the difference of two segments' sums predicts the answers: 1 where the second is preferred.
+    Each network computes a reward in [-1, 1] for the state after a step. It is fitted so that the logistic function of
+    the difference between the sums of two segments predicts the answer: 1 if the second segment is preferred.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        seed: of the run.
-        oracle: who compares.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        seed: seed of the run.
+        oracle: compares segments.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     config: PreferencesConfig
@@ -114,7 +114,7 @@ class PreferencesReward(DistilledReward):
         self._compared: Comparisons | None = None
 
     def comparisons(self) -> Comparisons | None:
-        """Return what was said of demonstrations; None after a resume, when it has been learned from."""
+        """Return the comparisons of demonstrations; None in a resumed run, which has already learned from them."""
         return self._compared
 
     def _note_demonstrations(self, segments: Batch, answered: Answered) -> None:
@@ -136,11 +136,9 @@ class PreferencesReward(DistilledReward):
 
 
 def comparisons_of(segments: Batch, answered: Answered) -> Comparisons:
-    """Return what was said of segments (2 n, length, ...), the two of each pair side by side."""
-    wanted = [key for key in segments if key.startswith("observation/") and not key.startswith("observation/images/")]
-    pairs = {
-        key: segments[key].reshape(-1, 2, *segments[key].shape[1:])[answered.numbers] for key in (*wanted, "action")
-    }
+    """Return the comparisons of segments (2 n, length, ...); the two segments of a pair are adjacent."""
+    keys = [key for key in segments if key.startswith("observation/") and not key.startswith("observation/images/")]
+    pairs = {key: segments[key].reshape(-1, 2, *segments[key].shape[1:])[answered.numbers] for key in (*keys, "action")}
     return Comparisons(pairs, answered.values)
 
 
@@ -148,9 +146,9 @@ def preference_loss(rewards: Tensor, second: Tensor, mistakes: float = 0.0) -> T
     """Return the mean negative log likelihood of answers under Bradley and Terry's model.
 
     Args:
-        rewards: (n, 2, length) of the steps of two segments.
-        second: (n,) 1 where the second was preferred, else 0.
-        mistakes: probability of the other answer than the one that is meant, in [0, 0.5).
+        rewards: (n, 2, length), rewards of the steps of two segments.
+        second: (n,), 1 if the second segment was preferred, else 0.
+        mistakes: probability that an answer is the opposite of what is meant, in [0, 0.5).
     """
     sums = rewards.sum(-1)
     logits = sums[:, 1] - sums[:, 0]

@@ -1,4 +1,4 @@
-"""A reward for keeping a specification in signal temporal logic."""
+"""Reward for satisfying a specification in signal temporal logic."""
 
 from dataclasses import dataclass
 
@@ -25,18 +25,20 @@ class SpecificationConfig(Options):
         """Return the module of term ``name``.
 
         Raises:
-            ConfigError: if the formula cannot be read, or does not fit the environment.
+            ConfigError: if the formula cannot be parsed, or does not suit the environment.
         """
         return SpecificationReward(self, name, spec)
 
 
 class SpecificationReward(Module):
-    """See :class:`SpecificationConfig`. The signals of an episode begin with its first observation.
+    """Reward of whole episodes by their robustness; see :class:`SpecificationConfig`.
+
+    The signals of an episode begin with its first observation.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
     """
 
     whole_episodes = True
@@ -55,16 +57,16 @@ class SpecificationReward(Module):
             raise ConfigError(f"reward.modules.{name}.formula: {error}") from error
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return the rewards (n,) of the n steps of one episode in order: all but the last are 0."""
-        first, then = (
+        """Return the rewards (n,) of the n steps of one episode, in order: all except the last are 0."""
+        first, following = (
             {key.removeprefix(prefix): value for key, value in batch.items() if key.startswith(prefix)}
             for prefix in ("observation/", "next_observation/")
         )
-        observed = {key: np.concatenate([first[key][:1], value]) for key, value in then.items()}
+        observed = {key: np.concatenate([first[key][:1], value]) for key, value in following.items()}
         signals = {
             name: self._signals.values(name, observed)
             if name in self._signals.units
-            else np.append(0.0, batch[f"term/{name}"])  # no term is there before the first step
+            else np.append(0.0, batch[f"term/{name}"])  # terms have no value before the first step
             for name in self._names
         }
         rewards = np.zeros(len(batch["action"]), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""How far a task has come: a classifier of stages, from a person's labels or from demonstrations cut into steps."""
+"""Classifier of the stages of a task, learned from a person's labels or from demonstrations cut into steps."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from ..parts.vector_module import NetworkConfig, NetworkModule
 from .stage_files import OF_FILE, read_classifier, write_classifier
 
 PARTS = 5
-"""Of so many episodes one decides the thresholds, one measures the errors, and the others are fitted to."""
+"""Of this many episodes one sets the thresholds, one measures the errors, and the others are training data."""
 
 Labels = NDArray[np.int8]
 
@@ -76,33 +76,34 @@ class StagesConfig(NetworkConfig):
         """Return the module of term ``name``.
 
         Raises:
-            ConfigError: if an observation key is not there, the guard does not fit, or the file is of another task.
+            ConfigError: if an observation key does not exist, the guard does not suit the environment, or the file was
+                made for another task.
             DataError: if the file cannot be read.
         """
         if self.file is None:
             return StagesReward(self, name, spec, seed)
-        said, arrays = read_classifier(Path(self.file), spec, f"reward.modules.{name}.file")
-        images = dataclasses.replace(self.images, **said.pop("images"))
-        config = dataclasses.replace(self, images=images, **said)
+        file_values, arrays = read_classifier(Path(self.file), spec, f"reward.modules.{name}.file")
+        images = dataclasses.replace(self.images, **file_values.pop("images"))
+        config = dataclasses.replace(self, images=images, **file_values)
         module = StagesReward(config, name, spec, seed)
         module.load(arrays)
         return module
 
 
 class StagesReward(NetworkModule):
-    """See :class:`StagesConfig`.
+    """Reward for the stage that a classifier recognises; see :class:`StagesConfig`.
 
-    The network says how probable each stage is. Stage s is reached where the probability of all from s on is above the
-    threshold of s, and all stages before it are reached.
+    The network estimates the probability of each stage. Stage s is reached if the total probability of s and all later
+    stages is above the threshold of s, and all earlier stages are reached.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
-        ConfigError: if an observation key is not there, or the guard does not fit.
+        ConfigError: if an observation key does not exist, or the guard does not suit the environment.
     """
 
     config: StagesConfig
@@ -116,27 +117,27 @@ class StagesReward(NetworkModule):
         self._guard = StateGuard(config.guard, spec, f"reward.modules.{name}.guard")
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return the stages reached (n,) over their number, for n rows."""
+        """Return the stage reached (n,), divided by the number of stages, for n rows."""
         return self._reached(batch).astype(np.float32) / np.float32(self.config.stages)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Cut the demonstrations into steps and learn these as the stages; with a file there is nothing to do.
+        """Cut the demonstrations into steps, and learn the steps as stages; do nothing if the classifier has a file.
 
-        Return how well they were learned.
+        Return the errors that :meth:`learn` measures.
 
         Raises:
-            DataError: if there are none, or all are too short.
+            DataError: if there are no demonstrations, or all are too short.
         """
         config = self.config
         if config.file is not None:
             return {}
         episodes = succeeded(episodes, self._name)
         least = (config.stages + 1) * config.min_length
-        long_enough([each["action"] for each in episodes], least, self._name)
-        kept = [each for each in episodes if len(each["action"]) >= least]
-        trajectories = [self._input(each).astype(np.float64) for each in kept]
-        everything = np.concatenate(trajectories)
-        mean, deviation = everything.mean(0), everything.std(0)
+        long_enough([episode["action"] for episode in episodes], least, self._name)
+        kept = [episode for episode in episodes if len(episode["action"]) >= least]
+        trajectories = [self._input(episode).astype(np.float64) for episode in kept]
+        all_rows = np.concatenate(trajectories)
+        mean, deviation = all_rows.mean(0), all_rows.std(0)
         labels = []
         for trajectory in trajectories:
             scaled = (trajectory - mean) / np.where(deviation > 1e-6, deviation, 1.0)
@@ -145,22 +146,23 @@ class StagesReward(NetworkModule):
         return self.learn(kept, labels)
 
     def learn(self, episodes: Sequence[Batch], labels: Sequence[Labels]) -> Metrics:
-        """Learn from labelled episodes; return the errors on some that were held out.
+        """Learn from labelled episodes; return the errors on held-out episodes.
 
-        Of five episodes one decides the thresholds, one measures the errors, the others are fitted to; with fewer than
-        five all do all, and the errors say little.
+        Of five episodes one sets the thresholds, one measures the errors, and the others are training data. With fewer
+        than five, every episode serves all three purposes, and the errors mean little.
 
         Args:
-            episodes: rows, as :class:`robo_rl.core.RewardModule` is called with.
-            labels: of each, the stage reached after each step (n,); -1: nobody knows.
+            episodes: rows of each episode, as described in :class:`robo_rl.core.RewardModule`.
+            labels: for each episode the stage reached after each step (n,); -1 if it is unknown.
 
         Returns:
-            ``false_positives/<s>``: share of the observations before stage s that are said to have reached it, and
-            ``false_negatives/<s>``: of those from it on that are not; ``positives/<s>`` and ``negatives/<s>``: how many
-            there were; rates of none are left out. ``held_out_episodes``: 0 where there were too few.
+            ``false_positives/<s>``: share of the observations before stage s that are classified as having reached it;
+            ``false_negatives/<s>``: share of the observations from stage s on that are not. ``positives/<s>`` and
+            ``negatives/<s>``: the numbers of these observations; a rate of no observations is omitted.
+            ``held_out_episodes``: number of episodes that the errors were measured on; 0 if none were held out.
 
         Raises:
-            DataError: if a stage has no example among the episodes that are fitted to.
+            DataError: if the training data contain no example of a stage.
         """
         numbers = np.arange(len(episodes))
         if len(episodes) >= PARTS:
@@ -174,7 +176,7 @@ class StagesReward(NetworkModule):
         for stage in range(1, self.config.stages + 1):
             before = np.sort(odds[label < stage, stage - 1])
             allowed = int(self.config.false_positives * len(before))
-            # Strictly above this one, so at most ``allowed`` of those before the stage are said to have reached it.
+            # A stage is reached strictly above its threshold, so at most ``allowed`` of these observations are errors.
             threshold = float(before[len(before) - 1 - allowed]) if len(before) else 0.0
             self._arrays["thresholds"][stage - 1] = max(0.0, threshold)
         rows, label = measuring
@@ -182,7 +184,7 @@ class StagesReward(NetworkModule):
         return {"held_out_episodes": held_out, **_errors(self._reached(rows), label, self.config.stages)}
 
     def save(self, path: Path, facts: dict[str, Any]) -> None:
-        """Write the classifier for ``file``, with ``facts`` for people: JSON values."""
+        """Write a file for the option ``file``, with ``facts`` for people: JSON values."""
         images = self.config.images
         config = {key: getattr(self.config, key) for key in OF_FILE}
         config["images"] = {"model": images.model, "pretrained": images.pretrained}
@@ -191,7 +193,7 @@ class StagesReward(NetworkModule):
     def _fit_network(self, rows: Batch, label: Labels) -> None:
         config = self.config
         members = [np.flatnonzero(label == stage) for stage in range(config.stages + 1)]
-        missing = [stage for stage, found in enumerate(members) if not len(found)]
+        missing = [stage for stage, stage_rows in enumerate(members) if not len(stage_rows)]
         if missing:
             raise DataError(
                 f"reward module {self._name!r}: no observation of stage {missing[0]} among the {len(label)} to learn "
@@ -205,7 +207,7 @@ class StagesReward(NetworkModule):
         targets = torch.arange(config.stages + 1).repeat_interleave(share)
         for step in range(config.fit_steps):
             rng = generator(self._seed, "fit", step)
-            drawn = np.concatenate([found[rng.integers(0, len(found), share)] for found in members])
+            drawn = np.concatenate([stage_rows[rng.integers(0, len(stage_rows), share)] for stage_rows in members])
             examples = views[rng.integers(len(views), size=len(drawn)), drawn]
             inputs = torch.from_numpy(self._scaled(self._input.varied(examples, noise, config.shift, rng)))
             self._network.descend(cross_entropy(self._network(inputs), targets))
@@ -224,29 +226,29 @@ class StagesReward(NetworkModule):
             logits[:, stage:].logsumexp(1) - logits[:, :stage].logsumexp(1)
             for stage in range(1, self.config.stages + 1)
         ]
-        found: Floats = torch.stack(odds, 1).numpy()
-        return found
+        result: Floats = torch.stack(odds, 1).numpy()
+        return result
 
 
 def _joined(episodes: Sequence[Batch], labels: Sequence[Labels], numbers: NDArray[np.int64]) -> tuple[Batch, Labels]:
-    """Return the labelled rows of some episodes, as far as they are looked at, and their labels."""
-    known = [labels[number] >= 0 for number in numbers]
-    looked_at = [key for key in episodes[0] if key == "action" or key.startswith("next_observation/")]
+    """Return the labelled rows of some episodes, with the keys that modules read, and the labels."""
+    labelled = [labels[number] >= 0 for number in numbers]
+    keys = [key for key in episodes[0] if key == "action" or key.startswith("next_observation/")]
     rows = {
-        key: np.concatenate([episodes[number][key][kept] for number, kept in zip(numbers, known, strict=True)])
-        for key in looked_at
+        key: np.concatenate([episodes[number][key][mask] for number, mask in zip(numbers, labelled, strict=True)])
+        for key in keys
     }
-    return rows, np.concatenate([labels[number][kept] for number, kept in zip(numbers, known, strict=True)])
+    return rows, np.concatenate([labels[number][mask] for number, mask in zip(numbers, labelled, strict=True)])
 
 
 def _errors(reached: NDArray[np.int64], label: Labels, stages: int) -> Metrics:
-    """Return the rates of errors for each stage; see :meth:`StagesReward.learn`."""
+    """Return the error rates of each stage; see :meth:`StagesReward.learn`."""
     errors: Metrics = {}
     for stage in range(1, stages + 1):
         positive = label >= stage
         errors |= {f"positives/{stage}": float(positive.sum()), f"negatives/{stage}": float((~positive).sum())}
         wrong = (reached >= stage) != positive
-        for kind, those in (("false_positives", ~positive), ("false_negatives", positive)):
-            if those.any():
-                errors[f"{kind}/{stage}"] = float(wrong[those].mean())
+        for kind, selected in (("false_positives", ~positive), ("false_negatives", positive)):
+            if selected.any():
+                errors[f"{kind}/{stage}"] = float(wrong[selected].mean())
     return errors

@@ -1,4 +1,4 @@
-"""Progress judged by the run's own successes (SRPO, Fei et al. 2025), on trajectories of states."""
+"""Reward for similarity to the run's own successes, on trajectories of states (SRPO, Fei et al. 2025)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,21 +42,22 @@ class SuccessesConfig(VectorConfig):
 
 
 class SuccessesReward(VectorModule):
-    """See :class:`SuccessesConfig`.
+    """Reward of whole episodes by their similarity to successes; see :class:`SuccessesConfig`.
 
-    Descriptions are shifted and scaled by mean and deviation of the remembered successes, these are clustered, and the
-    distance of a failure is that to the nearest cluster's mean (or, without a cluster, to the mean of all). With its
-    place p between the least (0) and largest (1) distance of the remembered failures, a failure is worth
-    ``largest`` * sigmoid(``steepness`` * (0.5 - p)); p is 0.5 where they are all alike. Before the first success
-    failures are worth 0. The published reward ranks the failures of one batch; here they are those remembered.
+    Descriptions are normalised by mean and deviation of the stored successes, which are then clustered. The distance of
+    a failure is the distance to the mean of the nearest cluster, or to the mean of all successes if there are no
+    clusters. With its position p between the smallest (0) and the largest (1) distance of the stored failures, the
+    reward of a failure is ``largest`` * sigmoid(``steepness`` * (0.5 - p)); p is 0.5 if all distances are equal. Before
+    the first success the reward of a failure is 0. The published reward ranks the failures of one batch; this one ranks
+    the stored failures.
 
     Args:
-        config: of the module.
-        name: of its term.
-        spec: of the environment.
+        config: configuration of the module.
+        name: name of its reward term.
+        spec: spec of the environment.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if the environment lacks an observation key.
     """
 
     whole_episodes = True
@@ -70,31 +71,31 @@ class SuccessesReward(VectorModule):
         self._rows |= {"successes": nothing, "failures": nothing}
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Remember the successes among the demonstrations."""
+        """Store the successes among the demonstrations."""
         for episode in episodes:
             if _succeeded(episode):
                 self.observe(episode)
         return {}
 
     def observe(self, batch: Batch) -> None:
-        """Remember an episode."""
+        """Store an episode."""
         kind = "successes" if _succeeded(batch) else "failures"
-        self._rows[kind] = np.concatenate((self._rows[kind], self._described(batch)))[-self.config.memory :]
+        self._rows[kind] = np.concatenate((self._rows[kind], self._description(batch)))[-self.config.memory :]
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return the rewards (n,) of the n steps of one episode in order: all but the last are 0."""
+        """Return the rewards (n,) of the n steps of one episode, in order: all except the last are 0."""
         rewards = np.zeros(len(batch["action"]), dtype=np.float32)
-        rewards[-1] = 1.0 if _succeeded(batch) else self._worth(self._described(batch))
+        rewards[-1] = 1.0 if _succeeded(batch) else self._failure_reward(self._description(batch))
         return rewards
 
-    def _described(self, episode: Batch) -> Floats:
+    def _description(self, episode: Batch) -> Floats:
         """Return the description (1, moments F) of an episode."""
         trajectory = self._input.trajectory(episode)
         moments = np.linspace(0, len(trajectory) - 1, self.config.moments).round().astype(int)
         description: Floats = trajectory[moments].reshape(1, -1)
         return description
 
-    def _worth(self, failure: Floats) -> float:
+    def _failure_reward(self, failure: Floats) -> float:
         config, successes = self.config, self._rows["successes"].astype(np.float64)
         if not len(successes):
             return 0.0
@@ -115,17 +116,17 @@ def _succeeded(episode: Batch) -> bool:
 
 def distances(ones: Doubles, others: Doubles) -> Doubles:
     """Return the root of the mean squared difference (n, m) of vectors (n, F) and (m, F)."""
-    found: Doubles = np.sqrt(((ones[:, None] - others) ** 2).mean(-1))
-    return found
+    result: Doubles = np.sqrt(((ones[:, None] - others) ** 2).mean(-1))
+    return result
 
 
 def clusters(points: Doubles, radius: float, neighbours: int) -> NDArray[np.int64]:
-    """Return the cluster of each point (n,), from 0, or -1 for noise: DBSCAN (Ester et al. 1996).
+    """Return the cluster of each point (n,), from 0, or -1 for noise, by DBSCAN (Ester et al. 1996).
 
     Args:
         points: (n, F).
-        radius: points at most this far from each other are neighbours.
-        neighbours: a point with so many of them, itself included, makes its neighbours part of its cluster.
+        radius: points at most this far apart are neighbours.
+        neighbours: number of neighbours, including the point itself, from which on a point extends its cluster to them.
     """
     near = distances(points, points) <= radius
     core = near.sum(1) >= neighbours
