@@ -1,1 +1,1 @@
-"""Vision-language models, language models and people as judges: one client for all that answer over HTTP."""
+"""Client for questions to vision-language models, language models and people over HTTP, and oracles that use it."""

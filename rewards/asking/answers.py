@@ -1,4 +1,4 @@
-"""Answers on disk: what was asked once is not paid for twice."""
+"""Cache of answers on disk, so that a question is paid for only once."""
 
 import hashlib
 import json
@@ -11,13 +11,13 @@ MOST_BYTES = 16 << 20
 
 
 class AnswerCache:
-    """Answers by the SHA-256 of all that was asked, one JSON file each. Threads and processes may share a folder.
+    """Answers by the SHA-256 of the whole request, in one JSON file each. Threads and processes may share a folder.
 
     Args:
-        folder: made where it is missing; None: ``robo_rl/answers`` in ``XDG_CACHE_HOME``, by default ``~/.cache``.
+        folder: created if it is missing; None for ``robo_rl/answers`` in ``XDG_CACHE_HOME``, by default ``~/.cache``.
 
     Raises:
-        ConfigError: if nothing can be written there, or there is no home folder and nothing in place of it.
+        ConfigError: if the folder cannot be created, or is None and there is no home folder or replacement for it.
     """
 
     def __init__(self, folder: str | None) -> None:
@@ -28,7 +28,7 @@ class AnswerCache:
             raise ConfigError(f"endpoint.cache: {self._folder} cannot be made: {error.strerror}") from error
 
     def find(self, asked: bytes) -> str | None:
-        """Return the answer to what was ``asked``, or None: unknown, or its file is damaged."""
+        """Return the answer to the request ``asked``; None if it is unknown or its file is damaged."""
         try:
             answer = parse_json(read_bytes(self._file(asked), MOST_BYTES), "an answer")["answer"]
         except (DataError, OSError, ValueError, KeyError, TypeError):
@@ -36,10 +36,10 @@ class AnswerCache:
         return answer if isinstance(answer, str) else None
 
     def keep(self, asked: bytes, answer: str) -> None:
-        """Store an answer whole, or not at all.
+        """Store an answer completely, or not at all.
 
         Raises:
-            ConfigError: if the disk does not take it.
+            ConfigError: if the file cannot be written.
         """
         file = self._file(asked)
         try:

@@ -1,4 +1,4 @@
-"""Questions over HTTP, as OpenAI's chat completions: to vLLM, Ollama, hosted models, or a person (reward answer)."""
+"""Client of OpenAI's chat completions over HTTP: for vLLM, Ollama, hosted models, or a person (reward answer)."""
 
 import asyncio
 import base64
@@ -36,21 +36,21 @@ from .answers import AnswerCache
 Picture = NDArray[np.uint8]
 
 LARGEST_ANSWER = 1 << 20
-"""Longer answers are refused [bytes]."""
+"""Largest size of an answer [bytes]; longer ones are rejected."""
 MOST_TOKENS = 1 << 40
-"""Of one answer; more is no count, and would not fit into the sum."""
+"""Limit of the number of tokens of one answer; a larger number is not plausible, and would overflow the sum."""
 LONGEST_WAIT = 60.0
-"""Between two attempts, whatever the server asks for [s]."""
+"""Longest wait between two attempts, even if the server requests a longer one [s]."""
 PASSING = (408, 409, 425, 429)
-"""Statuses besides 5xx that may be different the next time."""
+"""Statuses, in addition to 5xx, after which another attempt may succeed."""
 
 
 class EndpointError(RoboRLError):
-    """A model did not answer, or refused."""
+    """Raised if a model does not answer, or refuses to."""
 
 
 class BudgetSpentError(EndpointError):
-    """No more may be asked in this run."""
+    """Raised if the run may not send more requests."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class EndpointConfig(Options, section="endpoint"):
         """Return the key of the API.
 
         Raises:
-            ConfigError: if the variable is not set, or the key would travel unencrypted.
+            ConfigError: if the variable is not set, or the key would be sent unencrypted.
         """
         if self.key_variable is None:
             return None
@@ -133,7 +133,7 @@ class _Reply(NamedTuple):
 
 
 class _PassingError(Exception):
-    """What may be different the next time."""
+    """Raised if another attempt may succeed. ``wait`` is the time until then that the server requested [s]."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
         super().__init__(message)
@@ -141,10 +141,10 @@ class _PassingError(Exception):
 
 
 class Endpoint:
-    """One server and model, with its budget; see :class:`EndpointConfig`. May be used from several threads.
+    """Server and model, with a budget; see :class:`EndpointConfig`. May be used from several threads.
 
     Args:
-        config: of the server.
+        config: configuration of the server.
 
     Raises:
         ConfigError: if no model is named, the key is missing, or the HTTP library is not installed.
@@ -161,10 +161,10 @@ class Endpoint:
         headers = {"Content-Type": "application/json"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
-        # What is sent to this machine may hold a key and be unencrypted: a proxy of the environment is not to see it.
+        # A request to this machine may contain a key and be unencrypted: it must not pass a proxy of the environment.
         direct = _is_loopback(urlsplit(config.url).hostname or "")
         mounts = {"http://": None, "https://": None} if direct else None
-        # The library's own limits are of single reads, and a server that sends a byte now and then keeps to them.
+        # The timeouts of the library apply to single reads: a server that sends a byte now and then never exceeds them.
         self._client = partial(
             httpx2.AsyncClient, headers=headers, timeout=None, mounts=mounts, verify=httpx2.create_ssl_context()
         )
@@ -172,7 +172,7 @@ class Endpoint:
         self._address = config.url.rstrip("/") + "/chat/completions"
         self._cache = AnswerCache(config.cache)
         self._usage = np.zeros(3, dtype=np.int64)  # requests, tokens read, tokens written
-        self._told = ""
+        self._last_error = ""
         self._lock = threading.Lock()
 
     def ask(
@@ -183,28 +183,28 @@ class Endpoint:
     ) -> str:
         """Return the answer to a question of texts and pictures (H, W, 3).
 
-        It blocks for as long as all attempts take. An answer that is not readable, or was cut at ``max_tokens``, is
-        returned and not kept: it may be a slip, and the next to ask the same shall have another.
+        The call blocks until the last attempt ends. An answer that is not readable, or was cut at ``max_tokens``, is
+        returned but not cached: the fault may be accidental, so the same question is sent again next time.
 
         Args:
-            question: texts and pictures in their order.
-            form: how a person may answer without typing, sent as a header ``Answer-Form``, which models do not see:
-                ``{"choices": [[answer, label], ...]}``, or ``{"grid": n}`` for a list of cells [column, row], from 1,
-                of the picture.
-            readable: whether an answer can be read; by default each can.
+            question: texts and pictures, in order.
+            form: form in which a person can answer without typing, sent as a header ``Answer-Form``, which models do
+                not see: ``{"choices": [[answer, label], ...]}``, or ``{"grid": n}`` for a list of cells [column, row],
+                from 1, of the picture.
+            readable: returns whether an answer is readable; by default every answer that is not empty.
 
         Raises:
-            EndpointError: if there is none; :class:`BudgetSpentError` if no more may be asked.
+            EndpointError: if there is no answer; :class:`BudgetSpentError` if the budget is spent.
         """
-        content = [_part(each) for each in question]
+        content = [_part(item) for item in question]
         body = self.config.parameters | {
             "model": self.config.model,
             "messages": [{"role": "user", "content": content}],
         }
-        asked = json.dumps([self._address, body], sort_keys=True).encode()
-        known = self._cache.find(asked)
-        if known is not None and readable(known):
-            return known
+        request = json.dumps([self._address, body], sort_keys=True).encode()
+        cached = self._cache.find(request)
+        if cached is not None and readable(cached):
+            return cached
         sent = json.dumps(body).encode()
         wait, failure = self.config.backoff_seconds, ""
         for attempt in range(self.config.retries + 1):
@@ -219,21 +219,21 @@ class Endpoint:
                 continue
             if reply.is_whole and readable(reply.text):
                 try:
-                    self._cache.keep(asked, reply.text)
-                except ConfigError as error:  # a full disk; the answer is there, and may have been paid for
+                    self._cache.keep(request, reply.text)
+                except ConfigError as error:  # a full disk; the answer exists, and may have been paid for
                     self.tell(error)
             return reply.text
         attempts = self.config.retries + 1
         raise EndpointError(f"{self._address}: no answer in {attempts} attempts; the last: {failure}")
 
     def tell(self, error: RoboRLError) -> None:
-        """Say on standard error why there is no answer; the same reason is said once, until there is another."""
-        if str(error) != self._told:
-            self._told = str(error)
+        """Print to standard error why there is no answer, unless the previous reason was the same."""
+        if str(error) != self._last_error:
+            self._last_error = str(error)
             print(f"robo-rl: {error}", file=sys.stderr, flush=True)
 
     def metrics(self) -> Metrics:
-        """Return what was asked so far, and its cost where prices are given."""
+        """Return the numbers of requests and tokens so far, and their cost if prices are configured."""
         with self._lock:
             requests, read, written = self._usage.tolist()
         metrics = {"requests": float(requests), "input_tokens": float(read), "output_tokens": float(written)}
@@ -242,15 +242,15 @@ class Endpoint:
         return metrics
 
     def state(self) -> State:
-        """Return what counts against the budget."""
+        """Return the use of the budget."""
         with self._lock:
             return {"usage": self._usage.copy()}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Restore ``state``.
 
         Raises:
-            CheckpointError: if it is none.
+            CheckpointError: if it is not the state of an endpoint.
         """
         usage = state.get("usage")
         if usage is None or usage.shape != self._usage.shape or usage.dtype != self._usage.dtype:
@@ -275,8 +275,8 @@ class Endpoint:
         """Send one request.
 
         Raises:
-            _PassingError: if it may go better the next time.
-            EndpointError: if not.
+            _PassingError: if another attempt may succeed.
+            EndpointError: if it cannot.
         """
         try:
             status, retry_after, received = asyncio.run(self._exchange(sent, headers))
@@ -292,10 +292,10 @@ class Endpoint:
         return self._read(received)
 
     async def _exchange(self, sent: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
-        """Send one request; return the status, ``Retry-After`` (empty: none) and the body.
+        """Send one request; return the status, ``Retry-After`` (empty if missing) and the body.
 
         Raises:
-            TimeoutError: if all of that takes too long.
+            TimeoutError: if the whole exchange takes too long.
             _PassingError: if the body is too long.
         """
         received = bytearray()
@@ -311,11 +311,11 @@ class Endpoint:
             return response.status_code, response.headers.get("Retry-After", ""), bytes(received)
 
     def _read(self, received: bytes) -> _Reply:
-        """Return what a chat completion says; count its tokens, also where it says nothing.
+        """Return the reply in a chat completion; count its tokens, even if the reply is empty.
 
         Raises:
-            _PassingError: if it is none, or empty.
-            EndpointError: if it was cut before it said anything, or its tokens have to be counted and cannot be.
+            _PassingError: if it is not a chat completion, or the reply is empty.
+            EndpointError: if the reply was cut before its first word, or its tokens must be counted and cannot be.
         """
         try:
             reply = json.loads(received)
@@ -339,17 +339,17 @@ class Endpoint:
         )
 
     def _count_tokens(self, usage: Mapping[str, Any]) -> bool:
-        """Count what a reply used; return whether it says how much."""
-        said = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        tokens = [each for each in said if isinstance(each, int) and 0 <= each < MOST_TOKENS]
-        if len(tokens) != len(said):
+        """Count the tokens of a reply; return whether the reply reports them."""
+        counts = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        tokens = [count for count in counts if isinstance(count, int) and 0 <= count < MOST_TOKENS]
+        if len(tokens) != len(counts):
             return False
         with self._lock:
             self._usage[1:] += tokens
         return True
 
     def _clean(self, text: str) -> str:
-        """Return one line without the key, which a server may repeat."""
+        """Return the text as one line, without the key, which a server may repeat."""
         hidden = text if self._key is None else text.replace(self._key, "***")
         return " ".join(hidden.split())
 
@@ -365,7 +365,7 @@ def _part(part: str | Picture) -> dict[str, Any]:
 
 
 def _seconds(text: str) -> float:
-    """Return the value of a ``Retry-After`` header; dates, which hardly anybody sends, are no value."""
+    """Return the value of a ``Retry-After`` header; 0 for dates, which are rare."""
     try:
         return max(0.0, float(text))
     except ValueError:

@@ -1,6 +1,6 @@
-"""Who answers about segments of behaviour: at an endpoint, a vision-language model or a person who sees pictures.
+"""Oracles that answer questions about segments of behaviour: a vision-language model or a person at an endpoint.
 
-A script that knows the truth is in :mod:`.scripted_oracle`.
+A scripted oracle, which reads the task's rewards, is in :mod:`.scripted_oracle`.
 """
 
 import re
@@ -19,13 +19,13 @@ from .inquiries import Inquiries
 
 
 class Answered(NamedTuple):
-    """Questions that somebody had an answer to.
+    """Answers to a round of questions.
 
     Attributes:
-        numbers: of the questions (m,) within what was asked.
-        values: the answers (m,), 0 to 1; of a comparison 1 where the second segment was preferred, else 0.
-        failed: how many others nobody answered at all.
-        reason: why the first of those failed.
+        numbers: (m,), indices of the answered questions within the round.
+        values: (m,), the answers, 0 to 1; for a comparison 1 if the second segment was preferred, else 0.
+        failed: number of questions that failed.
+        reason: reason of the first failure.
     """
 
     numbers: NDArray[np.int64]
@@ -35,29 +35,29 @@ class Answered(NamedTuple):
 
 
 class Oracle(Protocol):
-    """Answers questions about segments, one round of them at a time."""
+    """Source of answers to questions about segments, one round at a time."""
 
     @property
     def waiting(self) -> bool:
-        """Whether an answer has yet to arrive."""
+        """Whether an answer has not arrived yet."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether a round may begin: none is open, and there is something left to ask for."""
+        """Whether a round may begin: no round is open, and the budget is not spent."""
         ...
 
     def ask(self, segments: Batch, rng: np.random.Generator) -> None:
         """Begin a round; returns at once.
 
         Args:
-            segments: (n, length, ...), those of each question side by side.
-            rng: for errors that are made on purpose.
+            segments: (n, length, ...); the segments of a question are adjacent.
+            rng: random generator for deliberate errors.
         """
         ...
 
     def collect(self) -> Answered | None:
-        """Return the answers, once and when the round is complete; None: there are none yet. Does not wait."""
+        """Return the answers of a complete round, once; None if no round is complete. Does not wait."""
         ...
 
     def metrics(self) -> Metrics: ...
@@ -68,17 +68,17 @@ class Oracle(Protocol):
 
 
 class EndpointOracle(ABC):
-    """Shows pictures to whoever answers at an endpoint. A segment of several steps is a strip of pictures.
+    """Base class of oracles that send pictures to an endpoint. A segment of several steps is a strip of pictures.
 
-    Questions whose pictures all look the same, that are not answered, or whose answer cannot be read are left out, and
-    counted. Why one failed is said on standard error.
+    Questions with identical pictures, without an answer, or with an answer that cannot be read are left out and
+    counted. The reason of a failure is printed to standard error.
 
     Args:
-        endpoint: who is asked.
+        endpoint: receives the questions.
         key: observation key of the pictures.
 
     Attributes:
-        segments: how many one question shows.
+        segments: number of segments in one question.
     """
 
     segments: int
@@ -90,7 +90,7 @@ class EndpointOracle(ABC):
             lambda question: self._question(question[1]), endpoint.config.parallel
         )
         self._open = self._spent = False
-        self._values: list[tuple[int, float]] = []  # number and answer, of the round
+        self._values: list[tuple[int, float]] = []  # index and answer of questions of the round
         self._failures: list[RoboRLError] = []  # of the round
         self._counts = dict.fromkeys(("equal", "unreadable", "failed"), 0)
 
@@ -99,19 +99,19 @@ class EndpointOracle(ABC):
         """Ask about some pictures; return the answer. Called in threads.
 
         Raises:
-            EndpointError: if there is none.
+            EndpointError: if there is no answer.
         """
 
     @abstractmethod
     def _read(self, answer: str) -> float | None:
-        """Return the value of an answer, -1 where it is that there is no difference, None: it cannot be read."""
+        """Return the value of an answer; -1 if it reports no difference, None if it cannot be read."""
 
     def _is_readable(self, answer: str) -> bool:
         return self._read(answer) is not None
 
     @property
     def waiting(self) -> bool:
-        """Whether an answer has yet to arrive."""
+        """Whether an answer has not arrived yet."""
         return self._inquiries.waiting
 
     @property
@@ -121,15 +121,15 @@ class EndpointOracle(ABC):
 
     def ask(self, segments: Batch, rng: np.random.Generator) -> None:
         """See :class:`Oracle`."""
-        pictures = segments[f"next_observation/{self._key}"][..., -3:]  # of a stack the newest
+        pictures = segments[f"next_observation/{self._key}"][..., -3:]  # the newest frame of a stack
         strips = [strip(each) for each in pictures]
         self._open, self._values, self._failures = True, [], []
         for number, first in enumerate(range(0, len(strips), self.segments)):
-            shown = strips[first : first + self.segments]
-            if len(shown) > 1 and all(np.array_equal(each, shown[0]) for each in shown[1:]):
+            question = strips[first : first + self.segments]
+            if len(question) > 1 and all(np.array_equal(each, question[0]) for each in question[1:]):
                 self._counts["equal"] += 1
             else:
-                self._inquiries.put((number, shown))
+                self._inquiries.put((number, question))
 
     def collect(self) -> Answered | None:
         """See :class:`Oracle`."""
@@ -145,24 +145,24 @@ class EndpointOracle(ABC):
         if self._inquiries.outstanding or not self._open:
             return None
         self._open = False
-        found = sorted(self._values)
+        numbered_values = sorted(self._values)
         return Answered(
-            np.array([number for number, _ in found], dtype=np.int64),
-            np.array([value for _, value in found], dtype=np.float32),
+            np.array([number for number, _ in numbered_values], dtype=np.int64),
+            np.array([value for _, value in numbered_values], dtype=np.float32),
             len(self._failures),
             str(self._failures[0]) if self._failures else "",
         )
 
     def metrics(self) -> Metrics:
-        """Return what was asked, its cost, and what came to nothing."""
+        """Return the use and cost of the endpoint, and the numbers of questions left out."""
         return self._endpoint.metrics() | {name: float(count) for name, count in self._counts.items()}
 
     def state(self) -> State:
-        """Return what counts against the budget. Questions without an answer are lost with the process."""
+        """Return the use of the budget. Unanswered questions are lost when the process ends."""
         return self._endpoint.state()
 
     def load(self, state: State) -> None:
-        """Go on from ``state``."""
+        """Restore ``state``."""
         self._endpoint.load(state)
 
     def _failed(self, error: RoboRLError) -> None:
@@ -173,16 +173,16 @@ class EndpointOracle(ABC):
 
 
 class ComparingOracle(EndpointOracle):
-    """Says which of two segments is better: RL-VLM-F (Wang et al. 2024).
+    """Oracle that compares two segments: RL-VLM-F (Wang et al. 2024).
 
-    First it is asked what the two pictures show and how they differ with respect to the goal, then, with that text, for
-    a label.
+    The first question is what the two pictures show and how they differ with respect to the goal. The second question
+    contains the answer to the first, and requests a label.
 
     Args:
-        endpoint: who is asked.
+        endpoint: receives the questions.
         key: observation key of the pictures.
-        goal: what is wanted, in words.
-        analysis: whether the first of the two questions is asked; else the label is asked for at once.
+        goal: the goal, in words.
+        analysis: whether to ask the first question; if not, the question for a label contains the pictures.
     """
 
     segments = 2
@@ -193,10 +193,10 @@ class ComparingOracle(EndpointOracle):
         self._analysis = analysis
 
     def _question(self, pictures: Sequence[Picture]) -> str:
-        shown = ("Picture 1:", pictures[0], "Picture 2:", pictures[1])
+        content = ("Picture 1:", pictures[0], "Picture 2:", pictures[1])
         if not self._analysis:
-            return self._endpoint.ask((*shown, LABEL.format(goal=self._goal)), LABEL_FORM, self._is_readable)
-        analysis = self._endpoint.ask((*shown, ANALYSIS.format(goal=self._goal)))
+            return self._endpoint.ask((*content, LABEL.format(goal=self._goal)), LABEL_FORM, self._is_readable)
+        analysis = self._endpoint.ask((*content, ANALYSIS.format(goal=self._goal)))
         described = f"Two pictures were described like this:\n{analysis}\n"
         return self._endpoint.ask((described, LABEL.format(goal=self._goal)), LABEL_FORM, self._is_readable)
 
@@ -205,13 +205,13 @@ class ComparingOracle(EndpointOracle):
 
 
 class ScoringOracle(EndpointOracle):
-    """Says of one picture how nearly a goal is reached.
+    """Oracle that rates in one picture how nearly a goal is reached.
 
     Args:
-        endpoint: who is asked.
+        endpoint: receives the questions.
         key: observation key of the pictures.
-        goal: what is wanted, in words.
-        levels: the largest number that may be answered.
+        goal: the goal, in words.
+        levels: largest number that is a valid answer.
     """
 
     segments = 1
@@ -253,9 +253,9 @@ def strip(pictures: Picture) -> Picture:
 
 
 def read_number(answer: str, least: int, most: int) -> int | None:
-    """Return the whole number that the last line that is not empty says and nothing else (``**Answer: 1**``).
+    """Return the whole number that is the only content of the last line of an answer (``**Answer: 1**``).
 
-    None: it does not, or the number is less than ``least`` or more than ``most``.
+    Return None if there is no such number, or it is less than ``least`` or more than ``most``.
     """
     last = answer.strip().rpartition("\n")[2]
     match = re.fullmatch(r"[\s*_`\"']*(?:[A-Za-z ]+:)?[\s*_`\"']*(-?\d{1,9})[\s*_`\"'.]*", last)

@@ -1,4 +1,4 @@
-"""A script that says which of two segments is better, as the task's own terms have it."""
+"""Scripted oracle that compares segments by the task's own reward terms."""
 
 from collections.abc import Sequence
 
@@ -12,21 +12,21 @@ from .oracles import Answered
 
 
 class ScriptedOracle:
-    """Prefers the segment that is worth more, and errs at a given rate. It answers at once.
+    """Oracle that prefers the segment of higher value, with errors at a given rate. It answers at once.
 
-    A segment is worth its sum of a true reward. Or there is a ranking of factors, and the first of them in which the
-    segments clearly differ decides (HERON, Bukharin et al. 2023).
+    The value of a segment is the sum of a true reward. With a ranking of factors, the first factor in which the
+    segments clearly differ decides instead (HERON, Bukharin et al. 2023).
 
     Args:
-        term: the backend's term that is summed; None: all.
-        ranking: the backend's terms that are factors, the most important first; empty: there is no ranking.
-        margin: segments clearly differ in a factor by more than this many of its deviations over what is compared.
-        regret: of each term what a segment gains counts, its last value less its first, rather than its sum. That is
-            minus the regret (Knox et al. 2022), in the limit of no discount, where the value of a state is taken to be
-            that of staying there.
+        term: the backend's term that is summed; None for all.
+        ranking: the backend's terms that are factors, the most important first; empty for no ranking.
+        margin: segments clearly differ in a factor by more than this many of its deviations over the compared segments.
+        regret: compare the gain of a segment in each term, its last value minus its first, rather than its sum. The
+            gain is minus the regret (Knox et al. 2022) in the limit of no discount, if the value of a state is that of
+            staying in it.
         noise: probability of a wrong answer.
-        indifference: no preference where the worth differs by at most this.
-        spec: of the environment.
+        indifference: there is no preference if the values differ by at most this.
+        spec: spec of the environment.
         option: configuration key of the module, for messages.
 
     Raises:
@@ -59,37 +59,37 @@ class ScriptedOracle:
         self._regret = regret
         self._noise = noise
         self._indifference = indifference
-        self._answered: Answered | None = None
+        self._answers: Answered | None = None
 
     def ask(self, segments: Batch, rng: np.random.Generator) -> None:
         """See :class:`.Oracle`."""
         values = np.stack([segments[f"term/{name}"] for name in self._terms], axis=-1)  # (2 n, length, terms)
-        worth = values[:, -1] - values[:, 0] if self._regret else values.sum(1)
-        pairs = worth.reshape(-1, 2, len(self._terms))
+        segment_values = values[:, -1] - values[:, 0] if self._regret else values.sum(1)
+        pairs = segment_values.reshape(-1, 2, len(self._terms))
         differences: Floats = pairs[:, 1] - pairs[:, 0]
-        better = ranked(differences, self._margin * worth.std(0)) if self._ranked else differences.sum(-1)
-        second, known = noisy_answers(better, self._noise, self._indifference, rng)
-        self._answered = Answered(np.flatnonzero(known), second[known].astype(np.float32))
+        better = ranked(differences, self._margin * segment_values.std(0)) if self._ranked else differences.sum(-1)
+        second, has_answer = noisy_answers(better, self._noise, self._indifference, rng)
+        self._answers = Answered(np.flatnonzero(has_answer), second[has_answer].astype(np.float32))
 
     def collect(self) -> Answered | None:
         """See :class:`.Oracle`."""
-        answered, self._answered = self._answered, None
+        answered, self._answers = self._answers, None
         return answered
 
     def metrics(self) -> Metrics:
-        """Nothing is counted."""
+        """Return no metrics."""
         return {}
 
     def state(self) -> State:
-        """Nothing is remembered."""
+        """Return an empty state."""
         return {}
 
     def load(self, state: State) -> None:
-        """Nothing is remembered."""
+        """Do nothing: the state is empty."""
 
 
 def ranked(differences: Floats, margins: Floats) -> Floats:
-    """Return for each pair the difference (n,) in the most important factor that exceeds its margin; 0: none does.
+    """Return for each pair the difference (n,) in the most important factor that exceeds its margin; 0 if none does.
 
     Args:
         differences: (n, factors), the most important first.
@@ -97,23 +97,23 @@ def ranked(differences: Floats, margins: Floats) -> Floats:
     """
     clear = np.abs(differences) > margins
     decisive = clear.argmax(1)
-    found: Floats = np.where(clear.any(1), differences[np.arange(len(differences)), decisive], np.float32(0))
-    return found
+    result: Floats = np.where(clear.any(1), differences[np.arange(len(differences)), decisive], np.float32(0))
+    return result
 
 
 def noisy_answers(
     difference: Floats, noise: float, indifference: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Say which of two segments is better.
+    """Return answers about which of two segments is better.
 
     Args:
-        difference: (n,) what the second is worth less what the first is.
+        difference: (n,), the value of the second segment minus that of the first.
         noise: probability of a wrong answer.
-        indifference: no preference where they differ by at most this.
-        rng: for the errors.
+        indifference: there is no preference if the values differ by at most this.
+        rng: random generator of the errors.
 
     Returns:
-        Whether the second is called better (n,) bool, and whether there is an answer (n,) bool.
+        Whether the answer prefers the second segment (n,) bool, and whether there is an answer (n,) bool.
     """
     wrong = rng.uniform(size=len(difference)) < noise
     return (difference > 0) != wrong, np.abs(difference) > indifference
