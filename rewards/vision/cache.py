@@ -1,4 +1,4 @@
-"""Embeddings of frames, kept by the frames' content."""
+"""Cache of the embeddings of frames, by their content."""
 
 from collections.abc import Callable
 
@@ -12,18 +12,18 @@ Frames = NDArray[np.uint8]
 
 
 class FrameCache:
-    """What a function makes of frames, computed once for each content.
+    """Results of a function of frames, computed once for each content.
 
-    Frames are told apart by their width and a 128-bit hash (XXH3) of their bytes. That is no protection against
-    somebody who makes two frames of the same hash on purpose, and none is needed: a frame only stands for itself.
+    Frames are identified by their width and a 128-bit hash (XXH3) of their bytes. The hash does not protect against
+    deliberate collisions, which is not needed: a forged frame affects only its own embedding.
 
     Args:
-        encode: returns a vector (E,) for each of n frames (n, H, W, 3); it need not be called with those at hand.
+        encode: returns a vector (E,) for each of n frames (n, H, W, 3); called only for frames that are not cached.
         size: E.
-        capacity: frames that are kept, the newest; 0: none.
+        capacity: number of frames in the cache, which drops the oldest; 0 for no cache.
 
     Attributes:
-        encoded: frames that were given to ``encode`` so far.
+        encoded: number of frames passed to ``encode`` so far.
 
     Raises:
         ConfigError: if xxhash is not installed.
@@ -43,7 +43,7 @@ class FrameCache:
         self.encoded = 0
 
     def __len__(self) -> int:
-        """Return how many frames are kept."""
+        """Return the number of cached frames."""
         return len(self._slots)
 
     def __call__(self, frames: Frames) -> Floats:
@@ -53,21 +53,21 @@ class FrameCache:
         try:
             return self._vectors[[self._slots[key] for key in keys]]
         except KeyError:
-            pass  # the usual case is fast
+            pass  # the common case, all frames cached, is fast
         first = {key: row for row, key in reversed(list(enumerate(keys)))}
         missing = [key for key in dict.fromkeys(keys) if key not in self._slots]
-        found = self._encode(frames[[first[key] for key in missing]])
+        vectors = self._encode(frames[[first[key] for key in missing]])
         self.encoded += len(missing)
-        places = {key: place for place, key in enumerate(missing)}
+        positions = {key: position for position, key in enumerate(missing)}
         result = np.stack([
-            found[places[key]] if key in places else self._vectors[self._slots[key]] for key in keys
+            vectors[positions[key]] if key in positions else self._vectors[self._slots[key]] for key in keys
         ])  # fmt: skip
-        for key, vector in zip(missing, found, strict=True):
+        for key, vector in zip(missing, vectors, strict=True):
             self._keep(key, vector)
         return result
 
     def _keep(self, key: bytes, vector: Floats) -> None:
-        """Store a vector in the place of the oldest."""
+        """Store a vector, replacing the oldest."""
         if not self._keys:
             return
         oldest = self._keys[self._next]

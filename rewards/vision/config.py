@@ -1,4 +1,4 @@
-"""Configuration of small models that are made on the spot, and their training."""
+"""Configuration of small image models and their training."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from robo_rl.core import Options, option, require
 
 VOCABULARY = 49408
-"""Tokens of open_clip's own tokenizer."""
+"""Number of tokens of open_clip's own tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class PretrainingConfig(Options, section="trainer"):
         require(0 <= self.shift < self.image_size, "trainer.shift", "0 or more, below image_size", self.shift)
 
     def architecture(self) -> dict[str, Any]:
-        """Return the ``model_cfg`` of open_clip."""
+        """Return the ``model_cfg`` for open_clip."""
         return {
             "embed_dim": self.embedding,
             "init_logit_scale": math.log(10.0),  # as for SigLIP
-            "init_logit_bias": -2.0,  # log odds of a caption that is as often true as ours are
+            "init_logit_bias": -2.0,  # log odds of a caption that is true about as often as the training captions
             "vision_cfg": {
                 "image_size": self.image_size,
                 "layers": list(self.vision_blocks),

@@ -1,4 +1,4 @@
-"""Features of images by models that are not trained further: of CLIP (open_clip), which knows texts, timm or others."""
+"""Frozen encoders of images: CLIP models (open_clip), which also encode texts, models of timm, and others."""
 
 import hashlib
 import logging
@@ -51,24 +51,24 @@ class EncoderConfig(Options):
         require(bool(self.model), "model", "a name", self.model)
 
     def encoder(self) -> "EncoderConfig":
-        """Return these fields alone: what encoders are told apart by."""
-        return EncoderConfig(**{each.name: getattr(self, each.name) for each in fields(EncoderConfig)})
+        """Return only the fields of this class, which identify an encoder."""
+        return EncoderConfig(**{item.name: getattr(self, item.name) for item in fields(EncoderConfig)})
 
 
 class FrozenEncoder(ABC):
-    """A model that is not trained further. Make it by :func:`load_encoder`.
+    """Base class of models that are not trained further. Use :func:`load_encoder` to create one.
 
     Args:
-        config: see there.
+        config: configuration of the model.
 
     Attributes:
-        images: features (n, E) of frames (n, H, W, 3) uint8, from the cache where it has them.
+        images: returns the features (n, E) of frames (n, H, W, 3) uint8, from the cache if possible.
         size: E.
         fingerprint: hash (hexadecimal) of weights and preprocessing.
 
     Raises:
         ConfigError: if there is no such model or device.
-        DataError: if its files are damaged.
+        DataError: if the files of the model are damaged.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -93,29 +93,29 @@ class FrozenEncoder(ABC):
 
     @abstractmethod
     def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
-        """Return the model of PyTorch with its weights, and what :class:`Preprocessing` takes.
+        """Return the PyTorch model with its weights, and the argument of :class:`Preprocessing`.
 
-        Whatever this raises says that the files do not fit.
+        Any exception means that the files are not valid for the model.
         """
 
     @abstractmethod
     def _features(self, pictures: Tensor) -> Tensor:
-        """Return features (n, E) of pictures as :class:`Preprocessing` returns them."""
+        """Return features (n, E) of pictures from :class:`Preprocessing`."""
 
     @torch.inference_mode()
     def encode(self, frames: Frames) -> Floats:
-        """Return the features (n, E) of one or more frames (n, H, W, 3), computed, not remembered."""
-        found = []
+        """Compute the features (n, E) of one or more frames (n, H, W, 3), without the cache."""
+        features = []
         for begin in range(0, len(frames), self._batch_size):
-            part = torch.from_numpy(frames[begin : begin + self._batch_size]).to(self._device)
-            filled = part.new_zeros(self._batch_size, *part.shape[1:])
-            filled[: len(part)] = part
-            found.append(self._features(self._preprocess(filled))[: len(part)].float().cpu().numpy())
-        return np.concatenate(found)
+            chunk = torch.from_numpy(frames[begin : begin + self._batch_size]).to(self._device)
+            filled = chunk.new_zeros(self._batch_size, *chunk.shape[1:])
+            filled[: len(chunk)] = chunk
+            features.append(self._features(self._preprocess(filled))[: len(chunk)].float().cpu().numpy())
+        return np.concatenate(features)
 
 
 class ClipEncoder(FrozenEncoder):
-    """A CLIP model. Its features are embeddings of unit length."""
+    """CLIP model. Its features are embeddings of unit length."""
 
     def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
         model = _load_clip(files)
@@ -135,19 +135,21 @@ class ClipEncoder(FrozenEncoder):
 
 
 class TimmEncoder(FrozenEncoder):
-    """A model of timm without its head: its features are what the head would be given.
+    """Model of timm without its head. Its features are the inputs of the head.
 
-    Whole pictures are squashed to the size that it was made for.
+    Whole pictures are resized to the input size of the model, without keeping the aspect ratio.
     """
 
     def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
         model = timm().create_model(files.name, pretrained=False, num_classes=0)
-        missing = model.load_state_dict(load_file(files.weights), strict=False).missing_keys  # more: the head
+        missing = model.load_state_dict(
+            load_file(files.weights), strict=False
+        ).missing_keys  # unexpected keys: the head
         if missing:
             raise ValueError(f"it lacks {missing[0]!r}")
-        known = timm().data.resolve_model_data_config(model)
-        preprocessing = {key: known[key] for key in ("mean", "std", "interpolation")}
-        size = known["input_size"][1:]
+        data_config = timm().data.resolve_model_data_config(model)
+        preprocessing = {key: data_config[key] for key in ("mean", "std", "interpolation")}
+        size = data_config["input_size"][1:]
         return model, {**preprocessing, "size": size, "resize_mode": "squash", "fill_color": 0}
 
     def _features(self, pictures: Tensor) -> Tensor:
@@ -156,18 +158,19 @@ class TimmEncoder(FrozenEncoder):
 
 
 class TorchEncoder(FrozenEncoder):
-    """A PyTorch module of a class that somebody wrote, made without arguments, whose features are its output (n, E).
+    """PyTorch module of a user's class, created without arguments. Its features are its output (n, E).
 
-    The class says what pictures (n, 3, H, W) it wants: ``image_size``, an edge or (H, W) [pixels], to which whole ones
-    are squashed, and ``mean`` and ``std``, which colours in [0, 1] are shifted and divided by; without them they stay.
+    Attributes of the class determine its input pictures (n, 3, H, W): whole pictures are resized to ``image_size``, an
+    edge or (H, W) [pixels], without keeping the aspect ratio. Colours in [0, 1] are reduced by ``mean`` and divided by
+    ``std``; the defaults leave them unchanged.
     """
 
     def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
         model = encoder_class(files.name)()
         model.load_state_dict(load_file(files.weights))
         colours = {"mean": getattr(model, "mean", 0.0), "std": getattr(model, "std", 1.0)}
-        seen = {"size": model.image_size, "interpolation": "bicubic", "resize_mode": "squash", "fill_color": 0}
-        return model, {**colours, **seen}
+        resizing = {"size": model.image_size, "interpolation": "bicubic", "resize_mode": "squash", "fill_color": 0}
+        return model, {**colours, **resizing}
 
     def _features(self, pictures: Tensor) -> Tensor:
         features = self._model(pictures)
@@ -181,12 +184,13 @@ _ENCODERS: dict[str, type[FrozenEncoder]] = {"open_clip": ClipEncoder, "timm": T
 
 
 class Preprocessing:
-    """What open_clip does with a picture before a model sees it, for a batch at once.
+    """Preprocessing of pictures as in open_clip, for whole batches.
 
     Args:
-        config: of the model's image tower: ``size``, ``mean``, ``std``, ``interpolation``, ``resize_mode``
-            (``shortest``: the shorter side becomes the size and the middle is cut out; ``longest``: the longer side
-            does and the rest is filled; ``squash``: both do) and ``fill_color``.
+        config: configuration of the model's image tower: ``size``, ``mean``, ``std``, ``interpolation``,
+            ``resize_mode`` (``shortest``: the shorter side is scaled to the size and the centre is cropped;
+            ``longest``: the longer side is scaled to the size and the rest is filled; ``squash``: both sides are
+            scaled) and ``fill_color``.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -208,27 +212,28 @@ class Preprocessing:
         self._scale, self._shift = 1 / (255 * deviation), -mean / deviation
 
     def __call__(self, frames: Tensor) -> Tensor:
-        """Return pictures (n, 3, *size), normalised, of frames (n, H, W, 3) uint8."""
+        """Return normalised pictures (n, 3, *size) of frames (n, H, W, 3) uint8."""
         pictures = self.resized(frames.permute(0, 3, 1, 2)).to(torch.float32, memory_format=torch.contiguous_format)
         return pictures.mul_(self._scale.to(frames.device)).add_(self._shift.to(frames.device))
 
     def resized(self, pictures: Tensor) -> Tensor:
-        """Return pictures (n, 3, *size) uint8 of pictures (n, 3, H, W) uint8."""
-        size, now = self._size, tuple(pictures.shape[-2:])
-        if now == size:
+        """Return pictures (n, 3, H, W) uint8 resized to (n, 3, *size) uint8."""
+        size, current = self._size, tuple(pictures.shape[-2:])
+        if current == size:
             return pictures
         if self._mode == "squash":
             return self._resize(pictures, size)
-        ratios = [wanted / have for wanted, have in zip(size, now, strict=True)]
+        ratios = [wanted / have for wanted, have in zip(size, current, strict=True)]
         ratio = min(ratios) if self._mode == "longest" else max(ratios)
-        # The side that decides is exact; the other is cut off as torchvision does it (longest: rounded).
-        near = round if self._mode == "longest" or size[0] != size[1] else int
+        # The side that sets the scale is exact; the other is truncated as in torchvision (longest: rounded).
+        to_integer = round if self._mode == "longest" or size[0] != size[1] else int
         scaled = self._resize(
-            pictures, tuple(w if r == ratio else near(h * ratio) for w, h, r in zip(size, now, ratios, strict=True))
+            pictures,
+            tuple(w if r == ratio else to_integer(h * ratio) for w, h, r in zip(size, current, ratios, strict=True)),
         )
         if self._mode != "longest":
-            cut: Tensor = self._transforms.center_crop(scaled, list(size))
-            return cut
+            cropped: Tensor = self._transforms.center_crop(scaled, list(size))
+            return cropped
         above, left = ((wanted - have) // 2 for wanted, have in zip(size, scaled.shape[-2:], strict=True))
         filled = scaled.new_full((*scaled.shape[:2], *size), self._fill)
         filled[..., above : above + scaled.shape[-2], left : left + scaled.shape[-1]] = scaled
@@ -243,11 +248,11 @@ _loaded: WeakValueDictionary[tuple[EncoderConfig, str, int], FrozenEncoder] = We
 
 
 def load_encoder(config: EncoderConfig) -> FrozenEncoder:
-    """Return the encoder of a configuration; the same object while one is in use, so that modules share its cache.
+    """Return the encoder of a configuration. While it is in use, the same object is returned, to share its cache.
 
     Raises:
         ConfigError: if there is no such model or device.
-        DataError: if its files are damaged.
+        DataError: if the files of the model are damaged.
     """
     files = find_files(config.model, config.pretrained, config.download)
     key = (config, str(files.weights), files.weights.stat().st_mtime_ns)
@@ -260,10 +265,10 @@ def load_encoder(config: EncoderConfig) -> FrozenEncoder:
 def _load_clip(files: ModelFiles) -> Any:
     """Return a CLIP model with its weights.
 
-    open_clip would choose the file itself, and in some folders a pickle; so the weights are loaded in a second step.
+    open_clip would choose the file of weights itself, in some folders a pickle, so they are loaded in a second step.
     """
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # open_clip warns that the weights, which are about to come, are random
+    logging.disable(logging.WARNING)  # open_clip warns that the weights, which are loaded next, are random
     try:
         model = open_clip().create_model(files.name, load_weights=False, pretrained_text=False, **files.overrides)
         open_clip().load_checkpoint(model, str(files.weights))
@@ -273,7 +278,7 @@ def _load_clip(files: ModelFiles) -> Any:
 
 
 def _fingerprint(model: Any, preprocessing: dict[str, Any]) -> str:
-    """Return a hash of everything that features depend on."""
+    """Return a hash of everything that the features depend on."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr(sorted(preprocessing.items())).encode())
     for name, tensor in sorted(model.state_dict().items()):

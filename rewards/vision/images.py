@@ -1,4 +1,4 @@
-"""How reward modules see images: coarse colours, features of a frozen network, or as they are for one that learns."""
+"""Representations of images for reward modules: coarse colours, features of a frozen network, or small pictures."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,9 +16,9 @@ COLOURS = "colours"
 CONVOLUTIONAL = "convolutional"
 
 CELLS = 16
-"""Images are averaged over cells, at most this many along each side."""
+"""Largest number of cells along each side of an image, whose colours are averaged."""
 FINE_CELLS = 64
-"""The same for a convolutional network that is trained with the module."""
+"""The same limit for a convolutional network that is trained with the module."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class ImagesConfig(EncoderConfig):
     model: str = COLOURS
 
     def load(self) -> FrozenEncoder | None:
-        """Return the network, or None where there is none.
+        """Return the frozen network, or None if the representation needs none.
 
         Raises:
             ConfigError: if there is no such model or device.
-            DataError: if its files are damaged.
+            DataError: if the files of the model are damaged.
         """
         return None if self.model in (COLOURS, CONVOLUTIONAL) else load_encoder(self.encoder())
 
 
 def features(images: Images, encoder: FrozenEncoder) -> Floats:
-    """Return the features (..., F) of each picture of stacks (..., H, W, C)."""
+    """Return the features (..., F) of stacks of pictures (..., H, W, C), concatenated for each stack."""
     *leading, height, width, channels = images.shape
     stacked = images.reshape(-1, height, width, channels // 3, 3).transpose(0, 3, 1, 2, 4)
     return encoder.images(stacked.reshape(-1, height, width, 3)).reshape(*leading, -1)
@@ -54,7 +54,7 @@ def features(images: Images, encoder: FrozenEncoder) -> Floats:
 def cell_colours(images: Images, most: int) -> Floats:
     """Return the mean colours (..., h, w, C) in [0, 1] of cells of images (..., H, W, C), h and w at most ``most``.
 
-    Cells are squares of pixels or rectangles, all alike; what is left over at the right and below is left out.
+    Cells are rectangles of equal size; remaining pixels at the right and the bottom are left out.
     """
     *leading, height, width, channels = images.shape
     tall, wide = -(-height // most), -(-width // most)
@@ -65,7 +65,7 @@ def cell_colours(images: Images, most: int) -> Floats:
 
 
 def moved(images: Images, down: int, right: int) -> Images:
-    """Return images (..., H, W, C) moved by whole pixels, the border repeated."""
+    """Return images (..., H, W, C) moved by whole pixels; the border is repeated."""
     height, width = images.shape[-3:-1]
     rows = np.clip(np.arange(height) - down, 0, height - 1)
     columns = np.clip(np.arange(width) - right, 0, width - 1)
@@ -73,10 +73,10 @@ def moved(images: Images, down: int, right: int) -> Images:
 
 
 def each_moved(pictures: Pictures, moves: NDArray[np.int64]) -> Pictures:
-    """Return pictures (n, h, w, C), each moved by its own whole pixels (n, 2), down and right, the border repeated."""
+    """Return pictures (n, h, w, C), each moved by its own pixels (n, 2), down and right; the border is repeated."""
     height, width = pictures.shape[1:3]
     down, right = moves.T[:, :, None]
     rows = np.clip(np.arange(height) - down, 0, height - 1)
     columns = np.clip(np.arange(width) - right, 0, width - 1)
-    found: Pictures = pictures[np.arange(len(pictures))[:, None, None], rows[:, :, None], columns[:, None, :]]
-    return found
+    result: Pictures = pictures[np.arange(len(pictures))[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return result

@@ -1,10 +1,10 @@
-"""The one place that imports open_clip and timm, and what must be done before.
+"""Import of open_clip and timm, and the preparation that it needs. No other module imports them.
 
-open_clip (and timm) import torchvision. The wheel of torchvision that a package index gives is built for CUDA; beside
-a PyTorch built for the CPU its compiled library cannot be loaded, and ``import torchvision`` stops with "operator
-torchvision::nms does not exist", because torchvision describes (but does not call) an operator of that library. Nothing
-here uses the compiled operators: transforms are Python. So where the library cannot be loaded the operators are
-declared by name, without an implementation, and the import goes through.
+open_clip and timm import torchvision. The wheel of torchvision from a package index is built for CUDA. With a PyTorch
+built for the CPU its compiled library cannot be loaded, and ``import torchvision`` fails with "operator
+torchvision::nms does not exist", because torchvision describes (but does not call) an operator of that library. The
+modules of this package do not use the compiled operators: transforms are Python. If the library cannot be loaded, the
+operators are therefore declared by name, without an implementation, so that the import succeeds.
 """
 
 import importlib
@@ -19,15 +19,15 @@ import torch
 from robo_rl.core import ConfigError
 
 OPERATORS = ("nms", "qnms")
-"""Operators of torchvision that its Python code describes when it is imported."""
+"""Operators of torchvision that its Python code describes on import."""
 
 
 @cache
 def open_clip() -> ModuleType:
     """Return the module ``open_clip``.
 
-    It is made to keep off the network: what a model needs is fetched by :func:`.files.find_files` alone, and only
-    where that is allowed. ``HF_HUB_OFFLINE`` in the environment overrides it.
+    The module is configured to work offline: only :func:`.files.find_files` downloads files of a model, and only if
+    that is allowed. ``HF_HUB_OFFLINE`` in the environment overrides this.
 
     Raises:
         ConfigError: if it is not installed.
@@ -42,7 +42,7 @@ def open_clip() -> ModuleType:
 
 @cache
 def timm() -> ModuleType:
-    """Return the module ``timm``, kept off the network as :func:`open_clip` is.
+    """Return the module ``timm``, configured to work offline like :func:`open_clip`.
 
     Raises:
         ConfigError: if it is not installed.
@@ -54,7 +54,7 @@ def timm() -> ModuleType:
 
 
 def _declare_operators() -> None:
-    """Declare torchvision's operators if its library is not there to do so."""
+    """Declare torchvision's operators if its library, which declares them, cannot be loaded."""
     specification = importlib.util.find_spec("torchvision")
     assert specification is not None and specification.origin is not None
     library = Path(specification.origin).parent / "_C.so"
@@ -66,8 +66,8 @@ def _declare_operators() -> None:
             if not hasattr(torch.ops.torchvision, name):
                 schema = f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
                 definitions.define(schema)  # type: ignore[no-untyped-call]
-        _kept.append(definitions)
+        _declarations.append(definitions)
 
 
-_kept: list[torch.library.Library] = []
-"""Declarations live as long as the object that made them."""
+_declarations: list[torch.library.Library] = []
+"""Libraries of declarations, stored because a declaration lives only as long as its library object."""

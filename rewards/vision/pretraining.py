@@ -1,4 +1,4 @@
-"""A small CLIP model, made on the spot: residual network and text transformer of open_clip (Radford et al. 2021)."""
+"""Training of a small CLIP model: residual network and text transformer of open_clip (Radford et al. 2021)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,19 +19,19 @@ from .libraries import open_clip
 from .schedule import schedule
 
 MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-"""Of colours in [0, 1], as all CLIP models have them."""
+"""Mean and deviation of colours in [0, 1], the same for all CLIP models."""
 
 
 class ClipTrainer:
-    """Trains a model on pictures of which every caption is known to be true or false.
+    """Trainer of a model on pictures, for each of which every caption is known to be true or false.
 
-    The loss is that of SigLIP (Zhai et al. 2023), a logistic regression for each pair of picture and caption, but with
-    the truth of the pair as its label, rather than whether the two were drawn together: of captions from a simulator
-    many are true of a picture at once, and what tells them apart is the states in which they are not.
+    The loss is that of SigLIP (Zhai et al. 2023), a logistic regression for each pair of picture and caption. Its label
+    is the truth of the caption for the picture, rather than whether the two were drawn together: many captions from a
+    simulator are true for a picture at the same time, and they differ in the states in which they are false.
 
     Args:
-        config: of model and training.
-        seed: of initial weights and minibatches.
+        config: configuration of model and training.
+        seed: seed of initial weights and minibatches.
     """
 
     def __init__(self, config: PretrainingConfig, seed: int) -> None:
@@ -55,16 +55,16 @@ class ClipTrainer:
         truth: NDArray[np.bool_],
         report: Callable[[int, float], bool] | None = None,
     ) -> None:
-        """Train.
+        """Train the model.
 
         Args:
             images: (n, H, W, 3).
             captions: K sentences.
-            truth: (n, K), whether each is true of each picture.
-            report: called with the number of each step and its loss; returns whether to go on.
+            truth: (n, K), whether each caption is true for each picture.
+            report: called with the number of each step and its loss; returns whether to continue.
 
         Raises:
-            DataError: if a caption is too long, or there is nothing to learn.
+            DataError: if a caption is too long, or all captions are true, or all are false.
         """
         config, model = self._config, self._model
         if not truth.any() or truth.all():
@@ -91,13 +91,15 @@ class ClipTrainer:
 
     def _tokens(self, captions: Sequence[str]) -> Tensor:
         tokens: Tensor = self._tokenizer(list(captions))
-        long = [each for each in captions if len(self._tokenizer.encode(each)) > self._config.context_length - 2]
-        if long:
-            raise DataError(f"trainer.context_length={self._config.context_length} is too short for {long[0]!r}")
+        too_long = [
+            caption for caption in captions if len(self._tokenizer.encode(caption)) > self._config.context_length - 2
+        ]
+        if too_long:
+            raise DataError(f"trainer.context_length={self._config.context_length} is too short for {too_long[0]!r}")
         return tokens
 
     def _loss(self, pictures: Tensor, tokens: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean over pictures and captions of the logistic loss."""
+        """Return the logistic loss, averaged over pictures and captions."""
         images = self._model.encode_image(self._preprocess(pictures), normalize=True)
         texts = self._model.encode_text(tokens, normalize=True)
         logits = self._model.logit_scale.exp() * images @ texts.T + self._model.logit_bias
@@ -105,7 +107,7 @@ class ClipTrainer:
 
     @torch.no_grad()
     def _forget_unseen(self, tokens: Tensor) -> None:
-        """Make the embeddings of tokens in no caption zero: an unknown word says nothing, rather than noise."""
+        """Set the embeddings of tokens that occur in no caption to zero, so that unknown words do not add noise."""
         seen = torch.zeros(VOCABULARY, 1, dtype=torch.bool)
         seen[tokens.flatten()] = True
         self._model.token_embedding.weight.mul_(seen)
@@ -124,18 +126,18 @@ class ClipTrainer:
         """Write the model in open_clip's format, float16, and its data card.
 
         Args:
-            folder: is made where it is not there.
+            folder: created if it is missing.
             card: facts about the model, as JSON values.
 
         Raises:
-            OSError: if it cannot be written.
+            OSError: if a file cannot be written.
         """
         preprocessing = {key: self._preprocessing()[key] for key in ("mean", "std", "interpolation", "resize_mode")}
         config = {"model_cfg": self._config.architecture(), "preprocess_cfg": preprocessing}
         write_model(folder, self._model, WEIGHTS_NAME, CONFIG_NAME, config, card)
 
     def similarities(self, folder: Path, images: NDArray[np.uint8], captions: Sequence[str]) -> NDArray[np.float32]:
-        """Return the cosines (n, K) between pictures (n, H, W, 3) and captions, by a model that was saved."""
+        """Return the cosines (n, K) between pictures (n, H, W, 3) and captions, by a saved model."""
         encoder = ClipEncoder(EncoderConfig(model=f"local-dir:{folder}", cache_frames=0))
         cosines: NDArray[np.float32] = encoder.encode(images) @ encoder.texts(captions).T
         return cosines

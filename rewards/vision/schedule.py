@@ -1,10 +1,10 @@
-"""The learning rate along a training of a fixed length."""
+"""Learning rate schedule of a training run of fixed length."""
 
 import math
 
 
 def schedule(step: int, steps: int) -> float:
-    """Return the learning rate of a step, as a share of the largest."""
+    """Return the learning rate of a step, as a share of the largest one."""
     warming = max(1, steps // 20)
     if step < warming:
         return (step + 1) / warming
