@@ -1,1 +1,1 @@
-"""Reward code that nobody trusts: checked as a syntax tree, run in a process of its own within limits."""
+"""Sandbox for untrusted reward code, which is checked as a syntax tree and run in a separate process with limits."""

@@ -1,4 +1,4 @@
-"""The part of Python that reward code may be written in. Nothing of ours is imported: the sandbox loads this file."""
+"""Subset of Python for reward code. The sandbox loads this file alone, so it imports no other module of the package."""
 
 import ast
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 
 FUNCTION = "reward"
 LARGEST_CODE = 20_000
-"""Longer code is refused [characters]."""
+"""Largest length of code [characters]; longer code is rejected."""
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
@@ -29,26 +29,26 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh,
     "where": np.where,
 }
-"""What reward code may call, besides its own functions. All work on arrays element by element."""
+"""Functions that reward code may call, in addition to its own. All work on arrays element by element."""
 LOOP = "range"
-"""What a ``for`` goes through, and nothing else may name: rows of an array are not to know of each other."""
+"""Only iterable of a ``for``, not allowed elsewhere: one row of an array must not depend on other rows."""
 
 NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AugAssign, ast.For, ast.Pass, ast.Expr,
     ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Name, ast.Constant, ast.Load, ast.Store,
     ast.operator, ast.unaryop, ast.cmpop,
 )  # fmt: skip
-"""All kinds of syntax there are: no attributes, subscripts, strings, lists, imports, conditions or exceptions."""
+"""Allowed kinds of syntax: no attributes, subscripts, strings, lists, imports, conditions or exceptions."""
 COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 REFUSED_OPERATORS = (ast.LShift, ast.RShift, ast.MatMult)
 
 
 class CodeError(ValueError):
-    """The code is not in the language; the message says where and why."""
+    """Raised for code that is not in the language; the message contains the place and the reason."""
 
 
 def check(code: str) -> tuple[str, ...]:
-    """Return the names of the arguments of ``reward`` after checking that ``code`` is in the language.
+    """Check that ``code`` is in the language, and return the names of the arguments of its function ``reward``.
 
     Raises:
         CodeError: if it is not.
@@ -62,7 +62,7 @@ def check(code: str) -> tuple[str, ...]:
     functions: dict[str, ast.FunctionDef] = {}
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
-            if statement.name in functions:  # the first would run, unseen: its defaults, and what decorates it
+            if statement.name in functions:  # the first definition would run unchecked: its defaults and decorators
                 raise CodeError(f"line {statement.lineno}: {statement.name!r} is defined twice")
             functions[statement.name] = statement
         elif not _is_docstring(statement):
@@ -71,14 +71,14 @@ def check(code: str) -> tuple[str, ...]:
         _check_function(function, set(functions))
     if FUNCTION not in functions:
         raise CodeError(f"expected a function {FUNCTION!r}")
-    return tuple(each.arg for each in functions[FUNCTION].args.args)
+    return tuple(argument.arg for argument in functions[FUNCTION].args.args)
 
 
 def _check_function(function: ast.FunctionDef, functions: set[str]) -> None:
     arguments = function.args
     extra = (*arguments.posonlyargs, *arguments.kwonlyargs, *arguments.defaults, arguments.vararg, arguments.kwarg)
     typed = getattr(function, "type_params", ())  # from Python 3.12 on
-    annotated = function.returns or any(each.annotation for each in arguments.args)
+    annotated = function.returns or any(argument.annotation for argument in arguments.args)
     if any(extra) or function.decorator_list or annotated or typed:
         raise CodeError(f"line {function.lineno}: functions have plain arguments alone, no decorators, no annotations")
     nodes = [node for statement in function.body if not _is_docstring(statement) for node in ast.walk(statement)]
@@ -137,7 +137,7 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 def compile_reward(code: str) -> Callable[..., Any]:
-    """Return the function ``reward`` of checked code. For the sandboxed process alone.
+    """Check code and return its function ``reward``. Call this only in the sandboxed process.
 
     Raises:
         CodeError: if the code is not in the language.
@@ -154,9 +154,9 @@ def compile_reward(code: str) -> Callable[..., Any]:
 
 
 def _plain(statement: ast.stmt) -> ast.stmt:
-    """Return ``a += b`` as ``a = a + b``.
+    """Return ``a += b`` as ``a = a + b``, and other statements unchanged.
 
-    The first would write into an array that may have other names too, and arguments cannot be written to.
+    An augmented assignment would write into an array that may have other names, and arguments are read-only.
     """
     if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
         return statement

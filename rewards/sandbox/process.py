@@ -1,4 +1,4 @@
-"""Our end of the sandboxed process."""
+"""Client of the sandboxed process."""
 
 import json
 import os
@@ -21,23 +21,23 @@ Doubles = NDArray[np.float64]
 
 WORKER = Path(__file__).with_name("worker.py")
 START_SECONDS = 60.0
-"""Most time until the process has loaded NumPy [s]."""
+"""Time limit for the start of the process, which loads NumPy [s]."""
 
 
 class RewardCodeError(RoboRLError):
-    """Reward code is not allowed, failed, or went beyond its limits."""
+    """Raised if reward code is not allowed, fails, or exceeds its limits."""
 
 
 class Sandbox:
-    """Checked code in a process of its own.
+    """Separate process that runs checked code.
 
-    It has no environment variables, no open files but two pipes, and limits on memory and processor time. The process
-    is started with the first call, and ends with this object.
+    The process has only two environment variables, for NumPy, no open files except two pipes, and limits on memory and
+    processor time. It starts with the first call, and ends with this object.
 
     Args:
-        code: Python, see :mod:`.language`.
+        code: source code in Python, see :mod:`.language`.
         cpu_seconds: processor time for one call, whole seconds.
-        memory_megabytes: what it may take besides the interpreter and NumPy.
+        memory_megabytes: memory in addition to that of the interpreter and NumPy.
 
     Attributes:
         arguments: names of the arguments of the code's function ``reward``.
@@ -60,13 +60,13 @@ class Sandbox:
         """Return rewards (n,) for the values (arguments, n) of the arguments in n rows.
 
         Raises:
-            RewardCodeError: if the code fails or the process is ended at a limit.
+            RewardCodeError: if the code fails, or the process exceeds a limit.
         """
         process = self._process or self._start()
         count, rows = columns.shape
         head = json.dumps({"shape": [count, rows]}).encode() + b"\n"
         self._send(process, head + np.ascontiguousarray(columns, dtype=np.float64).tobytes())
-        # Processor time is limited inside; this is for a process that neither computes nor answers.
+        # The process limits its processor time; this deadline is for a process that neither computes nor answers.
         deadline = time.monotonic() + 30.0 * (self._cpu_seconds + 1)
         self._read_head(process, deadline)
         return np.frombuffer(self._receive(process, 8 * rows, deadline))
@@ -89,12 +89,12 @@ class Sandbox:
         return process
 
     def _send(self, process: "subprocess.Popen[bytes]", data: bytes) -> None:
-        pipe, rest = cast(IO[bytes], process.stdin), memoryview(data)
+        pipe, remaining = cast(IO[bytes], process.stdin), memoryview(data)
         try:
-            while rest:
-                rest = rest[pipe.write(rest) :]  # a signal may cut a write short
+            while remaining:
+                remaining = remaining[pipe.write(remaining) :]  # a signal may cut a write short
         except BrokenPipeError:
-            self._ended(process)
+            self._raise_ended(process)
 
     def _read_head(self, process: "subprocess.Popen[bytes]", deadline: float) -> None:
         line = b""
@@ -113,11 +113,11 @@ class Sandbox:
                 process.kill()
             chunk = os.read(descriptor, size - len(data))
             if not chunk:
-                self._ended(process)
+                self._raise_ended(process)
             data += chunk
         return bytes(data)
 
-    def _ended(self, process: "subprocess.Popen[bytes]") -> None:
+    def _raise_ended(self, process: "subprocess.Popen[bytes]") -> None:
         status = process.wait()
         self._process = None
         megabytes = self._memory >> 20

@@ -1,7 +1,8 @@
-"""The sandboxed process: rewards for rows from standard input, to standard output, until its limits end it.
+"""Sandboxed process, which reads rows from standard input and writes their rewards to standard output.
 
-Started as a script, without anything of ours but ``language.py`` beside it; arguments: CPU seconds for each request,
-bytes of memory. Messages both ways are a line of JSON, followed by as many bytes of float64 as it says.
+It is started as a script, and loads no other module of the package except ``language.py`` in the same folder. Its
+arguments are the CPU seconds for each request and the bytes of memory. Messages in both directions are a line of JSON,
+followed by float64 data if the message has any.
 """
 
 import json
@@ -15,42 +16,42 @@ import numpy as np
 
 
 def limit(memory: int) -> None:
-    """Take away what reward code has no use for: memory, files, further processes."""
+    """Limit memory, files and processes to what reward code needs."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    memory += pages * resource.getpagesize()  # what the interpreter has mapped already does not count
+    memory += pages * resource.getpagesize()  # memory that the interpreter has already mapped does not count
     limits = {"RLIMIT_AS": memory, "RLIMIT_FSIZE": 0, "RLIMIT_CORE": 0, "RLIMIT_NPROC": 0, "RLIMIT_NOFILE": 3}
     for name, value in limits.items():
         resource.setrlimit(getattr(resource, name), (value, value))
 
 
 def limit_processor(seconds: int) -> None:
-    """Let the system end this process after ``seconds`` more of processor time."""
+    """Let the system end this process after ``seconds`` of additional processor time."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     used = usage.ru_utime + usage.ru_stime
     resource.setrlimit(resource.RLIMIT_CPU, (int(used) + 1 + seconds, resource.RLIM_INFINITY))
 
 
 def serve(language: dict[str, Any], source: BinaryIO, sink: BinaryIO, cpu_seconds: int) -> None:
-    """Take the code, then answer requests until the input ends.
+    """Read the code, then answer requests until the input ends.
 
     Args:
-        language: what ``language.py`` defines.
-        source: of requests.
-        sink: for answers.
-        cpu_seconds: for each of them.
+        language: definitions of ``language.py``.
+        source: stream of requests.
+        sink: stream of answers.
+        cpu_seconds: processor time for each answer.
     """
 
-    def tell(**facts: object) -> None:
+    def send(**facts: object) -> None:
         sink.write(json.dumps(facts).encode() + b"\n")
 
     limit_processor(cpu_seconds)
     try:
         reward = language["compile_reward"](json.loads(source.readline())["code"])
     except language["CodeError"] as error:
-        tell(error=str(error))
+        send(error=str(error))
         sink.flush()
         return
-    tell()
+    send()
     sink.flush()
     while line := source.readline():
         limit_processor(cpu_seconds)
@@ -64,9 +65,9 @@ def serve(language: dict[str, Any], source: BinaryIO, sink: BinaryIO, cpu_second
             result = result.astype(np.float64)
             values = np.ascontiguousarray(np.broadcast_to(result, rows))
         except Exception as error:
-            tell(error=f"{type(error).__name__}: {error}")
+            send(error=f"{type(error).__name__}: {error}")
         else:
-            tell()
+            send()
             sink.write(values.tobytes())
         sink.flush()
 
