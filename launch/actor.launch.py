@@ -1,6 +1,6 @@
 """ros2 launch robo_rl actor.launch.py [ARGUMENT:=VALUE ...]: an actor on a robot, for a learner elsewhere.
 
-Starts ``robo-rl launch actor``, which needs robo-rl on the path and nothing of it in ROS 2's own Python.
+Starts ``robo-rl launch actor``, which must be on the path. ROS 2's own Python needs no part of robo-rl.
 """
 
 import sys
@@ -23,5 +23,5 @@ ARGUMENTS = {
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the declared arguments and the one process."""
+    """Return the declared arguments and the process."""
     return describe("actor", ARGUMENTS)

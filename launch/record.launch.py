@@ -1,6 +1,6 @@
 """ros2 launch robo_rl record.launch.py [ARGUMENT:=VALUE ...]: demonstrations by a person, in a window.
 
-Starts ``robo-rl launch record``, which needs robo-rl on the path and nothing of it in ROS 2's own Python.
+Starts ``robo-rl launch record``, which must be on the path. ROS 2's own Python needs no part of robo-rl.
 """
 
 import sys
@@ -22,5 +22,5 @@ ARGUMENTS = {
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the declared arguments and the one process."""
+    """Return the declared arguments and the process."""
     return describe("record", ARGUMENTS)

@@ -1,6 +1,6 @@
 """ros2 launch robo_rl reward.launch.py [ARGUMENT:=VALUE ...]: a node that scores a robot with reward modules.
 
-Starts ``robo-rl launch reward``, which needs robo-rl on the path and nothing of it in ROS 2's own Python.
+Starts ``robo-rl launch reward``, which must be on the path. ROS 2's own Python needs no part of robo-rl.
 """
 
 import sys
@@ -22,5 +22,5 @@ ARGUMENTS = {
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the declared arguments and the one process."""
+    """Return the declared arguments and the process."""
     return describe("reward", ARGUMENTS)

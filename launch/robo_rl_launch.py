@@ -1,4 +1,4 @@
-"""What the launch files share. They find it beside themselves: it is of no Python environment's packages."""
+"""Shared parts of the launch files, which import it from their own folder, as it is not an installed package."""
 
 import shutil
 
@@ -12,11 +12,11 @@ GUARD = ("no", "yes: a safety guard watches the robot")
 
 
 def describe(name: str, arguments: dict[str, tuple[str, str]]) -> LaunchDescription:
-    """Return the one process ``robo-rl launch NAME`` with declared arguments; all ends when it does.
+    """Return the declared arguments and the process ``robo-rl launch NAME``; the launch ends with the process.
 
     Args:
-        name: of a launch file of robo-rl.
-        arguments: its arguments by name: default and what it means.
+        name: name of a launch file of robo-rl.
+        arguments: default value and description of each argument, by name.
     """
     declared = [
         DeclareLaunchArgument(argument, default_value=default, description=text)
@@ -30,7 +30,7 @@ def describe(name: str, arguments: dict[str, tuple[str, str]]) -> LaunchDescript
         cmd=[LaunchConfiguration("program"), "launch", name, *words],
         output="screen",
         on_exit=Shutdown(),
-        # A run that is ended saves what it has; robo-rl launch kills what takes longer than 30 s itself.
+        # A run that is stopped saves its state; robo-rl launch itself kills a process that takes longer than 30 s.
         sigterm_timeout="40",
         sigkill_timeout="10",
     )
@@ -38,7 +38,7 @@ def describe(name: str, arguments: dict[str, tuple[str, str]]) -> LaunchDescript
 
 
 def _check_program(context: LaunchContext) -> None:
-    """Raise an error that says what to do where robo-rl is not there: that of the process would be a traceback."""
+    """Raise an error with advice if robo-rl is not found; the process itself would only print a traceback."""
     program = LaunchConfiguration("program").perform(context)
     if shutil.which(program) is None:
         raise RuntimeError(

@@ -1,6 +1,6 @@
 """ros2 launch robo_rl teleop.launch.py [ARGUMENT:=VALUE ...]: a person drives the robot, in a window.
 
-Starts ``robo-rl launch teleop``, which needs robo-rl on the path and nothing of it in ROS 2's own Python.
+Starts ``robo-rl launch teleop``, which must be on the path. ROS 2's own Python needs no part of robo-rl.
 """
 
 import sys
@@ -21,5 +21,5 @@ ARGUMENTS = {
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the declared arguments and the one process."""
+    """Return the declared arguments and the process."""
     return describe("teleop", ARGUMENTS)

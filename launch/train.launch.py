@@ -1,6 +1,6 @@
 """ros2 launch robo_rl train.launch.py [ARGUMENT:=VALUE ...]: training on a robot.
 
-Starts ``robo-rl launch train``, which needs robo-rl on the path and nothing of it in ROS 2's own Python.
+Starts ``robo-rl launch train``, which must be on the path. ROS 2's own Python needs no part of robo-rl.
 """
 
 import sys
@@ -21,5 +21,5 @@ ARGUMENTS = {
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the declared arguments and the one process."""
+    """Return the declared arguments and the process."""
     return describe("train", ARGUMENTS)

@@ -1,6 +1,6 @@
 """ros2 launch robo_rl virtual_robot.launch.py [ARGUMENT:=VALUE ...]: the simulator as a robot over ROS 2.
 
-Starts ``robo-rl launch virtual_robot``, which needs robo-rl on the path and nothing of it in ROS 2's own Python.
+Starts ``robo-rl launch virtual_robot``, which must be on the path. ROS 2's own Python needs no part of robo-rl.
 """
 
 import sys
@@ -19,5 +19,5 @@ ARGUMENTS = {
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the declared arguments and the one process."""
+    """Return the declared arguments and the process."""
     return describe("virtual_robot", ARGUMENTS)
