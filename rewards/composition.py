@@ -109,7 +109,7 @@ class ComposedRewardConfig:
         """Return the reward for an environment of ``spec``.
 
         Raises:
-            ConfigError: if a term is unknown, or a module is not a module or does not suit the environment.
+            ConfigError: if a term is unknown, or a value of ``modules`` is not a module or does not suit the task.
         """
         for name, config in self.modules.items():
             if name in spec.reward_terms or "/" in name:
@@ -120,9 +120,12 @@ class ComposedRewardConfig:
                 )
         valid_names = (*spec.reward_terms, *self.modules)
         for name, term in self.terms.items():
-            for used, key in ((name, "reward.terms"), (term.only_where_zero, f"reward.terms.{name}.only_where_zero")):
-                if used is not None and used not in valid_names:
-                    raise ConfigError(f"{key}: there is no term {used!r}: {nearest(used, valid_names)}")
+            for term_name, key in (
+                (name, "reward.terms"),
+                (term.only_where_zero, f"reward.terms.{name}.only_where_zero"),
+            ):
+                if term_name is not None and term_name not in valid_names:
+                    raise ConfigError(f"{key}: there is no term {term_name!r}: {nearest(term_name, valid_names)}")
         modules = {name: config.make(name, spec, seed) for name, config in self.modules.items()}
         terms = self.terms | {name: TermConfig() for name in modules if name not in self.terms}
         for name, term in terms.items():

@@ -49,5 +49,5 @@ class AnswerCache:
         except OSError as error:
             raise ConfigError(f"endpoint.cache: {file} cannot be written: {error.strerror}") from error
 
-    def _file(self, asked: bytes) -> Path:
-        return self._folder / f"{hashlib.sha256(asked).hexdigest()}.json"
+    def _file(self, request: bytes) -> Path:
+        return self._folder / f"{hashlib.sha256(request).hexdigest()}.json"

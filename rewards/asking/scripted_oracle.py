@@ -48,12 +48,12 @@ class ScriptedOracle:
         spec: EnvSpec,
         option: str,
     ) -> None:
-        known = spec.reward_terms
-        self._terms = tuple(ranking) or (known if term is None else (term,))
+        valid_names = spec.reward_terms
+        self._terms = tuple(ranking) or (valid_names if term is None else (term,))
         for name in self._terms:
-            if name not in known:
+            if name not in valid_names:
                 key = "ranking" if ranking else "term"
-                raise ConfigError(f"{option}.{key}: this task has no term {name!r}: {nearest(name, known)}")
+                raise ConfigError(f"{option}.{key}: this task has no term {name!r}: {nearest(name, valid_names)}")
         self._ranked = bool(ranking)
         self._margin = margin
         self._regret = regret
@@ -115,5 +115,5 @@ def noisy_answers(
     Returns:
         Whether the answer prefers the second segment (n,) bool, and whether there is an answer (n,) bool.
     """
-    wrong = rng.uniform(size=len(difference)) < noise
-    return (difference > 0) != wrong, np.abs(difference) > indifference
+    is_error = rng.uniform(size=len(difference)) < noise
+    return (difference > 0) != is_error, np.abs(difference) > indifference

@@ -83,9 +83,9 @@ class GoalClassifier(NetworkModule):
             DataError: if there are no demonstrations, or all are too short.
         """
         episodes = succeeded(episodes, self._name)
-        least = self.config.goal_states + self.config.margin + 1
+        min_length = self.config.goal_states + self.config.margin + 1
         views = [
-            long_enough([self._input.trajectory(each, move) for each in episodes], least, self._name)
+            long_enough([self._input.trajectory(each, move) for each in episodes], min_length, self._name)
             for move in self._moves
         ]
         self._normalise(np.concatenate(views[0]))
@@ -108,8 +108,8 @@ class GoalClassifier(NetworkModule):
         """Return the examples of success (n, F) and of failure (m, F) in demonstrations."""
         goals, margin = self.config.goal_states, self.config.margin
         return (
-            np.concatenate([each[-goals:] for each in trajectories]),
-            np.concatenate([each[: -goals - margin] for each in trajectories]),
+            np.concatenate([trajectory[-goals:] for trajectory in trajectories]),
+            np.concatenate([trajectory[: -goals - margin] for trajectory in trajectories]),
         )
 
     def _logits(self, vectors: Floats) -> Floats:
@@ -118,10 +118,10 @@ class GoalClassifier(NetworkModule):
 
     def _descend(self, goals: Floats, failures: Floats, rng: np.random.Generator) -> float:
         """Take a gradient step on ``failures`` and on as many rows drawn from ``goals``; return the loss."""
-        drawn = goals[rng.integers(0, len(goals), len(failures))]
+        sampled_goals = goals[rng.integers(0, len(goals), len(failures))]
         noise = np.float32(self.config.jitter) * self._arrays["scale"]
-        examples = self._input.varied(np.concatenate((drawn, failures)), noise, self.config.shift, rng)
-        return self._network.descend(self._loss(torch.from_numpy(self._scaled(examples)), len(drawn), rng))
+        examples = self._input.varied(np.concatenate((sampled_goals, failures)), noise, self.config.shift, rng)
+        return self._network.descend(self._loss(torch.from_numpy(self._scaled(examples)), len(sampled_goals), rng))
 
     def _loss(self, inputs: Tensor, goals: int, rng: np.random.Generator) -> Tensor:
         """Return the loss on inputs (n, F), the first ``goals`` of which are examples of success."""

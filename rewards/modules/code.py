@@ -74,11 +74,13 @@ class CodeReward(Module):
         self._name = name
         self._code = code
         self._sandbox = Sandbox(code, config.cpu_seconds, config.memory_megabytes)
-        known = elements(spec)
+        valid_arguments = elements(spec)
         for argument in self._sandbox.arguments:
-            if argument not in known:
-                raise ConfigError(f"reward.modules.{name}: the code asks for {argument!r}: {nearest(argument, known)}")
-        self._columns = [known[argument] for argument in self._sandbox.arguments]
+            if argument not in valid_arguments:
+                raise ConfigError(
+                    f"reward.modules.{name}: the code asks for {argument!r}: {nearest(argument, valid_arguments)}"
+                )
+        self._columns = [valid_arguments[argument] for argument in self._sandbox.arguments]
         self.judges_state = all(key.startswith("next_observation/") for key, _ in self._columns)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:

@@ -123,7 +123,7 @@ class DistilledReward(NetworkModule, ABC):
     ) -> None:
         super().__init__(config, name, spec, seed, trains=True)
         self._oracle = oracle
-        self._shown = shown
+        self._question_shape = shown
         for member in range(config.members):
             self._make_network(member)
         self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, questions that count
@@ -168,8 +168,8 @@ class DistilledReward(NetworkModule, ABC):
             return {}
         require_episodes(episodes, self._name)
         rng = generator(self._seed, "query", "demonstrations")
-        of_each, length = self._shown
-        segments = draw_segments(episodes, of_each * count, length, self._name, rng)
+        segments_each, length = self._question_shape
+        segments = draw_segments(episodes, segments_each * count, length, self._name, rng)
         self._begin_round(segments, rng)
         while (answered := self._oracle.collect()) is None:
             time.sleep(POLL_SECONDS)
@@ -202,24 +202,24 @@ class DistilledReward(NetworkModule, ABC):
             return
         rng = generator(self._seed, "query", int(self._counters[1]))
         count = min(config.queries, config.most_queries - int(self._counters[1]))
-        of_each, length = self._shown
-        drawn = count * (config.candidates if self.version else 1)
-        segments = experience.sample_segments(of_each * drawn, length, rng, newest=config.newest)
+        segments_each, length = self._question_shape
+        draws = count * (config.candidates if self.version else 1)
+        segments = experience.sample_segments(segments_each * draws, length, rng, newest=config.newest)
         if segments is not None:
-            self._begin_round(segments if drawn == count else self._most_disputed(segments, count), rng)
+            self._begin_round(segments if draws == count else self._most_disputed(segments, count), rng)
 
     @torch.no_grad()
     def _most_disputed(self, segments: Batch, count: int) -> Batch:
         """Return the ``count`` questions that the networks disagree on most, in the order of ``segments``."""
-        shown = self._input(segments).reshape(-1, *self._shown, self._input.size)
-        disagreement = self._expected(self._member_rewards(shown)).std(0).numpy()
+        inputs = self._input(segments).reshape(-1, *self._question_shape, self._input.size)
+        disagreement = self._expected(self._member_rewards(inputs)).std(0).numpy()
         chosen = np.sort(np.argsort(-disagreement, kind="stable")[:count])
-        rows = (chosen[:, None] * self._shown[0] + np.arange(self._shown[0])).ravel()
+        rows = (chosen[:, None] * self._question_shape[0] + np.arange(self._question_shape[0])).ravel()
         return {key: values[rows] for key, values in segments.items()}
 
     def _begin_round(self, segments: Batch, rng: np.random.Generator) -> None:
         """Ask about segments (n, length, ...); the segments of a question are adjacent."""
-        self._open = self._input(segments).reshape(-1, *self._shown, self._input.size)
+        self._open = self._input(segments).reshape(-1, *self._question_shape, self._input.size)
         self._counters += [-self._counters[0], len(self._open)]
         self._oracle.ask(segments, rng)
 
@@ -228,13 +228,13 @@ class DistilledReward(NetworkModule, ABC):
 
         Before that, measure how well the networks predict the new answers, which they have not seen.
         """
-        shown, answers = self._open[answered.numbers], answered.values.astype(np.float32)
+        inputs, answers = self._open[answered.numbers], answered.values.astype(np.float32)
         self._open = self._open[:0]
         self._counters[1] -= answered.failed
         metrics = {"queries": float(self._counters[1])} | self._oracle.metrics()
         if self.version and len(answers):
-            metrics |= {f"held_out_{name}": value for name, value in self._compare(shown, answers).items()}
-        self._rows["asked"] = np.concatenate((self._rows["asked"], shown))
+            metrics |= {f"held_out_{name}": value for name, value in self._compare(inputs, answers).items()}
+        self._rows["asked"] = np.concatenate((self._rows["asked"], inputs))
         self._rows["answers"] = np.concatenate((self._rows["answers"], answers))
         metrics["answers"] = float(len(self._rows["answers"]))
         return metrics | self._fit_networks() if len(self._rows["answers"]) else metrics
@@ -244,19 +244,19 @@ class DistilledReward(NetworkModule, ABC):
         self._normalise(states)
         self.version += 1
         config = self.config
-        shown, answers = torch.from_numpy(self._scaled(self._rows["asked"])), torch.from_numpy(self._rows["answers"])
+        inputs, answers = torch.from_numpy(self._scaled(self._rows["asked"])), torch.from_numpy(self._rows["answers"])
         losses = []
         for number, network in enumerate(self._networks.values()):
             for epoch in range(config.epochs):
                 order = generator(self._seed, "order", self.version, number, epoch).permutation(len(answers))
                 for first in range(0, len(order), config.batch_size):
                     chosen = torch.from_numpy(order[first : first + config.batch_size])
-                    losses.append(network.descend(self._loss(network(shown[chosen])[..., 0], answers[chosen])))
+                    losses.append(network.descend(self._loss(network(inputs[chosen])[..., 0], answers[chosen])))
         return {"loss": float(np.mean(losses)), **self._compare(self._rows["asked"], self._rows["answers"])}
 
     @torch.no_grad()
-    def _compare(self, shown: Floats, answers: Floats) -> Metrics:
-        return self._explained(self._member_rewards(shown).mean(0), torch.from_numpy(answers))
+    def _compare(self, inputs: Floats, answers: Floats) -> Metrics:
+        return self._explained(self._member_rewards(inputs).mean(0), torch.from_numpy(answers))
 
     @torch.no_grad()
     def __call__(self, batch: Batch) -> Floats:
@@ -308,5 +308,5 @@ def draw_segments(episodes: Sequence[Batch], count: int, length: int, name: str,
             f"reward module {name!r} asks about segments of {length} steps, and no demonstration is that long: lower "
             f"reward.modules.{name}.length"
         )
-    drawn = [starts[number] for number in rng.integers(0, len(starts), count)]
-    return {key: np.stack([episodes[number][key][row : row + length] for number, row in drawn]) for key in episodes[0]}
+    begins = [starts[number] for number in rng.integers(0, len(starts), count)]
+    return {key: np.stack([episodes[number][key][row : row + length] for number, row in begins]) for key in episodes[0]}

@@ -65,16 +65,20 @@ class EnsembleConfig(Options):
         if not self.members:
             raise ConfigError(f"{option}: there are none; choose one with +reward/module@{option}.NAME=classifier")
         modules: dict[str, list[RewardModule]] = {}
-        for each, config in self.members.items():
+        for member, config in self.members.items():
             if not callable(getattr(config, "make", None)):
-                raise ConfigError(f"{option}.{each}: is no module; choose one with +reward/module@{option}.{each}=NAME")
+                raise ConfigError(
+                    f"{option}.{member}: is no module; choose one with +reward/module@{option}.{member}=NAME"
+                )
             if hasattr(config, "members"):
-                raise ConfigError(f"{option}.{each}: is an ensemble itself, with options members and combination")
-            seeds = (derive_seed(seed, "member", each, copy) for copy in range(self.copies))
-            modules[each] = [config.make(f"{name}.members.{each}", spec, member_seed) for member_seed in seeds]
+                raise ConfigError(f"{option}.{member}: is an ensemble itself, with options members and combination")
+            seeds = (derive_seed(seed, "member", member, copy) for copy in range(self.copies))
+            modules[member] = [config.make(f"{name}.members.{member}", spec, member_seed) for member_seed in seeds]
         # Learned modules are scored again row by row, and only the combined reward of the members is stored.
-        learned = [each for each, (module, *_) in modules.items() if module.learned]
-        whole = [each for each, (module, *_) in modules.items() if module.whole_episodes and not module.judges_state]
+        learned = [member for member, (module, *_) in modules.items() if module.learned]
+        whole = [
+            member for member, (module, *_) in modules.items() if module.whole_episodes and not module.judges_state
+        ]
         if learned and whole:
             raise ConfigError(
                 f"{option}: {whole[0]} judges whole episodes, so it cannot be scored again with {learned[0]}, which is "
@@ -181,5 +185,8 @@ def combined(members: Floats, combination: str, uncertainty_weight: float) -> Fl
 
 def _mean(metrics: Sequence[Metrics]) -> Metrics:
     """Return each metric averaged over the members that have it."""
-    names = dict.fromkeys(name for each in metrics for name in each)
-    return {name: float(np.mean([each[name] for each in metrics if name in each])) for name in names}
+    names = dict.fromkeys(name for member_metrics in metrics for name in member_metrics)
+    return {
+        name: float(np.mean([member_metrics[name] for member_metrics in metrics if name in member_metrics]))
+        for name in names
+    }

@@ -144,8 +144,8 @@ class GailReward(NetworkModule):
         half, collected = config.batch_size // 2, []
         for step in range(config.updates):
             rng = generator(self._seed, "update", self.version, step)
-            drawn = rng.integers(0, len(self._rows["demonstrated"]), half)
-            demonstrated = self._with_absorbing(self._rows["demonstrated"][drawn], self._rows["terminated"][drawn])
+            indices = rng.integers(0, len(self._rows["demonstrated"]), half)
+            demonstrated = self._with_absorbing(self._rows["demonstrated"][indices], self._rows["terminated"][indices])
             rows = experience.sample_rows(half, rng)
             policy_inputs = self._with_absorbing(self._vectors(rows), rows["terminated"])
             entropy, penalty = (

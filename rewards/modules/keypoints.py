@@ -155,7 +155,7 @@ class KeypointsReward(Module):
         super().__init__()
         self.config = config
         option = f"reward.modules.{name}"
-        self._elements = [_element(each, spec, f"{option}.position") for each in config.position]
+        self._elements = [_element(element_name, spec, f"{option}.position") for element_name in config.position]
         self._endpoint: Endpoint | None = None
         self._inquiries = Inquiries(self._ask, config.endpoint.parallel)
         self._requested: set[bytes] = set()  # bytes of pictures
@@ -252,8 +252,8 @@ def _element(name: str, spec: EnvSpec, option: str) -> tuple[str, int]:
     for key, array in spec.observation.items():
         if name in array.names:
             return key, array.names.index(name)
-    known = [each for array in spec.observation.values() for each in array.names]
-    raise ConfigError(f"{option}: the observation has no element {name!r}: {nearest(name, known)}")
+    valid_names = [element_name for array in spec.observation.values() for element_name in array.names]
+    raise ConfigError(f"{option}: the observation has no element {name!r}: {nearest(name, valid_names)}")
 
 
 def projected(positions: NDArray[np.floating], projection: Doubles) -> Doubles:

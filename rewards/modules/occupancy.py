@@ -97,7 +97,7 @@ class OccupancyReward(NetworkModule):
         self._network = self._make_network()
         self._rows["demonstrated"] = np.zeros((0, self._input.size), dtype=np.float32)
         counts = np.zeros(3, dtype=np.int64)
-        self._version, self._waited, self._seen = counts[:1], counts[1:2], counts[2:]
+        self._version, self._waited, self._state_count = counts[:1], counts[1:2], counts[2:]
         self._arrays |= {
             "newest": np.zeros((config.window, self._input.size), dtype=np.float32),
             "root": np.ones(1, dtype=np.float32),
@@ -119,8 +119,8 @@ class OccupancyReward(NetworkModule):
     def observe(self, batch: Batch) -> None:
         """Store states of the policy, replacing the oldest."""
         states = self._scaled(self._input(batch))
-        self._arrays["newest"][(self._seen + np.arange(len(states))) % self.config.window] = states
-        self._seen += len(states)
+        self._arrays["newest"][(self._state_count + np.arange(len(states))) % self.config.window] = states
+        self._state_count += len(states)
 
     def __call__(self, batch: Batch) -> Floats:
         """Return rewards (n,)."""
@@ -136,10 +136,10 @@ class OccupancyReward(NetworkModule):
             ``loss``, the cross-entropy averaged over the steps, and ``divergence``: the divergence of the newest states
             from the demonstrated ones, or its root if it is chi-squared.
         """
-        config, seen = self.config, int(self._seen[0])
-        if not self._is_due(config.interval, seen >= config.learning_starts):
+        config, state_count = self.config, int(self._state_count[0])
+        if not self._is_due(config.interval, state_count >= config.learning_starts):
             return {}
-        newest = self._arrays["newest"][: min(seen, config.window)]
+        newest = self._arrays["newest"][: min(state_count, config.window)]
         losses = []
         for step in range(config.updates if self.version else config.first_updates):
             rng = generator(self._seed, "update", self.version, step)
@@ -168,6 +168,6 @@ class OccupancyReward(NetworkModule):
 
     def _divergences(self, states: Floats) -> Floats:
         """Return the values (n,) whose mean is the divergence, for scaled states (n, F)."""
-        most = math.log(self.config.largest_ratio)
-        logits: Floats = self._network.evaluate(torch.from_numpy(states))[:, 0].clamp(-most, most).numpy()
+        limit = math.log(self.config.largest_ratio)
+        logits: Floats = self._network.evaluate(torch.from_numpy(states))[:, 0].clamp(-limit, limit).numpy()
         return np.expm1(logits) if self.config.divergence == "chi_squared" else logits

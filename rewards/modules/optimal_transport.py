@@ -199,16 +199,16 @@ class OptimalTransportReward(VectorModule):
         if steps >= min(map(len, self._demonstrations)):
             return False
         expected = [
-            self._order_kept(one, other, steps)
-            for number, one in enumerate(self._demonstrations)
-            for other in self._demonstrations[:number] + self._demonstrations[number + 1 :]
+            self._order_kept(trajectory, reference, steps)
+            for number, trajectory in enumerate(self._demonstrations)
+            for reference in self._demonstrations[:number] + self._demonstrations[number + 1 :]
         ] or [steps]
-        kept = [
+        scores = [
             self._order_kept(episode, demonstration, steps)
             for episode in self._recent
             for demonstration in self._demonstrations
         ]
-        return float(np.percentile(kept, 90)) >= int(self.config.threshold * float(np.median(expected)))
+        return float(np.percentile(scores, 90)) >= int(self.config.threshold * float(np.median(expected)))
 
     def _order_kept(self, episode: Tensor, demonstration: Tensor, steps: int) -> int:
         nearest = state_costs(episode[:steps], demonstration[:steps], self.config.metric).argmin(1)

@@ -100,13 +100,13 @@ class PerceptualReward(VectorModule):
         super().__init__(config, name, spec)
         self.whole_episodes = self._input.encodes
         rewarded = config.steps - 1
-        kept = min(config.features or round(math.sqrt(self._input.size)), self._input.size)
+        feature_count = min(config.features or round(math.sqrt(self._input.size)), self._input.size)
         self._arrays |= {
             "shift": np.zeros(self._input.size),
             "scale": np.ones(self._input.size),
-            "chosen": np.zeros((rewarded, kept), dtype=np.int64),
-            "mean": np.zeros((rewarded, kept)),
-            "precision": np.ones((rewarded, kept)),
+            "chosen": np.zeros((rewarded, feature_count), dtype=np.int64),
+            "mean": np.zeros((rewarded, feature_count)),
+            "precision": np.ones((rewarded, feature_count)),
         }
         if config.reward == "progress":
             self._arrays["all_means"] = np.zeros((config.steps, self._input.size))
@@ -153,8 +153,10 @@ class PerceptualReward(VectorModule):
             step_features = [features[label == step] for step in range(steps)]
             all_means = np.array([inside.mean(0) for inside in step_features])
             all_variances = np.array([inside.var(0) for inside in step_features]) + self.config.variance_floor
-            kept = np.unique(chosen)
-            distances = step_distance(features[:, kept], all_means[:, kept], all_variances[:, kept])
+            used_features = np.unique(chosen)
+            distances = step_distance(
+                features[:, used_features], all_means[:, used_features], all_variances[:, used_features]
+            )
             fitted |= {"all_means": all_means, "all_variances": all_variances, "farthest": distances.max()}
         for key, value in fitted.items():
             self._arrays[key][...] = value
@@ -165,10 +167,10 @@ class PerceptualReward(VectorModule):
         arrays = self._arrays
         features = (self._input(batch).astype(np.float64) - arrays["shift"]) / arrays["scale"]
         if self.config.reward == "progress":
-            kept = np.unique(arrays["chosen"])
-            means, variances = arrays["all_means"][:, kept], arrays["all_variances"][:, kept]
-            progress = step_progress(features[:, kept], self.config.density, means, variances)
-            distance = step_distance(features[:, kept], means, variances)
+            used_features = np.unique(arrays["chosen"])
+            means, variances = arrays["all_means"][:, used_features], arrays["all_variances"][:, used_features]
+            progress = step_progress(features[:, used_features], self.config.density, means, variances)
+            distance = step_distance(features[:, used_features], means, variances)
             familiar = (arrays["farthest"] / np.maximum(distance, arrays["farthest"])) ** 2
             total = (1 + progress) * familiar - 1
         else:

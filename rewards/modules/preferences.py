@@ -155,5 +155,5 @@ def preference_loss(rewards: Tensor, second: Tensor, mistakes: float = 0.0) -> T
     if not mistakes:
         return cross_entropy(logits, second)
     meant = logits * (2 * second - 1)
-    right, wrong = math.log1p(-mistakes) + logsigmoid(meant), math.log(mistakes) + logsigmoid(-meant)
-    return -torch.logaddexp(right, wrong).mean()
+    correct, mistaken = math.log1p(-mistakes) + logsigmoid(meant), math.log(mistakes) + logsigmoid(-meant)
+    return -torch.logaddexp(correct, mistaken).mean()

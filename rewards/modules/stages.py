@@ -132,10 +132,10 @@ class StagesReward(NetworkModule):
         if config.file is not None:
             return {}
         episodes = succeeded(episodes, self._name)
-        least = (config.stages + 1) * config.min_length
-        long_enough([episode["action"] for episode in episodes], least, self._name)
-        kept = [episode for episode in episodes if len(episode["action"]) >= least]
-        trajectories = [self._input(episode).astype(np.float64) for episode in kept]
+        min_steps = (config.stages + 1) * config.min_length
+        long_enough([episode["action"] for episode in episodes], min_steps, self._name)
+        long_episodes = [episode for episode in episodes if len(episode["action"]) >= min_steps]
+        trajectories = [self._input(episode).astype(np.float64) for episode in long_episodes]
         all_rows = np.concatenate(trajectories)
         mean, deviation = all_rows.mean(0), all_rows.std(0)
         labels = []
@@ -143,7 +143,7 @@ class StagesReward(NetworkModule):
             scaled = (trajectory - mean) / np.where(deviation > 1e-6, deviation, 1.0)
             begins = segment(scaled, config.stages + 1, config.min_length)
             labels.append(segment_labels(begins, len(trajectory)).astype(np.int8))
-        return self.learn(kept, labels)
+        return self.learn(long_episodes, labels)
 
     def learn(self, episodes: Sequence[Batch], labels: Sequence[Labels]) -> Metrics:
         """Learn from labelled episodes; return the errors on held-out episodes.
@@ -247,8 +247,8 @@ def _errors(reached: NDArray[np.int64], label: Labels, stages: int) -> Metrics:
     for stage in range(1, stages + 1):
         positive = label >= stage
         errors |= {f"positives/{stage}": float(positive.sum()), f"negatives/{stage}": float((~positive).sum())}
-        wrong = (reached >= stage) != positive
+        is_wrong = (reached >= stage) != positive
         for kind, selected in (("false_positives", ~positive), ("false_negatives", positive)):
             if selected.any():
-                errors[f"{kind}/{stage}"] = float(wrong[selected].mean())
+                errors[f"{kind}/{stage}"] = float(is_wrong[selected].mean())
     return errors

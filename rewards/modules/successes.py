@@ -67,8 +67,8 @@ class SuccessesReward(VectorModule):
 
     def __init__(self, config: SuccessesConfig, name: str, spec: EnvSpec) -> None:
         super().__init__(config, name, spec)
-        nothing = np.zeros((0, config.moments * self._input.size), dtype=np.float32)
-        self._rows |= {"successes": nothing, "failures": nothing}
+        empty = np.zeros((0, config.moments * self._input.size), dtype=np.float32)
+        self._rows |= {"successes": empty, "failures": empty}
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Store the successes among the demonstrations."""
@@ -104,10 +104,10 @@ class SuccessesReward(VectorModule):
         labels = clusters(scaled, config.radius, config.neighbours)
         centres = np.stack([scaled[labels == label].mean(0) for label in range(labels.max() + 1)] or [scaled.mean(0)])
         failures = np.concatenate((self._rows["failures"], failure)).astype(np.float64)
-        far = distances((failures - shift) / scale, centres).min(1)
-        spread = far.max() - far.min()
-        place = 0.5 if spread < 1e-6 else (far[-1] - far.min()) / spread
-        return float(config.largest / (1 + np.exp(-config.steepness * (0.5 - place))))
+        failure_distances = distances((failures - shift) / scale, centres).min(1)
+        spread = failure_distances.max() - failure_distances.min()
+        position = 0.5 if spread < 1e-6 else (failure_distances[-1] - failure_distances.min()) / spread
+        return float(config.largest / (1 + np.exp(-config.steepness * (0.5 - position))))
 
 
 def _succeeded(episode: Batch) -> bool:

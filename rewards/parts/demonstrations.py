@@ -40,17 +40,18 @@ def succeeded(episodes: Sequence[Batch], name: str) -> Sequence[Batch]:
         DataError: if no demonstrations remain.
     """
     require_episodes(episodes, name)
-    kept = [episode for episode in episodes if "success" not in episode or episode["success"][-1] != 0]
-    if not kept:
+    selected = [episode for episode in episodes if "success" not in episode or episode["success"][-1] != 0]
+    if not selected:
         raise DataError(
             f"reward module {name!r} is made from demonstrations that succeed, and each of {len(episodes)} ended in "
             "failure: record some that succeed, or choose others by demonstrations.path"
         )
-    if len(kept) < len(episodes):
+    if len(selected) < len(episodes):
         print(
-            f"Reward module {name!r}: {len(episodes) - len(kept)} demonstrations that failed are left out", flush=True
+            f"Reward module {name!r}: {len(episodes) - len(selected)} demonstrations that failed are left out",
+            flush=True,
         )
-    return kept
+    return selected
 
 
 def long_enough(trajectories: Sequence[Floats], least: int, name: str) -> list[Floats]:
@@ -59,11 +60,11 @@ def long_enough(trajectories: Sequence[Floats], least: int, name: str) -> list[F
     Raises:
         DataError: if there are none.
     """
-    kept = [trajectory for trajectory in trajectories if len(trajectory) >= least]
-    if not kept:
+    selected = [trajectory for trajectory in trajectories if len(trajectory) >= least]
+    if not selected:
         longest = max(map(len, trajectories))
         raise DataError(
             f"reward module {name!r} needs demonstrations of {least} observations, the longest has {longest}: record "
             "longer ones, or let the module look for less (its configuration says what)"
         )
-    return kept
+    return selected

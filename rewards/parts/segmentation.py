@@ -67,7 +67,7 @@ def segment_jointly(trajectories: Sequence[Doubles], segments: int, min_length: 
         _require_length(len(rows), segments, min_length)
     all_rows = np.concatenate(trajectories)
     begins = [[len(rows) * segment // segments for segment in range(segments)] for rows in trajectories]
-    least = np.inf
+    best_total = np.inf
     while True:
         label = np.concatenate([segment_labels(*item) for item in zip(begins, map(len, trajectories), strict=True)])
         means = np.stack([all_rows[label == segment].mean(0) for segment in range(segments)])
@@ -78,9 +78,9 @@ def segment_jointly(trajectories: Sequence[Doubles], segments: int, min_length: 
             cuts = cheapest_cuts([np.subtract.outer(item, item).T for item in sums.T], min_length)
             new_begins.append(cuts)
             total += float(distances[np.arange(len(rows)), segment_labels(cuts, len(rows))].sum())
-        if not total < least:
+        if not total < best_total:
             return begins
-        begins, least = new_begins, total
+        begins, best_total = new_begins, total
 
 
 def segment_labels(begins: Sequence[int], steps: int) -> NDArray[np.int64]:

@@ -117,8 +117,8 @@ class VectorInput:
         """
         if not (self._has_views and largest):
             return [STILL]
-        drawn = generator(seed, "views").integers(-largest, largest + 1, (views - 1, 2))
-        return [STILL, *((int(down), int(right)) for down, right in drawn)]
+        shifts = generator(seed, "views").integers(-largest, largest + 1, (views - 1, 2))
+        return [STILL, *((int(down), int(right)) for down, right in shifts)]
 
     def scaling(self, vectors: Floats) -> tuple[Floats, Floats]:
         """Return the shift (F,) to subtract from vectors (n, F), and the scale (F,) to divide by afterwards.
@@ -184,12 +184,12 @@ def image_keys(cameras: Sequence[str] | None, spec: EnvSpec, option: str) -> tup
     Raises:
         ConfigError: if the task has no cameras or lacks one of these, or a camera has no colours.
     """
-    known = [key.removeprefix("images/") for key in spec.observation if key.startswith("images/")]
-    if not known:
+    available = [key.removeprefix("images/") for key in spec.observation if key.startswith("images/")]
+    if not available:
         raise ConfigError(f"{option}: the task has no cameras to look through: task.observation.cameras=[front,view]")
-    for camera in known if cameras is None else cameras:
-        if camera not in known:
-            raise ConfigError(f"{option}: this task has no camera {camera!r}: {nearest(camera, known)}")
+    for camera in available if cameras is None else cameras:
+        if camera not in available:
+            raise ConfigError(f"{option}: this task has no camera {camera!r}: {nearest(camera, available)}")
         if spec.observation[f"images/{camera}"].shape[-1] % 3:
             raise ConfigError(f"{option}: {camera!r} has no colours")
-    return tuple(f"images/{camera}" for camera in (known if cameras is None else cameras))
+    return tuple(f"images/{camera}" for camera in (available if cameras is None else cameras))

@@ -223,7 +223,7 @@ class Preprocessing:
             return pictures
         if self._mode == "squash":
             return self._resize(pictures, size)
-        ratios = [wanted / have for wanted, have in zip(size, current, strict=True)]
+        ratios = [target / source for target, source in zip(size, current, strict=True)]
         ratio = min(ratios) if self._mode == "longest" else max(ratios)
         # The side that sets the scale is exact; the other is truncated as in torchvision (longest: rounded).
         to_integer = round if self._mode == "longest" or size[0] != size[1] else int
@@ -234,9 +234,9 @@ class Preprocessing:
         if self._mode != "longest":
             cropped: Tensor = self._transforms.center_crop(scaled, list(size))
             return cropped
-        above, left = ((wanted - have) // 2 for wanted, have in zip(size, scaled.shape[-2:], strict=True))
+        top_edge, left_edge = ((target - source) // 2 for target, source in zip(size, scaled.shape[-2:], strict=True))
         filled = scaled.new_full((*scaled.shape[:2], *size), self._fill)
-        filled[..., above : above + scaled.shape[-2], left : left + scaled.shape[-1]] = scaled
+        filled[..., top_edge : top_edge + scaled.shape[-2], left_edge : left_edge + scaled.shape[-1]] = scaled
         return filled
 
     def _resize(self, pictures: Tensor, size: tuple[int, ...]) -> Tensor:

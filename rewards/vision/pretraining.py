@@ -108,9 +108,9 @@ class ClipTrainer:
     @torch.no_grad()
     def _forget_unseen(self, tokens: Tensor) -> None:
         """Set the embeddings of tokens that occur in no caption to zero, so that unknown words do not add noise."""
-        seen = torch.zeros(VOCABULARY, 1, dtype=torch.bool)
-        seen[tokens.flatten()] = True
-        self._model.token_embedding.weight.mul_(seen)
+        occurs = torch.zeros(VOCABULARY, 1, dtype=torch.bool)
+        occurs[tokens.flatten()] = True
+        self._model.token_embedding.weight.mul_(occurs)
 
     def _preprocessing(self) -> dict[str, Any]:
         return {
