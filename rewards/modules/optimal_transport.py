@@ -65,11 +65,12 @@ class OptimalTransportReward(VectorModule):
     """Reward for similarity to demonstrations by optimal transport; see :class:`OptimalTransportConfig`.
 
     An episode of L steps is compared with each demonstration. The plan T (L, M) transports the states of the episode to
-    those of the demonstration at the least cost C. The reward of step t is -L * sum_j T_tj C_tj / u, the mean cost of
-    its share of the plan in units u. The demonstration with the largest sum counts. The unit is chosen such that an
-    episode that stays at the beginning of a demonstration earns -1 per step, averaged over demonstrations. (In the
-    reference implementation the rewards of the first episode sum to -10. A unit that followed the policy, whose cost
-    falls to a sixth of that, would make the stored rewards grow while values are learned from them.)
+    those of the demonstration at the least cost C. The reward of step t is -L * sum_j T_tj C_tj / u, minus the mean
+    cost of the states that the step is transported to, in units u. The demonstration with the largest sum counts. The
+    unit is chosen such that an episode that stays at the beginning of a demonstration earns -1 per step, averaged over
+    demonstrations. (In the reference implementation the rewards of the first episode sum to -10. A unit that followed
+    the policy, whose cost falls to a sixth of that, would make the stored rewards grow while values are learned from
+    them.)
 
     This reward measures the distance of an episode from the demonstrations, not the progress of a step: a correct step
     costs nothing, whether it is the first or the last. With ``reward=progress`` the reward of a step is
@@ -77,9 +78,9 @@ class OptimalTransportReward(VectorModule):
     demonstrations begin, 0 in their last states. T then transports an episode to the states of all demonstrations, and
     is semi-relaxed: a step may go to any state, and states may receive nothing, because otherwise an episode that
     stands still would be transported to the last states, too. With the entropy such a plan is a softmax of the costs.
-    Far from all demonstrations it would be a mean over them, worth as much as half of the way. There f = D / d, where d
-    is the least cost of a state and D the largest such cost of a demonstration's state to the other demonstrations;
-    f = 1 if d is below D.
+    Far from all demonstrations it would be a mean over them, worth as much as being half way. Therefore f = D / d,
+    where d is the least cost of a state and D the largest such cost of a demonstration's state to the other
+    demonstrations; f = 1 if d is below D.
 
     The progress k of the schedule begins at ``first_progress`` of the shortest demonstration and only grows. For the
     first k steps, the score of a trajectory is the longest increasing run of its nearest demonstration states. Progress

@@ -158,7 +158,7 @@ class StagesReward(NetworkModule):
         Returns:
             ``false_positives/<s>``: share of the observations before stage s that are classified as having reached it;
             ``false_negatives/<s>``: share of the observations from stage s on that are not. ``positives/<s>`` and
-            ``negatives/<s>``: the numbers of these observations; a rate of no observations is omitted.
+            ``negatives/<s>``: numbers of observations from stage s on and before it; rates of none are omitted.
             ``held_out_episodes``: number of episodes that the errors were measured on; 0 if none were held out.
 
         Raises:

@@ -35,7 +35,7 @@ class VectorInput:
         size: F, number of elements.
         pictures: shapes (h, w, C) of the images for a convolutional network, which are the last elements.
         encodes: whether a frozen network encodes the images. A large batch is many times faster than single images, so
-            that a fixed module then scores whole episodes.
+            a fixed module then scores whole episodes.
 
     Args:
         keys: observation keys; None for all except images.
@@ -154,7 +154,7 @@ class VectorInput:
         return examples
 
     def state(self) -> State:
-        """Return a hash of the network that encodes images, the only input besides the configuration."""
+        """Return a hash of the network that encodes images, which vectors depend on besides the configuration."""
         if self._encoder is None:
             return {}
         return {"input/encoder": np.frombuffer(bytes.fromhex(self._encoder.fingerprint), dtype=np.uint8)}

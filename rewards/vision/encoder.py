@@ -142,9 +142,8 @@ class TimmEncoder(FrozenEncoder):
 
     def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
         model = timm().create_model(files.name, pretrained=False, num_classes=0)
-        missing = model.load_state_dict(
-            load_file(files.weights), strict=False
-        ).missing_keys  # unexpected keys: the head
+        # Unexpected keys are those of the head.
+        missing = model.load_state_dict(load_file(files.weights), strict=False).missing_keys
         if missing:
             raise ValueError(f"it lacks {missing[0]!r}")
         data_config = timm().data.resolve_model_data_config(model)

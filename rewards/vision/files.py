@@ -87,9 +87,8 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
         return ModelFiles("torch", name, _weights(pretrained), {})
     architectures: list[str] = open_clip().list_models()
     if model not in architectures:
-        candidates = (
-            difflib.get_close_matches(model, [*BUNDLED, *architectures]) or BUNDLED
-        )  # there are more than a hundred
+        # Only close matches, as there are more than a hundred architectures.
+        candidates = difflib.get_close_matches(model, [*BUNDLED, *architectures]) or BUNDLED
         raise ConfigError(
             f"unknown CLIP model {model!r}: {nearest(model, candidates)}; or another of open_clip.list_models(), "
             "local-dir:FOLDER, hf-hub:OWNER/NAME"
