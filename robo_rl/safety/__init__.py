@@ -1,7 +1,7 @@
 """Safety around the policy: filters of actions and guards of observations.
 
-Filters are functions ``(observation, action, now) -> (action, Verdict)``; the configuration group ``safety`` says which
-there are. docs/reference/safety.md tells what each does.
+Filters are functions ``(observation, action, now) -> (action, Verdict)``. The configuration group ``safety`` selects
+them, and docs/reference/safety.md describes each one.
 """
 
 from .backend import SafeBackend

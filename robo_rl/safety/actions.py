@@ -1,4 +1,4 @@
-"""Maps between actions and motion of an arm, one for each action space."""
+"""Maps between actions and motion of an arm, one per action space."""
 
 import math
 from abc import ABC, abstractmethod
@@ -18,21 +18,21 @@ AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 class ActionMap(ABC):
     """Maps actions (A,) in [-1, 1] to motion of an arm, and back.
 
-    The gripper's element, where there is one, is the last; motion never changes it. *Controls* (k,) are the numbers in
-    which stops are planned: joint velocities [rad/s] where elements are joints, else the arm's elements themselves.
+    The gripper's element, if there is one, is the last; motion never changes it. *Controls* (k,) are the numbers in
+    which stops are planned: joint velocities [rad/s] if elements are joints, otherwise the arm's elements themselves.
 
     Args:
         spec: action space, frame, names and scales.
         robot: joints and their ranges.
-        kinematics: between joints and end effector.
-        reader: of the observation.
+        kinematics: map between joints and end effector.
+        reader: reads the arm's part of observations.
 
     Attributes:
         period: control period [s].
         joint_count: number of joints.
-        moves: the arm's elements of an action.
-        moves_joints: whether those are joints.
-        own_frame: whether those are axes of the end effector's own frame.
+        moves: slice of the arm's elements of an action.
+        moves_joints: whether these elements are joints.
+        own_frame: whether these elements are axes of the end effector's own frame.
     """
 
     moves_joints: ClassVar[bool] = False
@@ -52,16 +52,16 @@ class ActionMap(ABC):
 
     @property
     def resolution(self) -> Array:
-        """Largest rounding error of a joint motion (n,) where the elements of actions are joints [rad]."""
+        """Largest rounding error of a joint motion (n,), if the elements of actions are joints [rad]."""
         return np.zeros(self.joint_count)
 
     @property
     def top_velocity(self) -> Array:
-        """Largest joint velocity (n,) that actions can command where they are joint deltas [rad/s]; else infinite."""
+        """Largest joint velocity (n,) that actions can command if they are joint deltas [rad/s]; otherwise infinite."""
         return np.full(self.joint_count, np.inf)
 
     def motion(self, observation: Observation, action: Action) -> Motion:
-        """Return the motion that ``action`` commands; a repeated call returns the same object."""
+        """Return the motion that ``action`` commands. A repeated call returns the same object."""
         key = observation["state"].tobytes(), action.tobytes()
         if key != self._key:
             self._motion, self._key = self._motion_of(observation, action), key
@@ -72,10 +72,10 @@ class ActionMap(ABC):
 
     @abstractmethod
     def linear(self, observation: Observation, action: Action) -> tuple[Array, Array]:
-        """Return ``matrix`` (n, k) and ``offset`` (n,): joint motion near that of ``action`` [rad].
+        """Return ``matrix`` (n, k) and ``offset`` (n,) of the joint motion near that of ``action`` [rad].
 
-        It is ``matrix @ elements + offset``, where ``elements`` (k,) are the arm's part of an action. It leaves out
-        what the robot's own controller cuts off.
+        The joint motion is ``matrix @ elements + offset``, where ``elements`` (k,) are the arm's part of an action. It
+        ignores what the robot's own controller cuts off.
         """
 
     @abstractmethod
@@ -87,25 +87,25 @@ class ActionMap(ABC):
         """Return ``action`` with other ``controls`` (k,)."""
 
     def with_elements(self, action: Action, values: Iterable[float]) -> Action:
-        """Return ``action`` with other elements for the arm; the gripper's stays."""
-        # Plain numbers: of so few that is faster than arrays. NaN stays.
+        """Return ``action`` with other elements for the arm. The gripper's element is kept."""
+        # Plain numbers are faster than arrays for so few. NaN stays NaN.
         limited = [-1.0 if value < -1.0 else 1.0 if value > 1.0 else value for value in values]
         return np.array([*limited, *action.tolist()[self.moves.stop :]], action.dtype)
 
     def scaled(self, observation: Observation, action: Action, factor: float) -> Action:
-        """Return ``action`` with the arm's motion times ``factor``; 0 stands still."""
+        """Return ``action`` with the arm's motion times ``factor``; 0 holds still."""
         return self.with_elements(action, [factor * value for value in action[self.moves].tolist()])
 
     def slowed(self, observation: Observation, action: Action, factor: float) -> Action:
-        """Return ``action`` with at most ``factor`` of the arm's motion, also beside a wall."""
+        """Return ``action`` with at most ``factor`` of the arm's motion, even beside a wall."""
         return self.scaled(observation, action, factor)
 
     def hold(self, observation: Observation, action: Action) -> Action:
-        """Return the action that stands still, with the gripper as in ``action``."""
+        """Return the action that holds still, with the gripper as in ``action``."""
         return self.with_elements(action, [0.0] * self.moves.stop)
 
     def with_measured_gripper(self, observation: Observation, action: Action) -> Action:
-        """Return ``action`` with the gripper's command at its measured opening, if that is observed."""
+        """Return ``action`` with the gripper's command at its measured opening, if the opening is observed."""
         opening = self._reader.opening(observation)
         if not self._has_gripper or opening is None:
             return action
@@ -181,8 +181,8 @@ class JointPositionActions(JointActions):
     def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
         # Endless joints are commanded in [-pi, pi), as they are observed.
         target = self._shortest(self._reader.joint_positions(observation) + change)
-        ways = zip(target.tolist(), self._ranges, strict=True)
-        return self.with_elements(action, [(value - lower) / scale - 1 for value, (lower, scale) in ways])
+        pairs = zip(target.tolist(), self._ranges, strict=True)
+        return self.with_elements(action, [(value - lower) / scale - 1 for value, (lower, scale) in pairs])
 
     def scaled(self, observation: Observation, action: Action, factor: float) -> Action:
         return self.with_joints(observation, action, factor * self.motion(observation, action).joints)
@@ -198,7 +198,8 @@ class EndEffectorActions(ActionMap):
 
     Attributes:
         directions: displacement of the end effector (6, k) by one unit of each element.
-        controller_box: corners (3,) at which the robot's own controller cuts actions off [m]; None: it does not.
+        controller_box: corners (3,) of the box at which the robot's own controller cuts actions off [m]; None if it
+            does not.
     """
 
     def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
@@ -219,7 +220,7 @@ class EndEffectorActions(ActionMap):
 
     def _motion_of(self, observation: Observation, action: Action) -> Motion:
         uncut = [0.0] * 6
-        for value, (axis, scale) in zip(action.tolist(), self._scales, strict=False):  # the gripper's has no axis
+        for value, (axis, scale) in zip(action.tolist(), self._scales, strict=False):  # the gripper has no axis
             uncut[axis] = scale * value
         if self.own_frame:
             rotation = self._reader.rotation(observation)
@@ -232,12 +233,12 @@ class EndEffectorActions(ActionMap):
     def _cut_off(self, observation: Observation, displacement: list[float]) -> list[float]:
         """Return what the robot's own controller leaves of a ``displacement`` (6) at the sides of its box."""
         shift = displacement[:3]
-        ways = zip(self._reader.coordinates(observation), shift, self._sides, strict=True)
-        kept = [
-            move if low <= here + move <= high else min(max(here + move, low), high) - here
-            for here, move, (low, high) in ways
+        axes = zip(self._reader.coordinates(observation), shift, self._sides, strict=True)
+        limited = [
+            move if low <= coordinate + move <= high else min(max(coordinate + move, low), high) - coordinate
+            for coordinate, move, (low, high) in axes
         ]
-        return displacement if kept == shift else [*kept, *displacement[3:]]
+        return displacement if limited == shift else [*limited, *displacement[3:]]
 
     def linear(self, observation: Observation, action: Action) -> tuple[Array, Array]:
         joints = self._reader.joint_positions(observation)
@@ -254,23 +255,26 @@ class EndEffectorActions(ActionMap):
         return self.with_elements(action, controls.tolist())
 
     def with_displacement(self, action: Action, displacement: list[float]) -> Action:
-        """Return ``action`` with a displacement (6). Only where its elements are axes of the base frame."""
+        """Return ``action`` with a displacement (6). Only for actions whose elements are axes of the base frame."""
         return self.with_elements(action, [displacement[axis] / scale for axis, scale in self._scales])
 
     def slowed(self, observation: Observation, action: Action, factor: float) -> Action:
-        """Return ``action`` with at most ``factor`` of the arm's motion, also beside a wall.
+        """Return ``action`` with at most ``factor`` of the arm's motion, even beside a wall.
 
-        Of an action that the robot's own controller cuts off at its workspace, a share may still be the whole motion.
+        If the robot's own controller cuts an action off at its workspace, a share of the action may still command the
+        whole motion.
         """
         motion = self.motion(observation, action)
-        made, uncut = motion.displacement, motion.uncut
-        if uncut is made:
+        displacement, uncut = motion.displacement, motion.uncut
+        if uncut is displacement:
             return self.scaled(observation, action, factor)
         if not self.own_frame:
-            return self.with_displacement(action, [factor * part for part in made])
-        # The action keeps its direction: what is left of it is cut off as before, so it is no longer than this.
-        left, whole = math.hypot(*made[:3]), math.hypot(*uncut[:3])
-        return self.scaled(observation, action, factor * left / whole if left < whole else factor)
+            return self.with_displacement(action, [factor * part for part in displacement])
+        # The action keeps its direction. What is left of it is cut off as before, so it is no longer than this.
+        cut_length, full_length = math.hypot(*displacement[:3]), math.hypot(*uncut[:3])
+        return self.scaled(
+            observation, action, factor * cut_length / full_length if cut_length < full_length else factor
+        )
 
 
 _MAPS: dict[str, type[JointDeltaActions] | type[JointPositionActions] | type[EndEffectorActions]] = {

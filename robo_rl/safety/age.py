@@ -1,4 +1,4 @@
-"""The limit on the age of the observation that is acted on."""
+"""The limit on the age of the observation that an action is based on."""
 
 import numpy as np
 
@@ -8,16 +8,16 @@ from .chain import FilterChain
 from .motion import Action
 
 MAX_AGE = 0.1
-"""Largest age of an observation of a robot that does not state one, when it is acted on [s]."""
+"""Largest age of an observation when the robot acts on it, if the robot does not state one [s]."""
 
 
 class AgeLimit:
-    """A chain of filters that brings the robot to rest, within its limits, when the observation is too old.
+    """A filter chain that brings the robot to rest, within its limits, when the observation is too old.
 
     Args:
         chain: filters of actions.
-        max_age: of the observation [s]; None: as the robot says (``Step.expires_ns``), or :data:`MAX_AGE`; infinite:
-            any age will do.
+        max_age: largest age of the observation [s]; None for the robot's own limit (``Step.expires_ns``) or, without
+            one, :data:`MAX_AGE`; infinite to allow any age.
         stale_steps: number of steps in a row on older observations that stop the robot.
     """
 
@@ -37,7 +37,7 @@ class AgeLimit:
         self._chain.reset()
 
     def __call__(self, last: Step, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return the filtered ``action`` or, where ``last`` has become too old, the filtered action that holds still.
+        """Return the filtered ``action`` or, if ``last`` has become too old, the filtered action that holds still.
 
         Raises:
             SafetyStop: after too many steps in a row on observations that were too old.
@@ -54,7 +54,7 @@ class AgeLimit:
         message = f"the observation is {age_ns * 1e-9:.3f} s old, {allowed_ns * 1e-9:.3g} s are allowed"
         if self._stale >= self._stale_steps:
             raise SafetyStop("observation_stale", f"{message}, for {self._stale} steps in a row")
-        if np.isfinite(action).all():  # the chain answers NaN
+        if np.isfinite(action).all():  # the chain handles NaN
             action = self._chain.hold(last.observation, action)
         # Through the filters as well: joints brake within their limits, and what they do next is compared with this.
         executed, verdict = self._chain(last.observation, action, now_ns, held=True)

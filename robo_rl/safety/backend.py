@@ -1,4 +1,4 @@
-"""A robot with safety around it."""
+"""A backend with safety filters and guards around it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,21 +29,23 @@ from .age import AgeLimit
 class SafeBackend:
     """An :class:`~robo_rl.core.EnvBackend` that lets no unsafe action and no false observation through.
 
-    Everything that steps a robot steps it through this: training, evaluation, recording. What the robot did is in
-    ``Step.executed_action``, why in ``Step.verdict``.
+    Everything that steps a robot steps it through this class: training, evaluation, recording. ``Step.executed_action``
+    holds what the robot did, and ``Step.verdict`` why.
 
-    - A filter that says ``stop`` ends the episode with the step just taken: it is truncated, the robot stopped.
-    - An observation that a guard does not believe is never returned: the robot is stopped and
-      :class:`~robo_rl.core.SafetyStop` raised.
-    - On an observation that has become too old the robot is brought to rest, within its limits, whatever was asked
-      for; too many of those in a row stop it.
+    - A filter whose verdict says ``stop`` ends the episode with the step just taken: the step is truncated and the
+      robot is stopped.
+    - An observation that a guard rejects is never returned: the robot is stopped and :class:`~robo_rl.core.SafetyStop`
+      is raised.
+    - If an observation has become too old, the robot is brought to rest within its limits, whatever the action. Too
+      many such observations in a row stop it.
 
     Args:
         backend: the robot.
-        filters: of actions, with the limit on the age of observations.
-        guards: of observations, asked in this order.
-        button: with which a person stops the robot; checked before each step.
-        check_start: returns why the robot must not move from an episode's first observation, or None; None: no check.
+        filters: filters of actions, with the limit on the age of observations.
+        guards: guards of observations, called in this order.
+        button: the button with which a person stops the robot; checked before each step.
+        check_start: returns the reason why the robot must not move from an episode's first observation, or None; None
+            for no check.
     """
 
     def __init__(
@@ -77,13 +79,13 @@ class SafeBackend:
         """Begin an episode.
 
         Raises:
-            SafetyStop: if a person has stopped the robot, a filter fails, the first observation is not believed, or the
+            SafetyStop: if a person has stopped the robot, a filter fails, a guard rejects the first observation, or the
                 robot is where no episode may begin.
         """
         return self._begin(lambda: self._backend.reset(seed))
 
     def world(self) -> State | None:
-        """Return all that the next episode depends on if it begins where the robot is; None if that cannot be told."""
+        """Return all that the next episode depends on if it begins where the robot is; None if that is unknown."""
         return self._backend.world() if isinstance(self._backend, PersistentWorld) else None
 
     def restore(self, world: State) -> Step:
@@ -99,30 +101,30 @@ class SafeBackend:
         return self._begin(lambda: backend.restore(world))
 
     def step(self, action: NDArray[np.float32]) -> Step:
-        """Execute what the filters make of ``action`` for one control period.
+        """Execute ``action``, as changed by the filters, for one control period.
 
         Raises:
             SpecError: if the action has another shape or dtype, or is out of range.
-            SafetyStop: if a person has stopped the robot, the observation that followed is not believed, or the ones
-                before were too old too often.
-            RuntimeError: if the episode has ended or none was begun.
+            SafetyStop: if a person has stopped the robot, a guard rejects the new observation, or too many observations
+                in a row were too old.
+            RuntimeError: if the episode has ended or none has begun.
         """
         last = self._last
         if last is None:
             raise RuntimeError("no episode is running; call reset() first")
-        if action.shape != self.spec.action.shape or np.isfinite(action).all():  # the chain answers NaN
+        if action.shape != self.spec.action.shape or np.isfinite(action).all():  # the chain handles NaN
             self.spec.action.check("action", action)
-        self._obey_person()
+        self._obey_button()
         try:
             executed, verdict = self._filters(last, action, self._backend.clock.now_ns())
         except SafetyStop as stop:
             self.stop(str(stop))
             raise
         step = self._backend.step(executed)
-        self._believe(step)
+        self._check_observation(step)
         if verdict is not PASSED:
-            done = executed if step.executed_action is None else step.executed_action
-            step = replace(step, verdict=verdict, executed_action=done)
+            actual = executed if step.executed_action is None else step.executed_action
+            step = replace(step, verdict=verdict, executed_action=actual)
         if verdict.stop and not step.ended:
             self._backend.stop(verdict.message)
             step = replace(step, truncated=True)
@@ -144,26 +146,26 @@ class SafeBackend:
         self._backend.close()
 
     def _begin(self, begin: Callable[[], Step]) -> Step:
-        self._obey_person()
+        self._obey_button()
         self._last = None
         self._filters.reset()
         for guard in self._guards:
             guard.reset()
         step = begin()
-        self._believe(step, begins=True)
+        self._check_observation(step, begins=True)
         self._last = step
         return step
 
-    def _obey_person(self) -> None:
+    def _obey_button(self) -> None:
         reason = self._button.reason()
         if reason is None:
             return
-        if self._last is not None:  # else it stands: told again and again to stay where it is measured, an arm sinks
+        if self._last is not None:  # else it stands: an arm sinks if told repeatedly to hold its measured position
             self.stop(reason[1])
         raise SafetyStop(*reason)
 
-    def _believe(self, step: Step, begins: bool = False) -> None:
-        """Stop the robot if a guard does not believe the observation, or an episode that ``begins`` must not."""
+    def _check_observation(self, step: Step, begins: bool = False) -> None:
+        """Stop the robot if a guard rejects the observation, or if an episode must not begin (``begins``) with it."""
         now_ns = self._backend.clock.now_ns()
         problem = None
         for guard in self._guards:

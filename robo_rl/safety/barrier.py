@@ -1,4 +1,4 @@
-"""Control barrier functions: the robot keeps clear of itself and of keep-out volumes."""
+"""Control barrier functions that keep the robot clear of itself and of keep-out volumes."""
 
 import math
 from bisect import bisect_left
@@ -21,17 +21,17 @@ Array = NDArray[np.float64]
 JOINTS_APART = 3
 """Links with fewer joints between them touch or overlap by construction and are not watched."""
 FAR = 2.0
-"""Distances are measured up to this [m], and known to be larger beyond it."""
+"""Largest distance that is measured [m]; a larger one is only known to be larger."""
 LONGEST = 1e3
-"""Lever of a joint that nothing bounds [m/rad]."""
+"""Lever of a joint that nothing else bounds [m/rad]."""
 
 
 class Clearance(NamedTuple):
-    """Of one pair of geoms that is near.
+    """The clearance of one pair of geoms that are near each other.
 
     Attributes:
-        distance: between the surfaces [m]; negative where they overlap.
-        gradient: by joint positions (n,) [m/rad].
+        distance: distance between the surfaces [m]; negative if they overlap.
+        gradient: derivative of the distance by joint positions (n,) [m/rad].
     """
 
     distance: float
@@ -39,14 +39,14 @@ class Clearance(NamedTuple):
 
 
 class Clearances:
-    """Distances between the arm's links, and between them and keep-out volumes, by MuJoCo's own queries.
+    """Distances between the arm's links, and between them and keep-out volumes, from MuJoCo's geometry.
 
-    A distance is only computed where it matters. Between two queries it changes by no more than the joints' motion
-    times the length of the arm that they turn, so most pairs are known to be far apart.
+    A distance is only computed where it matters. Between two measurements it changes by no more than the joints' motion
+    times their levers (:func:`joint_levers`), so most pairs are known to be far apart.
 
     Args:
-        robot: its model has the collision geoms of the arm (those that can touch something).
-        kinematics: of the robot.
+        robot: robot whose model has the collision geoms of the arm (geoms that can touch something).
+        kinematics: kinematics of the robot.
         keep_out: names of geoms of the model that the arm keeps away from.
         reach: distances are measured up to this [m].
 
@@ -79,12 +79,12 @@ class Clearances:
         self._pairs = pairs
         self._bodies = model.geom_bodyid.tolist()
         self._rests = (model.body_weldid[model.geom_bodyid] == 0).tolist()
-        self._points = np.empty((len(pairs), 6))  # the nearest of each pair when it was measured last
+        self._points = np.empty((len(pairs), 6))  # the nearest points of each pair at its last measurement
         self._elsewhere = np.empty(6)
         self._jacobian = np.empty((3, model.nv))
         self._levers = joint_levers(robot, pairs)
         self._bounds = np.full(len(pairs), -np.inf)  # lower bounds of the distances at ``_joints``
-        self._measured = np.zeros(len(pairs), bool)  # whether they are the distances themselves
+        self._measured = np.zeros(len(pairs), bool)  # whether the bounds are the distances themselves
         self._joints = np.zeros(len(robot.joints))
         self._at = self._joints.tobytes()
 
@@ -101,13 +101,13 @@ class Clearances:
         return depth
 
     def keeps(self, margin: float, joints: Array, path: Array, travel: Array) -> bool:
-        """Whether every pair keeps ``margin`` [m], or what it has at ``joints`` (n,) if less, along ``path`` (m, n).
+        """Whether every pair keeps ``margin`` [m], or its distance at ``joints`` (n,) if less, along ``path`` (m, n).
 
-        ``travel`` (n,) is how far joints move along it [rad].
+        ``travel`` (n,) is how far the joints move along the path [rad].
         """
         bounds, loss = self._bounds_at(joints), self._levers.dot(travel)
         doubtful = bounds - loss < margin
-        if not np.count_nonzero(doubtful):  # a quarter of the time of doubtful.any()
+        if not np.count_nonzero(doubtful):  # takes a quarter of the time of doubtful.any()
             return True
         self._measure(doubtful, joints)
         pairs = np.nonzero(doubtful & (bounds - loss < margin))[0]
@@ -117,7 +117,7 @@ class Clearances:
         allowed = np.minimum(margin - 1e-6, start) - 1e-9
         if (end < allowed).any():
             return False
-        # No distance in between is less than half of what the way leaves of the sum of both, but depths are not exact.
+        # No distance in between is less than half of start + end - loss. Depths of overlap are not exact.
         doubtful = ((start + end - loss[pairs]) / 2 < allowed) | (np.minimum(start, end) <= 0)
         if not doubtful.any():
             return True
@@ -125,18 +125,19 @@ class Clearances:
         losses = np.zeros((np.count_nonzero(doubtful), len(postures)))
         moved = np.abs(postures[1:] - postures[:-1])
         np.cumsum(self._levers[pairs[doubtful]] @ moved.T, axis=1, out=losses[:, 1:])
-        chosen = (each[doubtful].tolist() for each in (pairs, allowed, start, end))
+        chosen = (values[doubtful].tolist() for values in (pairs, allowed, start, end))
         return all(
-            self._keeps(pair, least, first, last, lost, postures)
-            for pair, least, first, last, lost in zip(*chosen, losses.tolist(), strict=True)
+            self._keeps(pair, least, first, last, changes, postures)
+            for pair, least, first, last, changes in zip(*chosen, losses.tolist(), strict=True)
         )
 
     def _keeps(self, pair: int, allowed: float, start: float, end: float, losses: list[float], postures: Array) -> bool:
         """Whether the distance of a pair, from ``start`` to ``end`` [m], stays ``allowed`` [m] in ``postures`` (m, n).
 
-        From the first posture to another it may have changed by as much as that one's of ``losses`` (m,), and between
-        any two by their difference. It is measured where it may be smallest, until it cannot be too small anywhere
-        (Piyavskii 1972, Shubert 1972). Where geoms overlap that does not hold: every posture there is measured.
+        From the first posture to another, the distance changes by at most the other's element of ``losses`` (m,), and
+        between any two postures by at most the difference of their elements. The distance is measured where it may be
+        smallest, until it cannot be too small anywhere (Piyavskii 1972, Shubert 1972). These bounds do not hold where
+        geoms overlap: there, every posture is measured.
         """
         spans = [(0, len(losses) - 1, start, end)]
         while spans:
@@ -146,10 +147,10 @@ class Clearances:
                 continue
             lowest = (before - after + losses[first] + losses[last]) / 2
             middle = bisect_left(losses, lowest, first + 1, last - 1)
-            there = self._distance(pair, postures[middle], self._elsewhere)
-            if there < allowed:
+            distance = self._distance(pair, postures[middle], self._elsewhere)
+            if distance < allowed:
                 return False
-            spans += [(first, middle, before, there), (middle, last, there, after)]
+            spans += [(first, middle, before, distance), (middle, last, distance, after)]
         return True
 
     def _distances(self, pairs: NDArray[np.int64], joints: Array) -> Array:
@@ -157,19 +158,19 @@ class Clearances:
         return np.array([self._distance(pair, joints, self._elsewhere) for pair in pairs.tolist()])
 
     def needed(self, motion: Array, margin: float, share: float) -> Array:
-        """Return distances (pairs,) [m] of which a ``motion`` (n,) takes no more than ``share`` above ``margin``."""
+        """Return the distances (pairs,) [m] of which ``motion`` (n,) takes at most ``share`` above ``margin``."""
         distances: Array = self._levers.dot(np.abs(motion)) / share + margin
         return distances
 
     def exceed(self, joints: Array, needed: Array | float) -> bool:
-        """Whether all distances at ``joints`` (n,) surely are above ``needed`` (pairs,) [m]; none is measured."""
+        """Whether all distances at ``joints`` (n,) certainly exceed ``needed`` (pairs,) [m]. Measures no distance."""
         return bool(np.count_nonzero(self._bounds_at(joints) > needed) == len(self._pairs))
 
     def near(self, joints: Array, motion: Array, margin: float, share: float) -> list[Clearance]:
         """Return the clearances that a ``motion`` (n,) from ``joints`` (n,) may use up.
 
-        Those are of the pairs of which it may take more than ``share`` of what they have above ``margin`` [m], and of
-        all that are nearer to each other than those.
+        These are the clearances of the pairs of which the motion may take more than ``share`` of what they have above
+        ``margin`` [m], and of all pairs that are nearer to each other than those.
         """
         bounds, needed = self._bounds_at(joints), self.needed(motion, margin, share)
         doubtful = bounds < needed
@@ -192,7 +193,7 @@ class Clearances:
         return min(float(bounds.min(initial=np.inf)), self._reach)
 
     def _bounds_at(self, joints: Array) -> Array:
-        """Return lower bounds of all distances at ``joints`` (n,) [m], to be raised in place to what is measured."""
+        """Return lower bounds of all distances at ``joints`` (n,) [m]. Measurements raise them in place."""
         content = joints.tobytes()
         if content != self._at:
             self._bounds -= self._levers.dot(np.abs(joints - self._joints))
@@ -201,7 +202,7 @@ class Clearances:
         return self._bounds
 
     def _measure(self, chosen: NDArray[np.bool_], joints: Array) -> None:
-        """Raise the bounds of pairs where ``chosen`` (pairs,) to their distances at ``joints`` (n,)."""
+        """Raise the bounds of the ``chosen`` (pairs,) pairs to their distances at ``joints`` (n,)."""
         missing = chosen & ~self._measured
         if missing.any():
             for pair in np.nonzero(missing)[0].tolist():
@@ -209,23 +210,23 @@ class Clearances:
             self._measured |= missing
 
     def _distance(self, pair: int, joints: Array, points: Array) -> float:
-        """Return the distance of a pair [m], at most :data:`FAR`. ``points`` (6,) get the nearest of both."""
+        """Return the distance of a pair [m], at most :data:`FAR`, and write the nearest points to ``points`` (6,)."""
         self._kinematics.place(joints)
         first, second = self._pairs[pair]
         return geom_distance(self._model, self._data, first, second, FAR, points)
 
     def _gradient(self, pair: int, distance: float) -> Array:
-        """Return the gradient of the ``distance`` of a pair, at the joint positions where it was measured last."""
+        """Return the gradient of the ``distance`` of a pair, at the joint positions of its last measurement."""
         model, data, geoms = self._model, self._data, self._pairs[pair]
-        one, other = self._points[pair, :3], self._points[pair, 3:]
-        apart = other - one
+        first_point, second_point = self._points[pair, :3], self._points[pair, 3:]
+        apart = second_point - first_point
         length = math.hypot(*apart.tolist())
-        if length < 1e-9:  # they just touch: from centre to centre is the best that is known
+        if length < 1e-9:  # they just touch: the line between their centres is the best known direction
             apart, distance = data.geom_xpos[geoms[1]] - data.geom_xpos[geoms[0]], 1.0
             length = math.hypot(*apart.tolist()) or 1.0
         normal = apart * math.copysign(1.0 / length, distance)
         change = np.zeros(model.nv)
-        for direction, point, geom in ((-normal, one, geoms[0]), (normal, other, geoms[1])):
+        for direction, point, geom in ((-normal, first_point, geoms[0]), (normal, second_point, geoms[1])):
             if not self._rests[geom]:
                 mujoco.mj_jac(model, data, self._jacobian, None, point, self._bodies[geom])
                 change += direction.dot(self._jacobian)
@@ -233,10 +234,10 @@ class Clearances:
 
 
 def joint_levers(robot: RobotDescription, pairs: list[tuple[int, int]]) -> Array:
-    """Return (pairs, n): by how much a unit of each joint changes the distance of two geoms at most [m/rad].
+    """Return (pairs, n): the largest change of the distance of two geoms by a unit of each joint [m/rad].
 
-    A hinge that moves one of the two moves its points by no more than their distance from its axis. That is at most the
-    way along the links, from hinge to hinge and on to the farthest point of the geom.
+    A hinge that moves one of the two geoms moves its points by no more than their distance from the hinge's axis. That
+    is at most the way along the links, from hinge to hinge and on to the farthest point of the geom.
     """
     model = robot.model
     data = mujoco.MjData(model)
@@ -246,7 +247,7 @@ def joint_levers(robot: RobotDescription, pairs: list[tuple[int, int]]) -> Array
     def lever_arms(geom: int) -> dict[int, float]:
         arms, body = {}, int(model.geom_bodyid[geom])
         point = data.geom_xpos[geom]
-        length = float(model.geom_rbound[geom]) or math.inf  # planes have none
+        length = float(model.geom_rbound[geom]) or math.inf  # planes have no bounding radius
         while body > 0:
             first = int(model.body_jntadr[body])
             for joint in reversed(range(first, first + int(model.body_jntnum[body]))):
@@ -262,9 +263,12 @@ def joint_levers(robot: RobotDescription, pairs: list[tuple[int, int]]) -> Array
 
     moved = {geom: lever_arms(geom) for pair in pairs for geom in pair}
     rows = [
-        # A joint that moves both does not change their distance.
-        [0.0 if joint in one and joint in other else one.get(joint, other.get(joint, 0.0)) for joint in joints]
-        for one, other in ((moved[first], moved[second]) for first, second in pairs)
+        # A joint that moves both geoms does not change their distance.
+        [
+            0.0 if joint in first_arms and joint in second_arms else first_arms.get(joint, second_arms.get(joint, 0.0))
+            for joint in joints
+        ]
+        for first_arms, second_arms in ((moved[first], moved[second]) for first, second in pairs)
     ]
     return np.asarray(np.minimum(np.array(rows).reshape(-1, len(joints)), LONGEST))
 
@@ -275,18 +279,19 @@ NEAR = Verdict(changed=True, reasons=("barrier",))
 class BarrierFilter:
     """Keeps every clearance above a margin, changing the action as little as possible.
 
-    In discrete time (Agrawal and Sreenath 2017): in one step a clearance may lose at most the share ``approach`` of
-    what it has above the margin. That is linear in the action; the nearest action is a quadratic programme. Clearances
-    are not quite linear, and joints cannot stop at once: :class:`~.joint_limits.JointLimits` comes after and looks at
-    the way itself, that of braking included.
+    The barrier is in discrete time (Agrawal and Sreenath 2017): in one step a clearance may lose at most the share
+    ``approach`` of what it has above the margin. That is linear in the action, and the nearest action is the solution
+    of a quadratic programme. Clearances are not quite linear, and joints cannot stop at once:
+    :class:`~.joint_limits.JointLimits` comes after this filter and checks the path itself, including that of braking.
 
     Args:
         margin: smallest clearance [m].
         approach: share of the clearance above the margin that one step may take, in (0, 1].
-        clearances: of the robot.
-        actions: what actions mean.
-        reader: of the observation.
-        largest: joint motion (n,) that a filter after this one lets happen at most [rad]; None: there is none.
+        clearances: clearances of the robot.
+        actions: map between actions and motion.
+        reader: reads the arm's part of observations.
+        largest: largest joint motion (n,) that a filter after this one lets through [rad]; None if there is no such
+            filter.
     """
 
     def __init__(
@@ -305,12 +310,12 @@ class BarrierFilter:
         self._enough = np.inf if largest is None else clearances.needed(largest, margin, approach)
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state to reset."""
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return the nearest action that keeps clear."""
+        """Return the nearest action that keeps the clearances."""
         joints = self._reader.joint_positions(observation)
-        # What is not finite is for the filter after this one to refuse.
+        # Values that are not finite are left to a filter after this one, which rejects them.
         if not math.isfinite(sum(joints.tolist())) or self._clearances.exceed(joints, self._enough):
             return action, PASSED
         motion = self._actions.motion(observation, action).joints
@@ -319,7 +324,7 @@ class BarrierFilter:
         near = self._clearances.near(joints, motion, self._margin, self._approach)
         if not near:
             return action, PASSED
-        # What is closer than the margin already must not come closer still.
+        # A pair that is closer than the margin already must not come closer still.
         least = [-self._approach * max(clearance.distance - self._margin, 0.0) for clearance in near]
         changes = [float(clearance.gradient.dot(motion)) for clearance in near]
         if all(change >= bound - 1e-6 for change, bound in zip(changes, least, strict=True)):

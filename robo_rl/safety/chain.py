@@ -1,4 +1,4 @@
-"""Filters one after another, and a budget of violations."""
+"""A chain of filters, and a budget of violations."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,25 +12,27 @@ from robo_rl.core import PASSED, Observation, SafetyFilter, SafetyStop, Verdict,
 from .motion import Action
 
 ACTION_NOT_FINITE = "action_not_finite"
-"""Reason of the verdict on an action with NaN or infinity: whoever proposed it is not to be asked again."""
+"""Reason of the verdict on an action with NaN or infinity: its source must not be asked for actions again."""
 FILTER_FAULT = "filter_fault"
-"""Reason of the verdict where a filter failed, or returned no action."""
+"""Reason of the verdict if a filter failed or returned no valid action."""
 
 
 class FilterChain:
-    """Filters one after another; each sees the action as the one before it left it.
+    """A chain of filters. Each filter receives the action as the one before it left it.
 
-    An action that is not finite never reaches them: the robot is to hold still instead, and the episode stops. So it
-    does where a filter returns what is no action; the filters after it see the robot held still. The gripper stays as
-    it was told last; in an episode's first step, as nothing was told in it, where it is measured, if that is observed.
+    An action that is not finite never reaches the filters: the robot holds still instead, and the episode stops. The
+    same happens if a filter returns an invalid action; the filters after it receive the action that holds still. The
+    gripper keeps its last command. In the first step of an episode, which has no last command, it is commanded to its
+    measured opening, if that is observed.
 
     Args:
-        filters: in this order.
-        hold: returns the action that stands still, with the gripper as in the action given.
-        budget: so many actions in a row that had to be changed end the episode; 0: no end.
-        learned: filters that guarantee nothing, so they come before those that do. They see what was proposed, never
-            standing still in its place.
-        measured: returns an action given with the gripper where it is measured; None: that is not observed.
+        filters: filters, in the order of application.
+        hold: returns the action that holds still, with the gripper as in the given action.
+        budget: number of changed actions in a row that ends the episode; 0 for no limit.
+        learned: filters that guarantee nothing, so they come before those that do. They receive proposed actions only,
+            never an action that holds still in place of one.
+        measured: returns the given action with the gripper at its measured opening; None if the opening is not
+            observed.
     """
 
     def __init__(
@@ -68,23 +70,23 @@ class FilterChain:
                 raise SafetyStop(FILTER_FAULT, message) from error
 
     def hold(self, observation: Observation, action: Action) -> Action:
-        """Return the action that stands still, with the gripper as in ``action``."""
+        """Return the action that holds still, with the gripper as in ``action``."""
         return self._hold(observation, action)
 
     def __call__(
         self, observation: Observation, action: Action, now_ns: int, held: bool = False
     ) -> tuple[Action, Verdict]:
-        """Return the action that every filter agrees to, and what they said.
+        """Return the action after all filters, and their combined verdict.
 
-        ``held``: ``action`` is to stand still in the place of what was proposed, so the learned filters are not asked.
+        ``held``: whether ``action`` holds still in place of a proposed action, so that the learned filters are skipped.
         """
         filters = self._filters if held else self._with_learned
         values = action.tolist()
-        if not math.isfinite(sum(values)):  # neither NaN nor infinity goes away by adding
+        if not math.isfinite(sum(values)):  # a sum with NaN or infinity is not finite
             index = next(number for number, value in enumerate(values) if not math.isfinite(value))
             message = f"the proposed action is not finite: {action[index]} at index [{index}]"
             base = np.zeros_like(action) if self._last is None else self._last
-            if self._begins and self._measured is not None:  # else it would drop what it holds
+            if self._begins and self._measured is not None:  # otherwise the gripper would drop what it holds
                 base = self._measured(observation, base)
             result, filters = self._hold(observation, base), self._filters
             verdicts = [Verdict(changed=True, stop=True, reasons=(ACTION_NOT_FINITE,), message=message)]
@@ -103,9 +105,9 @@ class FilterChain:
     def _filtered(
         self, safety_filter: SafetyFilter, observation: Observation, action: Action, now_ns: int
     ) -> tuple[Action, Verdict]:
-        """Return what a filter makes of ``action``; never more than an action, nor a change that it does not own up.
+        """Return the action and the verdict of one filter, checked: the action is valid, and every change is declared.
 
-        A filter that raises, or returns anything else than an action and a verdict, has the robot hold still and stop.
+        If a filter raises, or returns anything other than an action and a verdict, the robot holds still and stops.
         """
         before = action.tobytes()
         result: object = None
@@ -113,15 +115,15 @@ class FilterChain:
         try:
             result, verdict = safety_filter(observation, action, now_ns)
             if result is action and verdict is PASSED and action.tobytes() == before:
-                return action, PASSED  # what nearly every filter does nearly always
+                return action, PASSED  # the usual result of nearly every filter
             if action.tobytes() != before and isinstance(result, np.ndarray):
                 result = (
                     result.copy()
-                )  # it wrote to what was proposed: that is put back below, this is what it returned
+                )  # the filter wrote to its input, which is restored below: this copy is its result
             fault = _fault(result, verdict, action)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a filter of the user's own may raise asyncio.CancelledError, too
+        except BaseException as error:  # a user's filter may even raise asyncio.CancelledError
             fault = f"failed: {type(error).__name__}: {error}"
         if action.tobytes() != before:
             action[:] = np.frombuffer(before, action.dtype)
@@ -148,14 +150,16 @@ class FilterChain:
         if len(verdicts) == 1:
             return verdicts[0]
         reasons = tuple([reason for verdict in verdicts for reason in verdict.reasons])
-        return _verdict(changed, stops, reasons, "; ".join([each.message for each in verdicts if each.message]))
+        return _verdict(
+            changed, stops, reasons, "; ".join([verdict.message for verdict in verdicts if verdict.message])
+        )
 
 
-_verdict = lru_cache(maxsize=256)(Verdict)  # most are the same again and again
+_verdict = lru_cache(maxsize=256)(Verdict)  # most verdicts repeat
 
 
 def _fault(result: object, verdict: object, action: Action) -> str | None:
-    """Return what is wrong with what a filter returned for ``action``; None: nothing is."""
+    """Return what is wrong with the result of a filter for ``action``; None if nothing is."""
     if not isinstance(verdict, Verdict):
         return f"returned no verdict beside its action: {type(verdict).__name__}"
     if not isinstance(verdict.reasons, tuple) or not all(isinstance(name, str) for name in verdict.reasons):
@@ -165,6 +169,6 @@ def _fault(result: object, verdict: object, action: Action) -> str | None:
     if not isinstance(result, np.ndarray) or result.shape != action.shape or result.dtype != action.dtype:
         return f"returned no action in [-1, 1]: {result}"
     for value in result.tolist():
-        if not -1.0 <= value <= 1.0:  # NaN is not, either
+        if not -1.0 <= value <= 1.0:  # false for NaN, too
             return f"returned no action in [-1, 1]: {result}"
     return None

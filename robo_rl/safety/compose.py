@@ -1,4 +1,4 @@
-"""From the configuration to a robot with safety around it."""
+"""Composition of a backend with safety from the configuration."""
 
 from collections.abc import Callable
 from functools import partial
@@ -50,30 +50,31 @@ from .workspace import OrientationCone, WorkspaceBox
 Array = NDArray[np.float64]
 
 KEEP_OUT = "keep_out"
-"""Geoms of a robot's model whose names begin so are kept away from."""
+"""Prefix of the names of geoms in a robot's model that the arm keeps away from."""
 BOX_INSET = 1e-5
-"""How far from the box at which the robot's own controller cuts actions off a motion ends [m]."""
+"""Distance that motion keeps from the box at which the robot's own controller cuts actions off [m]."""
 LOOK_SECONDS = 0.005
-"""Between two looks at a stop of the end effector, at rates above 200 Hz."""
+"""Time between two checks of a stop of the end effector, at control rates above 200 Hz [s]."""
 INTERPOLATED = 0.999
-"""Share of velocity limits for a stop of the end effector: between two looks its Jacobian is interpolated."""
+"""Share of velocity limits that a stop of the end effector may use: its Jacobian is interpolated between two checks."""
 CLEARANCE_DIP = 1e-4
-"""By how much clearances may be smaller between two looks than at them [m]."""
+"""Amount by which clearances may be smaller between two checks than at them [m]."""
 
 
 def make_safe_backend(backend: EnvBackend, button: StopButton | None = None, **fields: Any) -> EnvBackend:
-    """Return ``backend`` with safety around it.
+    """Return ``backend`` with safety filters and guards around it.
 
-    Where the robot has no description (third-party Gymnasium environments), there are the guards of NaN, shapes, ages
-    and frozen images and the filters of the configuration's ``filters``, but none that need limits or kinematics.
+    If the robot has no description (third-party Gymnasium environments), there are the guards of NaN, shapes, ages and
+    frozen images and the filters of the configuration's ``filters``, but none that need limits or kinematics.
 
     Args:
         backend: robot or simulator.
-        button: what holds it still; None: the emergency stop of all robots, or ``emergency_stop.file``.
-        fields: of :class:`SafetyConfig`.
+        button: the button that holds the robot still; None for the emergency stop of all robots, or
+            ``emergency_stop.file``.
+        fields: fields of :class:`SafetyConfig`.
 
     Raises:
-        ConfigError: if a limit is out of range or does not fit the robot.
+        ConfigError: if a limit is out of range or does not match the robot.
     """
     config = SafetyConfig(**fields)
     spec, robot = backend.spec, backend.robot
@@ -98,34 +99,34 @@ def make_safe_backend(backend: EnvBackend, button: StopButton | None = None, **f
 
 
 def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: SafetyConfig) -> FilterChain:
-    """Return the filters of actions that ``config`` names; without a description of the robot none that need one."""
-    own = [_own_filter(node, spec, robot) for node in config.filters]
+    """Return the filters of actions that ``config`` names; without a robot description, none of those that need one."""
+    custom = [_user_filter(node, spec, robot) for node in config.filters]
     if robot is None:
         learned = _learned(config, spec, _zero, _scaled)
-        return FilterChain([*_watched(config, spec, _zero), *own], _zero, config.violation_budget, learned)
+        return FilterChain([*_monitors(config, spec, _zero), *custom], _zero, config.violation_budget, learned)
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = make_action_map(spec, robot, kinematics, reader)
     keeps_clear: Callable[[Array, Array, Array], bool] | None = None
     problem = _stop_problem(config, robot, actions) if config.joints.enabled else None
     planner = None if problem is None else make_stop_planner(problem)
-    quick = planner.is_surely_regular if isinstance(planner, NativeStopPlanner) else None
-    filters = _arm_filters(config, robot, actions, reader, kinematics, quick)
+    regularity = planner.is_surely_regular if isinstance(planner, NativeStopPlanner) else None
+    filters = _arm_filters(config, robot, actions, reader, kinematics, regularity)
     if config.barrier.enabled:
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         largest = None if problem is None else (1 + SLACK) * problem.velocity * problem.period
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader, largest))
         dip = CLEARANCE_DIP if _stride(actions) > 1 else 0.0
         keeps_clear = partial(clearances.keeps, barrier.margin + dip)
-    filters += _watched(config, spec, actions.hold)
-    filters += own
-    if planner is not None:  # last: what this filter returns is what the joints do
+    filters += _monitors(config, spec, actions.hold)
+    filters += custom
+    if planner is not None:  # last, because the joints do what this filter returns
         filters.append(JointLimits(planner, actions, reader, keeps_clear))
     learned = _learned(config, spec, actions.hold, actions.scaled)
     return FilterChain(filters, actions.hold, config.violation_budget, learned, actions.with_measured_gripper)
 
 
 def without_safety(backend: EnvBackend, button: StopButton | None = None) -> EnvBackend:
-    """Return ``backend`` as it is, whatever the ``button`` says."""
+    """Return ``backend`` unchanged, whatever the state of ``button``."""
     return backend
 
 
@@ -137,11 +138,11 @@ def _arm_filters(
     kinematics: Kinematics,
     is_surely_regular: Callable[[Array, float], bool] | None,
 ) -> list[SafetyFilter]:
-    """Return the filters of an arm that need no look at where it is going."""
+    """Return the filters of an arm that come before the barrier and the joint limits."""
     filters: list[SafetyFilter] = []
     contact, singularity = config.contact, config.singularity
     if contact.enabled:
-        force, torque = _given(contact.force, robot.force), _given(contact.torque, robot.torque)
+        force, torque = _value_or(contact.force, robot.force), _value_or(contact.torque, robot.torque)
         filters.append(ContactLimits(force, torque, contact.slow_from, actions, reader))
     if config.workspace.enabled:
         filters += _workspace(config, robot, actions, reader)
@@ -159,7 +160,7 @@ def _learned(
     hold: Callable[[Observation, Action], Action],
     scaled: Callable[[Observation, Action, float], Action],
 ) -> list[SafetyFilter]:
-    """Return the filter of a learned feasibility value, where there is one."""
+    """Return the filter of a learned feasibility value, if one is configured."""
     learned = config.feasibility
     if learned.model is None:
         return []
@@ -167,8 +168,8 @@ def _learned(
     return [FeasibilityFilter(model, spec, learned.candidates, learned.margin, hold, scaled)]
 
 
-def _watched(config: SafetyConfig, spec: EnvSpec, hold: Callable[[Observation, Action], Action]) -> list[SafetyFilter]:
-    """Return the filter of a specification, where there is one."""
+def _monitors(config: SafetyConfig, spec: EnvSpec, hold: Callable[[Observation, Action], Action]) -> list[SafetyFilter]:
+    """Return the filter of a specification, if one is configured."""
     watched = config.specification
     if watched.formula is None:
         return []
@@ -188,14 +189,14 @@ def _start_check(config: SafetyConfig, spec: EnvSpec, robot: RobotDescription) -
     return StartCheck(ArmReader(spec, robot), box, clearances)
 
 
-def _given(value: float | None, default: float) -> float:
+def _value_or(value: float | None, default: float) -> float:
     return default if value is None else value
 
 
 def _speeds(config: SafetyConfig, robot: RobotDescription) -> tuple[float, float]:
     """Return the end effector's largest speed [m/s] and rotation speed [rad/s]."""
     speed = config.speed
-    return _given(speed.linear, robot.linear_speed), _given(speed.angular, robot.angular_speed)
+    return _value_or(speed.linear, robot.linear_speed), _value_or(speed.angular, robot.angular_speed)
 
 
 def _box(config: SafetyConfig, robot: RobotDescription) -> tuple[Array, Array]:
@@ -218,7 +219,7 @@ def _workspace(
 
 
 def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: ActionMap) -> StopProblem:
-    """Return what a stop of ``robot`` has to keep to."""
+    """Return the problem of stopping ``robot``, with the limits that a stop has to keep."""
     joints = config.joints
     limits = {}
     for key in ("velocity", "acceleration", "jerk"):
@@ -229,7 +230,7 @@ def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: Action
     limits = _without_rounding(limits, actions)
     limits["velocity"] = np.minimum(limits["velocity"], actions.top_velocity)
     lower, upper = np.array(robot.position_lower), np.array(robot.position_upper)
-    if actions.moves_joints:  # no action leads further; endless joints go round
+    if actions.moves_joints:  # no action leads further; endless joints turn without limits
         lower = np.where(robot.endless, lower, np.maximum(lower, robot.command_lower))
         upper = np.where(robot.endless, upper, np.minimum(upper, robot.command_upper))
     lower, upper = lower + joints.margin, upper - joints.margin
@@ -241,7 +242,7 @@ def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: Action
     if isinstance(actions, EndEffectorActions):
         box = actions.controller_box
         control = EndEffectorControl(actions.directions, actions.own_frame, box, DAMPING)
-        if box is not None:  # what that box cuts off at once would be no way to stop
+        if box is not None:  # a motion that this box cuts off at once could not be part of a stop
             low, high = np.maximum(low, box[0] + BOX_INSET), np.minimum(high, box[1] - BOX_INSET)
     linear, angular = _speeds(config, robot) if config.speed.enabled else (np.inf, np.inf)
     axis, angle = np.array(config.workspace.cone_axis, np.float64), config.workspace.cone_angle
@@ -264,37 +265,38 @@ def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: Action
 
 
 def _stride(actions: ActionMap) -> int:
-    """Return the number of periods between two looks at where the end effector goes in a stop.
+    """Return the number of periods between two checks of where the end effector goes in a stop.
 
-    Where joints brake each by itself its speed may rise from one period to the next, so each is looked at.
+    If each joint brakes independently, the end effector's speed may rise from one period to the next, so every period
+    is checked.
     """
     return 1 if actions.moves_joints else max(1, round(LOOK_SECONDS / actions.period))
 
 
 def _without_rounding(limits: dict[str, Array], actions: ActionMap) -> dict[str, Array]:
-    """Return ``limits`` less what the rounding of float32 actions may use up.
+    """Return ``limits`` reduced by what the rounding of float32 actions may use up.
 
     Raises:
-        ConfigError: if that is more than half of a limit.
+        ConfigError: if the rounding may use up more than half of a limit.
     """
-    left = {}
+    reduced = {}
     for power, (key, values) in enumerate(limits.items(), start=1):
-        # A velocity is a difference of two positions of which one is rounded, an acceleration of two velocities, ...
-        lost = 2 ** (power - 1) * actions.resolution / actions.period**power
-        left[key] = values - lost
-        if (left[key] < values / 2).any():
-            worst = int(np.argmin(left[key] / values))
+        # A velocity is the difference of two positions, one of them rounded; an acceleration, of two velocities; ...
+        loss = 2 ** (power - 1) * actions.resolution / actions.period**power
+        reduced[key] = values - loss
+        if (reduced[key] < values / 2).any():
+            worst = int(np.argmin(reduced[key] / values))
             raise ConfigError(
                 f"safety.joints.{key}: joint {worst + 1} may have {values[worst]:g}, but at {1 / actions.period:g} Hz "
                 f"the rounding of float32 actions alone ({actions.resolution[worst]:.1g} rad) may take "
-                f"{lost[worst]:.3g}. Allow more, act at a lower rate, or choose "
+                f"{loss[worst]:.3g}. Allow more, act at a lower rate, or choose "
                 "task.controller.action_space=joint_delta with a small joint_scale"
             )
-    return left
+    return reduced
 
 
 def make_stop_planner(problem: StopProblem) -> StopPlanner:
-    """Return a planner of stops: in C++ where it can be compiled, else in Python, which is slower by far."""
+    """Return a planner of stops: in C++ if it can be compiled, otherwise in Python, which is much slower."""
     return NativeStopPlanner(problem) if native_available()[0] else PythonStopPlanner(problem)
 
 
@@ -310,8 +312,8 @@ def _plausible_joints(config: SafetyConfig, robot: RobotDescription, reader: Arm
     )
 
 
-def _own_filter(node: Any, spec: EnvSpec, robot: RobotDescription | None) -> SafetyFilter:
-    """Make a filter of the user's own."""
+def _user_filter(node: Any, spec: EnvSpec, robot: RobotDescription | None) -> SafetyFilter:
+    """Make a filter that the user's configuration names."""
     if not isinstance(node, dict) or "target" not in node:
         raise ConfigError(f"safety.filters: expected mappings with the key target, got {node!r}")
     values = dict(node)
@@ -321,10 +323,10 @@ def _own_filter(node: Any, spec: EnvSpec, robot: RobotDescription | None) -> Saf
     except Exception as error:
         raise ConfigError(f"safety.filters: {target!r} cannot be imported: {error}") from error
     try:
-        made: SafetyFilter = factory(spec=spec, robot=robot, **values)
+        safety_filter: SafetyFilter = factory(spec=spec, robot=robot, **values)
     except TypeError as error:
         raise ConfigError(f"safety.filters: {target!r} cannot be made: {error}") from error
-    return made
+    return safety_filter
 
 
 def _zero(observation: Observation, action: Action) -> Action:
@@ -336,7 +338,7 @@ def _scaled(observation: Observation, action: Action, factor: float) -> Action:
 
 
 def register_configs() -> None:
-    """Offer ``safety=default`` and ``safety=none`` to Hydra."""
+    """Register ``safety=default`` and ``safety=none`` with Hydra."""
     store = ConfigStore.instance()
     store.store(group="safety", name="default", node=config_node(make_safe_backend, SafetyConfig))
     store.store(group="safety", name="none", node=config_node(without_safety, NoSafetyConfig))

@@ -1,13 +1,13 @@
-"""A learned feasibility value: from which states a constraint can be kept for good (FISOR, Zheng et al. 2024).
+"""A learned feasibility value: from which states a constraint can be kept indefinitely (FISOR, Zheng et al. 2024).
 
-With h(s) above 0 where a state breaks the constraint and below 0, by how much it keeps it, where not, reachability asks
-for the largest h on the way under the best actions:
+Let h(s) be above 0 if a state breaks the constraint, and otherwise below 0 by how much the state keeps it. Reachability
+asks for the largest h on the way under the best actions:
 
     Q(s, a) = (1 - gamma) h(s') + gamma max(h(s'), V(s')),    V(s) = the smallest Q(s, a) of actions in the data.
 
-The constraint can be kept from s where V(s) is 0 or less. V is a low expectile of Q, so that no action is asked for
-that the data has not. The paper's h is 25 or -1; here it is a robustness, whose sign says the same and whose size tells
-more.
+The constraint can be kept from s if V(s) is 0 or less. V is a low expectile of Q, so that no action outside the data
+is evaluated. The paper's h is 25 or -1; here it is a robustness, whose sign has the same meaning and whose size carries
+more information.
 """
 
 import itertools
@@ -55,13 +55,13 @@ class FeasibilityConfig(Options, section="learning"):
 
 
 class FeasibilityModel:
-    """V and Q of states (n, S), in units of ``scale``.
+    """V and Q of states (n, S), learned in units of ``scale``.
 
     Args:
-        states: S, elements of a state.
-        actions: A, elements of an action.
+        states: number S of elements of a state.
+        actions: number A of elements of an action.
         hidden: units of the hidden layers.
-        seed: of the initial weights.
+        seed: seed of the initial weights.
     """
 
     def __init__(self, states: int, actions: int, hidden: tuple[int, ...], seed: int = 0) -> None:
@@ -85,20 +85,20 @@ class FeasibilityModel:
             states: (n, S).
             actions: (n, A).
             next_states: (n, S).
-            h: of the next states (n,), above 0 where the constraint is broken.
-            ended: (n,) whether nothing comes after the next state.
-            config: of the learning.
+            h: values of h of the next states (n,), above 0 if the constraint is broken.
+            ended: whether nothing follows the next state (n,).
+            config: settings of the learning.
 
         Raises:
-            DataError: if a number is not finite, or has not stayed so.
+            DataError: if a number is not finite, or does not stay finite.
         """
-        given = {"states": states, "actions": actions, "next states": next_states, "constraint": h}
-        if infinite := _not_finite(given):
+        inputs = {"states": states, "actions": actions, "next states": next_states, "constraint": h}
+        if infinite := _not_finite(inputs):
             raise DataError(f"the data hold numbers that are not finite, in {infinite}: leave those episodes out")
         rng = torch.Generator().manual_seed(config.seed)
-        self._mean, self._deviation = (torch.from_numpy(each) for each in (states.mean(0), states.std(0) + 1e-6))
+        self._mean, self._deviation = (torch.from_numpy(array) for array in (states.mean(0), states.std(0) + 1e-6))
         self._scale = torch.tensor(float(np.abs(h).mean()) + 1e-6)
-        before, after = (self._normalised(each) for each in (states, next_states))
+        before, after = (self._normalised(array) for array in (states, next_states))
         acts, cost = torch.from_numpy(actions), torch.from_numpy(h) / self._scale
         goes_on = torch.from_numpy(~ended)
         self._slow.load_state_dict(self._value.state_dict())
@@ -128,7 +128,7 @@ class FeasibilityModel:
 
     @torch.no_grad()
     def value(self, states: Floats) -> Floats:
-        """Return V (n,) of states (n, S): 0 or less where the constraint can be kept."""
+        """Return V (n,) of states (n, S): 0 or less if the constraint can be kept."""
         return cast(Floats, (self._scale * self._value(self._normalised(states))[:, 0]).numpy())
 
     @torch.no_grad()
@@ -147,10 +147,10 @@ class FeasibilityModel:
         return {key: value.numpy() for key, value in numbers.items()}
 
     def load(self, state: Mapping[str, Floats]) -> None:
-        """Take over what :meth:`state` returned.
+        """Restore a state from :meth:`state`.
 
         Raises:
-            DataError: if names or shapes are not this model's, or a number is not finite.
+            DataError: if names or shapes do not match this model, or a number is not finite.
         """
         own = self.state()
         if {key: value.shape for key, value in own.items()} != {key: value.shape for key, value in state.items()}:
@@ -168,7 +168,7 @@ class FeasibilityModel:
 
 
 def _not_finite(numbers: Mapping[str, Floats]) -> str:
-    """Return the names of arrays with numbers that are not finite."""
+    """Return the names of arrays that contain numbers that are not finite."""
     return ", ".join(name for name, array in numbers.items() if not np.isfinite(array).all())
 
 

@@ -1,4 +1,4 @@
-"""A filter that lets through what keeps a constraint for good, as a learned feasibility value judges it."""
+"""A filter that allows actions after which, by a learned feasibility value, a constraint can be kept indefinitely."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -41,12 +41,12 @@ WEIGHTS, CARD = "model.safetensors", "card.json"
 
 
 def state_keys(spec: EnvSpec) -> tuple[str, ...]:
-    """Return the observation keys that a state is made of: all but images."""
+    """Return the observation keys that make up a state: all except images."""
     return tuple(key for key in spec.observation if not key.startswith("images/"))
 
 
 def stacked(observations: Mapping[str, NDArray[Any]], keys: tuple[str, ...]) -> Floats:
-    """Return states (..., S) of observations by key (..., elements)."""
+    """Return states (..., S) from observations by key (..., elements)."""
     return np.concatenate([observations[key] for key in keys], axis=-1).astype(np.float32, copy=False)
 
 
@@ -56,11 +56,11 @@ def save_model(
     """Write a model and its card into a new folder.
 
     Args:
-        folder: to be made.
-        model: that was learned.
-        spec: of the environment of its data.
+        folder: folder to create.
+        model: learned model.
+        spec: spec of the environment that its data come from.
         hidden: units of its hidden layers.
-        facts: for people, JSON values.
+        facts: further JSON values of the card, for readers.
     """
     folder.mkdir(parents=True)
     write_durably(folder / WEIGHTS, save(model.state()))
@@ -69,11 +69,11 @@ def save_model(
 
 
 def load_model(folder: Path, spec: EnvSpec) -> FeasibilityModel:
-    """Return the model of a folder, for an environment of ``spec``.
+    """Return the model stored in a folder, for an environment of ``spec``.
 
     Raises:
-        ConfigError: if it was learned for other observations or actions.
-        DataError: if it cannot be read.
+        ConfigError: if the model was learned for other observations or actions.
+        DataError: if the folder cannot be read.
     """
     try:
         card = parse_json(read_bytes(folder / CARD, CARD_BYTES), CARD, finite=False)
@@ -100,19 +100,19 @@ def _without_images(spec: EnvSpec) -> EnvSpec:
 
 
 class FeasibilityFilter:
-    """Replaces an action after which the constraint could not be kept, as far as the model knows.
+    """Replaces an action after which the constraint could not be kept, according to the model.
 
-    In its place comes the nearest of other actions after which it can be kept: to hold still, the action shrunk, random
-    ones. Where there is none, the one of them that breaks it least. The gripper's element, the last where there is one,
-    stays.
+    The replacement is the nearest of several candidates after which the constraint can be kept: the action that holds
+    still, the action shrunk, and random actions. If there is no such candidate, it is the one that breaks the
+    constraint least. The gripper's element, if there is one, is the last and is kept.
 
     Args:
-        model: that was learned.
-        spec: of the environment.
-        candidates: random actions that are tried.
+        model: learned model.
+        spec: spec of the environment.
+        candidates: number of random actions that are tried.
         margin: by how much the constraint has to be kept on the way, in its units.
-        hold: returns the action that stands still, with the gripper as in the action given.
-        scaled: returns the action with its motion times a factor, with the gripper as in the action given.
+        hold: returns the action that holds still, with the gripper as in the given action.
+        scaled: returns the action with its motion times a factor, with the gripper as in the given action.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class FeasibilityFilter:
         self.reset()
 
     def reset(self) -> None:
-        """Draw the same actions in every episode."""
+        """Restart the random stream, so that every episode draws the same actions."""
         self._rng = generator(0, "feasibility")
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return ``action``, or a backup."""
+        """Return ``action``, or its replacement."""
         state = stacked(observation, self._keys)
         if self._model.quality(state, action[None])[0] <= -self._margin:
             return action, PASSED

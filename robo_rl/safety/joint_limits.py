@@ -1,4 +1,4 @@
-"""The last filter of a chain: lets a motion happen only if the arm can stop after it within all limits."""
+"""The last filter of a chain, which allows a motion only if the arm can stop after it within all limits."""
 
 import math
 from collections.abc import Callable
@@ -23,22 +23,23 @@ _VERDICTS = {
 
 
 class JointLimits:
-    """Holds the limits of joints and end effector, in the next period and in the stop after it.
+    """Keeps the limits of joints and end effector, in the next period and in the stop after it.
 
     The invariant: after every action that this filter returned, the stop that its planner simulates breaks no limit. An
-    action after which that would not be so becomes as much of itself, mixed with the stop, as leaves one; at the least
-    it becomes the stop itself, whose remaining part was checked one period before. Joint actions are first limited
-    joint by joint. What this filter returns is what the next motion is compared with, so it comes last.
+    action that would violate the invariant is blended with the stop, with as large a share of the action as leaves a
+    stop. With no share left, the result is the stop itself, whose remaining part was checked one period before. Joint
+    actions are first limited joint by joint. The next motion is compared with what this filter returns, so it comes
+    last.
 
-    Where a robot does not follow exactly, the motion that was commanded counts for velocity, acceleration and jerk, and
-    the measured posture for everything else. An arm that has slipped out of a limit goes no further out.
+    If a robot does not follow exactly, the commanded motion determines velocity, acceleration and jerk, and the
+    measured posture everything else. An arm that has slipped out of a limit goes no further out.
 
     Args:
-        planner: of stops.
-        actions: what actions mean.
-        reader: of the observation.
+        planner: planner of stops.
+        actions: map between actions and motion.
+        reader: reads the arm's part of observations.
         keeps_clear: whether the arm may go from joint positions (n,) through postures (m, n), on which joints travel
-            (n,), without coming too near to itself or to a keep-out volume; None: that is not watched.
+            (n,), without coming too near to itself or to a keep-out volume; None if that is not checked.
     """
 
     def __init__(
@@ -57,52 +58,52 @@ class JointLimits:
         self.reset()
 
     def reset(self) -> None:
-        """Begin at rest."""
+        """Assume that the arm is at rest."""
         self._state = np.zeros(3 * self._joints + 2 * self._controls)
         self._pose = np.zeros(12)
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return ``action`` within the limits."""
+        """Return ``action``, changed to keep the limits."""
         joints, measured = self._reader.joint_positions(observation), self._measured(observation)
         wanted = self._actions.controls(observation, action)
         if not math.isfinite(sum(joints.tolist()) + sum(measured.tolist()) + sum(wanted.tolist())):
-            # That is no action: the chain holds still and stops.
+            # NaN is not a valid action: the chain holds still and stops.
             return np.full_like(action, np.nan), _VERDICTS[JOINTS]
         self._state[: self._joints] = joints
-        found = self._planner.nearest(self._state, measured, wanted)
-        controls, plan, verdict = found.controls, found.plan, _VERDICTS[found.reasons]
+        nearest = self._planner.nearest(self._state, measured, wanted)
+        controls, plan, verdict = nearest.controls, nearest.plan, _VERDICTS[nearest.reasons]
         if self._keeps_clear is not None and not self._keeps_clear(joints, plan.path, plan.travel):
-            controls, plan = self._clear(joints, measured, found)
+            controls, plan = self._clear(joints, measured, nearest)
             verdict = Verdict(changed=True, reasons=(*verdict.reasons, "barrier"))
-        # Joint velocities are remembered as they were before rounding, so that rounding errors do not add up.
+        # Joint velocities are stored as they were before rounding, so that rounding errors do not add up.
         self._state = plan.state
         if verdict is PASSED:
             return action, PASSED
         return self._actions.with_controls(observation, action, controls), verdict
 
     def _measured(self, observation: Observation) -> Array:
-        """Return the end effector's position, and its rotation where actions are in its frame (12,)."""
+        """Return the end effector's position and, if actions are in its own frame, its rotation (12,)."""
         if self._actions.own_frame:
             self._pose[3:] = self._reader.rotation(observation).ravel()
         self._pose[0], self._pose[1], self._pose[2] = self._reader.coordinates(observation)
         return self._pose
 
-    def _clear(self, joints: Array, measured: Array, found: NearestControls) -> tuple[Array, Plan]:
-        """Return the nearest controls (k,) on the way from the stop whose stop keeps clear, and the plan for them."""
+    def _clear(self, joints: Array, measured: Array, nearest: NearestControls) -> tuple[Array, Plan]:
+        """Return the nearest controls (k,) on the way from the stop whose own stop keeps clear, and their plan."""
         assert self._keeps_clear is not None
-        stop, far = self._rounded(found.stop), found.controls
+        stop, far = self._rounded(nearest.stop), nearest.controls
         controls, plan = stop, self._planner.plan(self._state, measured, stop)
         share, half = 0.0, 0.5
         for _ in range(halvings(float((np.abs(far - stop) / self._planner.fine).max()))):
-            option = self._rounded(found.stop + (share + half) * (far - found.stop))
-            tried = self._planner.plan(self._state, measured, option)
-            if tried.outcome == CLEAR and self._keeps_clear(joints, tried.path, tried.travel):
-                controls, plan, share = option, tried, share + half
+            option = self._rounded(nearest.stop + (share + half) * (far - nearest.stop))
+            candidate = self._planner.plan(self._state, measured, option)
+            if candidate.outcome == CLEAR and self._keeps_clear(joints, candidate.path, candidate.travel):
+                controls, plan, share = option, candidate, share + half
             half /= 2
         return controls, plan
 
     def _rounded(self, controls: Array) -> Array:
-        """Return ``controls`` as they will be sent. Of joint velocities the limits leave room for rounding."""
+        """Return ``controls`` as they will be sent. The limits of joint velocities leave room for rounding."""
         if self._actions.moves_joints:
             return controls
         rounded: Array = controls.astype(np.float32).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Where the end effector is, and how joints move it."""
+"""Kinematics of an arm: the pose of its end effector, and how joints move it."""
 
 import mujoco
 import numpy as np
@@ -9,16 +9,16 @@ from robo_rl.core import RobotDescription
 Array = NDArray[np.float64]
 
 DAMPING = 0.02
-"""Of the pseudo-inverse: smaller singular values of the Jacobian (m and rad) do not ask for boundless joint motion."""
+"""Damping of the pseudo-inverse: smaller singular values of the Jacobian (m and rad) cause no boundless motion."""
 
 DAMPED = DAMPING**2 * np.eye(6)
 
 
 class Kinematics:
-    """Kinematics of a robot on a MuJoCo state of its own. What is asked twice for one posture is computed once.
+    """Kinematics of a robot, with a MuJoCo state of its own. Repeated queries of one posture are computed once.
 
     Args:
-        robot: names the model, joints and end effector.
+        robot: model, and names of joints and end effector.
     """
 
     def __init__(self, robot: RobotDescription) -> None:
@@ -28,7 +28,7 @@ class Kinematics:
         joints = [model.joint(name) for name in robot.joints]
         self._positions = _indices([int(joint.qposadr[0]) for joint in joints])
         self.dofs = _indices([int(joint.dofadr[0]) for joint in joints])
-        self._qpos = self.data.qpos  # looked up once: that takes as long as to write to it
+        self._qpos = self.data.qpos  # looked up once, because a look-up takes as long as a write
         self._site = model.site(robot.end_effector).id
         self._full = np.empty((6, model.nv))
         self._linear, self._angular = self._full[:3], self._full[3:]
@@ -39,7 +39,7 @@ class Kinematics:
         self._factor: Array | None = None
 
     def place(self, joints: Array) -> None:
-        """Put the arm at joint positions (n,) [rad]: all frames follow."""
+        """Put the arm at joint positions (n,) [rad], with all frames."""
         content = joints.tobytes()
         if content == self._placed:
             return
@@ -54,7 +54,7 @@ class Kinematics:
         return self._site_position.tolist(), self._site_rotation.tolist()
 
     def jacobian(self, joints: Array) -> Array:
-        """Return (6, n): the end effector's velocity [m/s, rad/s] in the base frame by joint velocities [rad/s]."""
+        """Return the Jacobian (6, n): end-effector velocity [m/s, rad/s] (base frame) by joint velocities [rad/s]."""
         self.place(joints)
         if self._jacobian is None:
             mujoco.mj_comPos(self.model, self.data)
@@ -63,7 +63,7 @@ class Kinematics:
         return self._jacobian
 
     def _squared(self, joints: Array) -> Array:
-        """Return J J^T (6, 6); not to be written to."""
+        """Return J J^T (6, 6), which must not be written to."""
         jacobian = self.jacobian(joints)
         if self._gram is None:
             self._gram = jacobian @ jacobian.T
@@ -72,7 +72,7 @@ class Kinematics:
     def joint_motion(self, joints: Array, displacement: Array) -> Array:
         """Return the joint motion (n,) [rad] for a small displacement (6,) [m, rad] of the end effector.
 
-        Several displacements are the columns of (6, k), their motions those of (n, k). Damped
+        Several displacements are the columns of (6, k), and their motions the columns of (n, k). The method is damped
         least squares (Nakamura and Hanafusa 1986).
         """
         jacobian = self.jacobian(joints)
@@ -86,28 +86,28 @@ class Kinematics:
         columns = np.ascontiguousarray(displacement.T)
         solution = np.empty(columns.shape)
         for row, column in zip(solution.reshape(-1, 6), columns.reshape(-1, 6), strict=True):
-            mujoco.mju_cholSolve(row, self._factor, column)  # a fifth of the time of np.linalg.solve
+            mujoco.mju_cholSolve(row, self._factor, column)  # takes a fifth of the time of np.linalg.solve
         motion: Array = jacobian.T @ solution.T
         return motion
 
     def _smaller_squared(self, joints: Array) -> Array:
-        """Return J J^T (6, 6), or J^T J (n, n) of an arm with fewer than six joints, which is regular where that is."""
+        """Return J J^T (6, 6), or J^T J (n, n) for an arm with fewer than six joints, whose J J^T is singular."""
         jacobian = self.jacobian(joints)
         return jacobian.T @ jacobian if len(joints) < 6 else self._squared(joints)
 
     def condition(self, joints: Array) -> float:
-        """Return the Jacobian's condition number; infinite where the posture is singular.
+        """Return the Jacobian's condition number; infinite if the posture is singular.
 
         An arm with fewer than six joints cannot move its end effector in every direction. What counts is whether it
-        loses one more.
+        loses another direction.
         """
-        # From the eigenvalues of J J^T: twice as fast as the singular values, exact enough up to 1e7.
+        # From the eigenvalues of J J^T: twice as fast as from the singular values, and exact enough up to 1e7.
         smallest, *_, largest = np.linalg.eigvalsh(self._smaller_squared(joints)).tolist()
         return (largest / smallest) ** 0.5 if smallest > 0 else float("inf")
 
 
 def _indices(numbers: list[int]) -> slice | NDArray[np.int64]:
-    """Return an index of the elements ``numbers``: a slice where they follow one another, which is faster."""
+    """Return an index of the elements ``numbers``: a slice if they are consecutive, which is faster."""
     first = numbers[0]
     if numbers == list(range(first, first + len(numbers))):
         return slice(first, first + len(numbers))

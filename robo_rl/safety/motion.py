@@ -15,14 +15,14 @@ class Motion:
     """The motion that one action commands in one control period. Its arrays must not be written to.
 
     Either the joint motion or the displacement is given; the other is computed on first use. The displacement is six
-    plain numbers: the filters look at each by itself, and of so few that is faster than an array.
+    plain numbers: filters read each of them separately, and for so few that is faster than an array.
 
     Args:
-        kinematics: between them.
+        kinematics: map between the two.
         start: joint positions (n,) [rad].
         joints: joint motion (n,) [rad].
-        displacement: as :attr:`displacement`.
-        uncut: as :attr:`uncut`; None: as ``displacement``.
+        displacement: see :attr:`displacement`.
+        uncut: see :attr:`uncut`; None if nothing is cut off.
     """
 
     __slots__ = ("_displacement", "_joints", "_kinematics", "_start", "_uncut")
@@ -49,7 +49,7 @@ class Motion:
     def displacement(self) -> list[float]:
         """Motion of the end effector (6) in the base frame: translation [m], rotation vector [rad].
 
-        What the robot's own controller cuts off at its workspace is not in it.
+        What the robot's own controller cuts off at its workspace is not included.
         """
         if self._displacement is None:
             assert self._joints is not None
@@ -58,7 +58,7 @@ class Motion:
 
     @property
     def uncut(self) -> list[float]:
-        """The displacement (6) with what is cut off; the same list where nothing is."""
+        """The displacement (6) including what is cut off; the same list if nothing is."""
         return self.displacement if self._uncut is None else self._uncut
 
 
@@ -66,8 +66,8 @@ class ArmReader:
     """Reads the arm's part of ``state`` by the names of its elements.
 
     Args:
-        spec: names the elements.
-        robot: names the joints.
+        spec: names of the elements.
+        robot: names of the joints.
 
     Raises:
         ConfigError: if an element is not observed.
@@ -82,7 +82,7 @@ class ArmReader:
         self._force = self._find([f"wrist_force_{axis}" for axis in "xyz"])
         self._torque = self._find([f"wrist_torque_{axis}" for axis in "xyz"])
         self._opening = self._names.index("gripper_opening") if "gripper_opening" in self._names else None
-        self._read = b""
+        self._content = b""
         self._joints: Array = np.zeros(0)
         self._values: list[float] = []
         self._rotation: Array | None = None
@@ -100,12 +100,12 @@ class ArmReader:
         return slice(first, first + len(names))
 
     def joint_positions(self, observation: Observation) -> Array:
-        """Return (n,) [rad]; not to be written to."""
-        self._read_again(observation)
+        """Return joint positions (n,) [rad], which must not be written to."""
+        self._convert(observation)
         return self._joints
 
     def joint_velocities(self, observation: Observation) -> Array:
-        """Return (n,) [rad/s]."""
+        """Return joint velocities (n,) [rad/s]."""
         return observation["state"][self._velocities].astype(np.float64)
 
     def position(self, observation: Observation) -> Array:
@@ -114,13 +114,13 @@ class ArmReader:
 
     def coordinates(self, observation: Observation) -> list[float]:
         """Return the end effector's position (3) in the base frame as plain numbers [m]."""
-        self._read_again(observation)
+        self._convert(observation)
         return self._values[self._position]
 
     def rotation(self, observation: Observation) -> Array:
-        """Return the end effector's rotation matrix (3, 3) in the base frame; not to be written to."""
-        self._read_again(observation)
-        if self._rotation is None:  # plain numbers: of three that is faster than arrays
+        """Return the end effector's rotation matrix (3, 3) in the base frame, which must not be written to."""
+        self._convert(observation)
+        if self._rotation is None:  # plain numbers are faster than arrays for three elements
             a, b, c, d, e, f = self._values[self._columns]
             third = b * f - c * e, c * d - a * f, a * e - b * d
             self._rotation = np.array([[a, d, third[0]], [b, e, third[1]], [c, f, third[2]]])
@@ -128,24 +128,24 @@ class ArmReader:
 
     def force(self, observation: Observation) -> float:
         """Return the magnitude of the contact force at the wrist [N]."""
-        self._read_again(observation)
+        self._convert(observation)
         x, y, z = self._values[self._force]
         return float((x * x + y * y + z * z) ** 0.5)
 
     def torque(self, observation: Observation) -> float:
         """Return the magnitude of the contact torque at the wrist [Nm]."""
-        self._read_again(observation)
+        self._convert(observation)
         x, y, z = self._values[self._torque]
         return float((x * x + y * y + z * z) ** 0.5)
 
     def opening(self, observation: Observation) -> float | None:
-        """Return the gripper's opening, 0 closed to 1 open; None where it is not observed."""
+        """Return the gripper's opening, 0 closed to 1 open; None if it is not observed."""
         return None if self._opening is None else float(observation["state"][self._opening])
 
-    def _read_again(self, observation: Observation) -> None:
-        """Convert the elements of ``state``, if that was not done last. Equal content tells, as arrays are reused."""
+    def _convert(self, observation: Observation) -> None:
+        """Convert the elements of ``state`` unless its content, compared by value as arrays are reused, is the last."""
         state = observation["state"]
         content = state.tobytes()
-        if content != self._read:
-            self._values, self._read, self._rotation = state.tolist(), content, None
+        if content != self._content:
+            self._values, self._content, self._rotation = state.tolist(), content, None
             self._joints = state[self._positions].astype(np.float64)

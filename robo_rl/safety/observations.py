@@ -1,4 +1,4 @@
-"""Guards that decide which observations are believed."""
+"""Guards that decide which observations are accepted."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,13 @@ from .motion import ArmReader
 Array = NDArray[np.float64]
 
 TURN_TOLERANCE = 0.2
-"""Largest rotation between the end effector as measured and as its joints have it [rad]."""
+"""Largest rotation between the end effector as measured and as computed from its joints [rad]."""
 TURN_JUMP = 0.1
 """Largest change of that rotation between two observations [rad]."""
 SKEW = 0.1
-"""Time by which the parts of one observation may have been measured apart [s]."""
+"""Largest time between the measurements of the parts of one observation [s]."""
 SPEED_SHARE = 0.5
-"""Largest difference between the end effector's velocity as measured and as its joints have it: this share of the
+"""Largest difference between the end effector's velocity as measured and as computed from its joints: this share of the
 largest speeds, and of the speed itself."""
 
 
@@ -26,17 +26,17 @@ def _fault(reason: str, message: str) -> Verdict:
 
 
 class ValidObservation:
-    """Every key is there, with the shape, dtype and range of the spec, and all values are finite.
+    """Checks that every key is present with the shape, dtype and range of the spec, and that all values are finite.
 
     Args:
-        spec: of the environment.
+        spec: spec of the environment.
     """
 
     def __init__(self, spec: EnvSpec) -> None:
         self._spec = spec
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state to reset."""
 
     def __call__(self, observation: Observation, stamp_ns: int, now_ns: int) -> Verdict:
         try:
@@ -47,15 +47,15 @@ class ValidObservation:
 
 
 class PlausibleJoints:
-    """Joint positions and velocities are possible, and positions do not jump.
+    """Checks that joint positions and velocities are plausible, and that positions do not jump.
 
     Args:
-        lower: lowest believable joint positions (n,) [rad].
-        upper: highest (n,) [rad].
-        velocity: highest believable joint speeds (n,) [rad/s].
+        lower: lowest plausible joint positions (n,) [rad].
+        upper: highest plausible joint positions (n,) [rad].
+        velocity: highest plausible joint speeds (n,) [rad/s].
         max_jump: largest motion between two observations beyond what the measured velocities explain [rad].
-        endless: which joints (n,) turn without end: these move by the shorter way round.
-        reader: of the observation.
+        endless: which joints (n,) turn without limits; these move by the shorter way round.
+        reader: reads the arm's part of observations.
     """
 
     def __init__(
@@ -109,17 +109,17 @@ class PlausibleJoints:
 
 
 class PlausibleEndEffector:
-    """The end effector is where the measured joints have it, moves as they do, and its pose does not jump.
+    """Checks that the end effector's pose and velocity match the measured joints, and that the pose does not jump.
 
-    Joints, pose and velocity are measured by themselves on a robot, and differ by calibration and by up to
-    :data:`SKEW` in time. All computations take the same time whatever is observed.
+    On a robot, joints, pose and velocity are measured separately, and differ by calibration and by up to :data:`SKEW`
+    in time. All computations take the same time for every observation.
 
     Args:
-        spec: names the elements of ``state``.
+        spec: names of the elements of ``state``.
         robot: kinematics and largest speeds.
-        tolerance: largest distance between the position that is measured and that of the joints [m].
-        max_jump: largest change of the vector between them from one observation to the next [m].
-        reader: of the observation.
+        tolerance: largest distance between the measured position and that computed from the joints [m].
+        max_jump: largest change of the vector between these two from one observation to the next [m].
+        reader: reads the arm's part of observations.
     """
 
     def __init__(
@@ -154,13 +154,13 @@ class PlausibleEndEffector:
         return verdict
 
     def _compare(self, offset: Array, turn: Array, last: tuple[Array, Array] | None, moved: Array) -> Verdict:
-        """Judge how far the measured pose is from that of the joints.
+        """Compare the measured pose with that of the joints.
 
         Args:
-            offset: to the measured position (3,) [m].
-            turn: to the measured rotation (3, 3).
-            last: the same of the observation before.
-            moved: how far the end effector went and turned (2,) in the time that measurements may be apart [m, rad].
+            offset: translation from the pose of the joints to the measured one (3,) [m].
+            turn: rotation from the pose of the joints to the measured one (3, 3).
+            last: offset and turn of the observation before.
+            moved: how far the end effector moves and turns (2,) in the time that measurements may be apart [m, rad].
         """
         away, angle = float(np.linalg.norm(offset)), _angle(turn)
         if away > self._tolerance + moved[0] or angle > TURN_TOLERANCE + moved[1]:
@@ -183,7 +183,7 @@ class PlausibleEndEffector:
         return PASSED
 
     def _compare_velocity(self, measured: Array, velocity: Array) -> Verdict:
-        """Judge the measured velocity (6,) by that of the joints (6,) [m/s, rad/s]."""
+        """Compare the measured velocity (6,) with that of the joints (6,) [m/s, rad/s]."""
         differences = _lengths(measured - velocity)
         allowed = SPEED_SHARE * (self._fastest + _lengths(velocity))
         if (differences <= allowed).all():
@@ -203,17 +203,17 @@ def _lengths(twist: Array) -> Array:
 
 
 def _angle(rotation: Array) -> float:
-    """Return the angle of a rotation matrix (3, 3) [rad]; noise on it counts no more than once."""
-    skew = rotation - rotation.T  # twice the sine, as the trace has the cosine
+    """Return the angle of a rotation matrix (3, 3) [rad] without amplifying noise."""
+    skew = rotation - rotation.T  # contains the sine, as the trace contains the cosine
     return float(np.arctan2(np.linalg.norm(skew) / np.sqrt(2), np.trace(rotation) - 1))
 
 
 class FrozenImages:
-    """No camera gives the same picture, pixel by pixel, again and again under new stamps.
+    """Checks that no camera returns the same image, pixel by pixel, again and again under new time stamps.
 
     Args:
-        keys: of the images in the observation.
-        limit: so many equal images in a row are a fault.
+        keys: keys of the images in the observation.
+        limit: number of equal images in a row that is a fault.
     """
 
     def __init__(self, keys: tuple[str, ...], limit: int) -> None:
@@ -221,7 +221,7 @@ class FrozenImages:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the pictures."""
+        """Forget the last images."""
         self._last: dict[str, NDArray[np.uint8]] = {}
         self._equal = dict.fromkeys(self._keys, 1)
 

@@ -1,4 +1,4 @@
-"""The quadratic programme of the barrier filter: the nearest point that keeps linear constraints."""
+"""The quadratic programme of the barrier filter: the nearest point that satisfies linear constraints."""
 
 import numpy as np
 import quadprog
@@ -10,10 +10,11 @@ TOLERANCE = 1e-9
 
 
 def nearest_point(wanted: Array, normals: Array, offsets: Array, lower: Array, upper: Array) -> Array | None:
-    """Return the point (k,) nearest to ``wanted`` with ``normals @ point >= offsets`` within bounds; None if none is.
+    """Return the point (k,) nearest to ``wanted`` with ``normals @ point >= offsets`` within bounds, or None.
 
-    One constraint that is violated is answered in closed form (a projection), where that keeps the others; else by the
-    dual active-set method of Goldfarb and Idnani (1983).
+    None means that there is no such point. If a single constraint is violated, the point is computed in closed form (a
+    projection), provided that it satisfies the others; otherwise the dual active-set method of Goldfarb and Idnani
+    (1983) is used.
 
     Args:
         wanted: (k,).
@@ -34,13 +35,13 @@ def nearest_point(wanted: Array, normals: Array, offsets: Array, lower: Array, u
         if square > TOLERANCE:
             point: Array = start + normal * (lacking[worst] / square)
             inside = (point >= lower - TOLERANCE).all() and (point <= upper + TOLERANCE).all()
-            # With ``wanted`` cut by the bounds, the projection of what is left need not be the nearest point.
+            # If the bounds have clipped ``wanted``, the projection of the clipped point need not be the nearest point.
             if inside and (start == wanted).all() and (normals @ point >= offsets - TOLERANCE).all():
                 return point
     identity = np.eye(len(wanted))
     constraints = np.concatenate([normals, identity, -identity]).T
     try:
         solution: Array = quadprog.solve_qp(identity, wanted, constraints, np.concatenate([offsets, lower, -upper]))[0]
-    except ValueError:  # how quadprog says that the constraints contradict each other
+    except ValueError:  # quadprog's error for contradictory constraints
         return None
     return solution

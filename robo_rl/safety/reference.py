@@ -1,4 +1,4 @@
-"""The stop planner in Python: for machines without a compiler, and what the one in C++ is tested against."""
+"""The stop planner in Python, for machines without a compiler and as a reference for tests of the one in C++."""
 
 import math
 
@@ -28,7 +28,7 @@ class PythonStopPlanner:
     """The :class:`~.stopping.StopPlanner` in Python.
 
     Args:
-        problem: arm and limits. Its ``stride`` is taken to be 1.
+        problem: arm and limits. Its ``stride`` is treated as 1.
     """
 
     def __init__(self, problem: StopProblem) -> None:
@@ -74,7 +74,7 @@ class PythonStopPlanner:
         return NearestControls(reasons, controls, stop, plan)
 
     def _rounded(self, controls: Array) -> Array:
-        """Return ``controls`` as they will be sent. Of joint velocities the limits leave room for rounding."""
+        """Return ``controls`` as they will be sent. The limits of joint velocities leave room for rounding."""
         if self._problem.control is None:
             return controls
         rounded: Array = controls.astype(np.float32).astype(np.float64)
@@ -113,10 +113,11 @@ class PythonStopPlanner:
         return JOINTS, path
 
     def _limit(self, state: Array, measured: Array, stop: Array, wanted: Array) -> Array:
-        """Return controls (k,) that are nearer to ``stop`` than ``wanted`` as far as single joints need it.
+        """Return controls (k,) that are nearer to ``stop`` than ``wanted``, as far as single joints require.
 
-        Where controls are joint velocities, each is limited by itself: after it, the joint can stop. Else this is the
-        point on the way from ``stop`` to ``wanted`` up to which the next period is within the limits of all joints.
+        If controls are joint velocities, each is limited separately, so that its joint can stop after it. Otherwise the
+        result is the point on the way from ``stop`` to ``wanted`` up to which the next period is within the limits of
+        all joints.
         """
         n, problem = self._problem.joints, self._problem
         if problem.control is not None:
@@ -169,7 +170,7 @@ class PythonStopPlanner:
         return slowest + share * (fastest - slowest)
 
     def _slower(self, state: Array, matrix: Array) -> Array:
-        """Return the next controls of an arm that stops, where joint velocities are ``matrix`` (n, k) @ controls."""
+        """Return the next controls of an arm that stops, if joint velocities are ``matrix`` (n, k) @ controls."""
         problem, period, n, k = self._problem, self._problem.period, self._problem.joints, self._problem.controls
         velocity, acceleration = state[n : 2 * n], state[2 * n : 3 * n]
         controls, rates = state[3 * n : 3 * n + k], state[3 * n + k :]
@@ -177,7 +178,7 @@ class PythonStopPlanner:
         if problem.control is None:
             rows = zip(velocity.tolist(), acceleration.tolist(), limit.tolist(), jerk.tolist(), strict=True)
             return np.array([slower(*row, period) for row in rows])
-        # Whole limits: to stand still needs no Jacobian, so it cannot have changed.
+        # Whole limits: standing still does not depend on the Jacobian, so a change of it does not matter.
         whole, needed = self._jolt * (1 + SLACK), -velocity / period
         at_once = (np.abs(needed) <= np.minimum(problem.acceleration, whole)).all()
         if at_once and (np.abs(needed - acceleration) <= whole).all():
@@ -186,20 +187,20 @@ class PythonStopPlanner:
         speed = np.abs(matrix @ controls) + 1e-12
         eased = strongest_deceleration(1 / BRAKING_SHARE, float((jerk / speed).min()), period)
         strength = BRAKING_SHARE * min(float((limit / speed).min()), eased)
-        kept = controls + rates * period
+        continued = controls + rates * period
         change = (-strength * controls - rates) * period
-        # The share of the change that keeps every joint within its acceleration and jerk; 1 if it can be.
+        # The share of the change that keeps every joint within its acceleration and jerk; 1 if that is possible.
         low = np.maximum(acceleration - jolt, -limit) * period
         high = np.minimum(acceleration + jolt, limit) * period
-        start, slope = matrix @ kept - velocity, matrix @ change
+        start, slope = matrix @ continued - velocity, matrix @ change
         moves = np.abs(slope) >= 1e-12
         ends = np.sort([(low - start)[moves] / slope[moves], (high - start)[moves] / slope[moves]], axis=0)
         least, most = ends[0].max(initial=-np.inf), ends[1].min(initial=np.inf)
         share = min(max(1.0, least), most) if least <= most else min(max((least + most) / 2, 0.0), 1.0)
-        return kept + float(share) * change
+        return continued + float(share) * change
 
     def _map(self, joints: Array, measured: Array | None = None) -> tuple[Array, Array, Array]:
-        """Return the end effector's position and rotation, and joint velocities (n, k) by controls."""
+        """Return the end effector's position and rotation, and the matrix (n, k) from controls to joint velocities."""
         position, rotation, jacobian = self._problem.chain.forward(joints)
         if self._problem.control is None:
             return position, rotation, np.eye(len(joints))
@@ -219,26 +220,26 @@ class PythonStopPlanner:
         return np.concatenate([rotation @ control.directions[:3], rotation @ control.directions[3:]])
 
     def _cut_off(self, joints: Array, measured: Array, controls: Array) -> tuple[Array, Array]:
-        """Return the controls that are left at the controller's own box, and the joint velocities (n,) they ask for."""
+        """Return the controls that are left at the controller's own box, and the joint velocities (n,) they command."""
         control = self._problem.control
         assert control is not None
         jacobian = self._problem.chain.forward(joints)[2]
         displacement: Array = self._directions(measured[3:].reshape(3, 3)) @ controls
-        left: Array = controls.copy()
+        remaining: Array = controls.copy()
         if control.box is not None:
             for axis in range(3):
-                kept = min(max(measured[axis] + displacement[axis], control.box[0][axis]), control.box[1][axis])
-                kept -= measured[axis]
-                if kept == displacement[axis]:
+                limited = min(max(measured[axis] + displacement[axis], control.box[0][axis]), control.box[1][axis])
+                limited -= measured[axis]
+                if limited == displacement[axis]:
                     continue
-                displacement[axis] = kept
+                displacement[axis] = limited
                 if not control.local:
                     moved = control.directions[axis] != 0
-                    left[moved] = kept / control.directions[axis][moved]
-        return left, self._inverse(jacobian) @ displacement / self._problem.period
+                    remaining[moved] = limited / control.directions[axis][moved]
+        return remaining, self._inverse(jacobian) @ displacement / self._problem.period
 
     def _is_cut_off(self, position: Array, rotation: Array, controls: Array, slip: float) -> bool:
-        """Whether the robot's own controller would cut something off ``controls``: that is no part of a stop."""
+        """Whether the robot's own controller would cut off some of ``controls``; if so, they are no part of a stop."""
         control = self._problem.control
         if control is None or control.box is None:
             return False

@@ -14,18 +14,18 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SerialChain:
-    """Joints from the base outwards. Each has a frame that it turns about or moves along the z axis of.
+    """Joints from the base outwards. Each joint has a frame; the joint turns about, or moves along, the frame's z axis.
 
     Joints of the model that are not the robot's stay at their reference position.
 
     Attributes:
-        order: number in the robot's list of the i-th joint of the chain (n,).
-        slides: whether that joint is a slide; else it is a hinge (n,).
+        order: index of the i-th joint of the chain in the robot's list (n,).
+        slides: whether that joint is a slide; otherwise it is a hinge (n,).
         offsets: translation to the joint's frame from that of the joint before, which moves with that joint (n, 3) [m].
-        rotations: rotation to it (n, 3, 3).
+        rotations: rotation to the joint's frame (n, 3, 3).
         references: joint position at which the model is as its file describes it (n,) [rad or m].
-        tool_offset: of the end effector in the frame of the last joint (3,) [m].
-        tool_rotation: of the end effector in it (3, 3).
+        tool_offset: position of the end effector in the frame of the last joint (3,) [m].
+        tool_rotation: rotation of the end effector in that frame (3, 3).
     """
 
     order: NDArray[np.int32]

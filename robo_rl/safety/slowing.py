@@ -1,4 +1,4 @@
-"""Filters that slow the arm down: by its speed, by contact, near singular postures."""
+"""Filters that slow the arm down: for its speed, for contact, and near singular postures."""
 
 import math
 from collections.abc import Callable
@@ -14,12 +14,12 @@ SINGULAR = Verdict(changed=True, reasons=("singularity",))
 
 
 class EndEffectorSpeed:
-    """Holds the end effector's speed limits: a faster action is scaled down, its direction kept.
+    """Keeps the end effector's speed limits: a faster action is scaled down in the same direction.
 
     Args:
         linear: largest speed [m/s].
         angular: largest rotation speed [rad/s].
-        actions: what actions mean.
+        actions: map between actions and motion.
     """
 
     def __init__(self, linear: float, angular: float, actions: ActionMap) -> None:
@@ -27,15 +27,15 @@ class EndEffectorSpeed:
         self._actions = actions
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state to reset."""
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return ``action`` at no more than the largest speed."""
+        """Return ``action``, scaled down to the largest speed if it is faster."""
         motion = self._actions.motion(observation, action)
         excess = self._excess(motion.displacement)
         if excess <= 1.0 + 1e-6:
             return action, PASSED
-        # What the robot's own controller cuts off is not slowed by scaling: it is cut off less.
+        # Scaling does not slow a motion that the robot's own controller cuts off: it is cut off less.
         excess = max(excess, self._excess(motion.uncut))
         return self._actions.scaled(observation, action, 1 / excess), FAST
 
@@ -52,8 +52,8 @@ class ContactLimits:
         force: limit [N].
         torque: limit [Nm].
         slow_from: share of the limits from which motion is slowed, linearly to 0 at the limit.
-        actions: what actions mean.
-        reader: of the observation.
+        actions: map between actions and motion.
+        reader: reads the arm's part of observations.
     """
 
     def __init__(self, force: float, torque: float, slow_from: float, actions: ActionMap, reader: ArmReader) -> None:
@@ -62,7 +62,7 @@ class ContactLimits:
         self._reader = reader
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state to reset."""
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, slowed down by contact."""
@@ -82,17 +82,17 @@ class ContactLimits:
 
 
 class SingularitySlowdown:
-    """Slows motion that leads closer to a singular posture, as MoveIt Servo does; away from it motion is free.
+    """Slows motion towards a singular posture, as MoveIt Servo does. Motion away from it is free.
 
     Args:
         slow: condition number of the Jacobian from which motion is slowed.
         stop: condition number at which nothing moves closer.
-        actions: what actions mean.
-        reader: of the observation.
-        kinematics: of the robot, where it is.
-        ahead: the same, for where it goes.
-        is_surely_regular: a quick look at joint positions (n,): whether the condition number surely is at most a limit.
-            It may say False where it is, so nothing but time depends on it; None: there is none.
+        actions: map between actions and motion.
+        reader: reads the arm's part of observations.
+        kinematics: kinematics of the robot, used for the current posture.
+        ahead: the same, used for the posture after the action.
+        is_surely_regular: quick test of joint positions (n,): whether the condition number certainly is at most a
+            limit. It may return False although the number is, so only computation time depends on it; None for no test.
     """
 
     def __init__(
@@ -112,20 +112,20 @@ class SingularitySlowdown:
         self._is_surely_regular = is_surely_regular
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state to reset."""
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return ``action``, slowed down where it leads into a singular posture."""
+        """Return ``action``, slowed down if it leads towards a singular posture."""
         joints = self._reader.joint_positions(observation)
         if self._is_surely_regular is not None and self._is_surely_regular(joints, self._slow):
             return action, PASSED
-        if not math.isfinite(sum(joints.tolist())):  # that is for the last filter to refuse
+        if not math.isfinite(sum(joints.tolist())):  # left to the last filter, which rejects it
             return action, PASSED
-        here = self._kinematics.condition(joints)
-        if here <= self._slow:
+        current = self._kinematics.condition(joints)
+        if current <= self._slow:
             return action, PASSED
-        there = self._ahead.condition(joints + self._actions.motion(observation, action).joints)
-        if there <= here:
+        following = self._ahead.condition(joints + self._actions.motion(observation, action).joints)
+        if following <= current:
             return action, PASSED
-        factor = max(0.0, (self._stop - here) / (self._stop - self._slow))
+        factor = max(0.0, (self._stop - current) / (self._stop - self._slow))
         return self._actions.slowed(observation, action, factor), SINGULAR

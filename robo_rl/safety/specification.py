@@ -1,4 +1,4 @@
-"""A specification in signal temporal logic that is watched while the robot acts."""
+"""A filter that monitors a specification in signal temporal logic while the robot acts."""
 
 from collections.abc import Callable
 
@@ -10,19 +10,21 @@ from .motion import Action
 
 
 class SpecificationMonitor:
-    """Stops the robot once an episode cannot keep a specification any more; before that it may hold it still.
+    """Stops the robot once an episode can no longer satisfy a specification, and may hold it still before that.
 
-    Robustness is known up to an interval while the episode goes on. Where even its upper end is below 0 the
-    specification is broken, whatever comes: ``eventually[0, 8 s] ...`` after 8 s, ``always ...`` at once.
+    While an episode runs, its robustness is known only up to an interval. If even the upper end of the interval is
+    below 0, the specification is violated whatever follows: ``eventually[0, 8 s] ...`` after 8 s, ``always ...`` at
+    once.
 
     Args:
         text: the specification; see :mod:`robo_rl.core.temporal`.
-        spec: names the signals.
-        backup: highest robustness that can still be reached below which the robot holds still; None: it goes on.
-        hold: returns the action that stands still, with the gripper as in the action given.
+        spec: names of the signals.
+        backup: the robot holds still while the highest robustness that can still be reached is below this; None to
+            never hold still.
+        hold: returns the action that holds still, with the gripper as in the given action.
 
     Raises:
-        ConfigError: if the specification cannot be read, or does not fit the observations.
+        ConfigError: if the specification cannot be parsed or does not match the observations.
     """
 
     def __init__(
@@ -39,13 +41,13 @@ class SpecificationMonitor:
 
     def reset(self) -> None:
         """Begin an episode."""
-        self._seen = {name: np.empty(0) for name in self._names}
+        self._history = {name: np.empty(0) for name in self._names}
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return ``action``, or holding still where the specification is broken or near to it."""
-        for name, values in self._seen.items():
-            self._seen[name] = np.append(values, self._signals.values(name, observation))
-        highest = self._formula.highest(self._seen, self._period)
+        """Return ``action``, or the action that holds still if the specification is violated or close to it."""
+        for name, values in self._history.items():
+            self._history[name] = np.append(values, self._signals.values(name, observation))
+        highest = self._formula.highest(self._history, self._period)
         if highest < 0:
             message = f"the specification {self._text!r} is broken, by {-highest:.3g}"
             held = self._hold(observation, action)

@@ -1,4 +1,4 @@
-"""Where an episode may begin: inside the end effector's box, and clear of the arm itself and of keep-out volumes."""
+"""Check of where an episode may begin: inside the end effector's box, and clear of the arm and of keep-out volumes."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,28 +11,28 @@ from .motion import ArmReader
 Array = NDArray[np.float64]
 
 OUTSIDE = 0.05
-"""How far out of its box the end effector may be where an episode begins [m]: a compliant arm slips out a little."""
+"""Largest distance of the end effector outside its box when an episode begins [m]: a compliant arm slips out a bit."""
 OVERLAP = 0.001
-"""How deep the arm may be in itself or a keep-out volume: models are not exact [m]."""
+"""Largest depth to which the arm may overlap with itself or a keep-out volume, as models are not exact [m]."""
 
 
 class StartCheck:
-    """Says of the first observation of an episode why the robot must not move from there.
+    """Checks whether the robot may move from the first observation of an episode.
 
-    Filters keep an arm from leaving its box and from coming nearer to what it may not touch. They let it move on its
-    way back, so where it begins far outside, or inside an obstacle, they promise nothing.
+    Filters keep an arm from leaving its box and from coming nearer to what it must not touch. They let the arm move on
+    its way back, so if an episode begins far outside the box, or inside an obstacle, they guarantee nothing.
 
     Args:
-        reader: of the observation.
-        box: corners (3,) of the end effector's box in the base frame [m]; None: it is not kept in one.
-        clearances: of the arm; None: they are not watched.
+        reader: reads the arm's part of observations.
+        box: corners (3,) of the end effector's box in the base frame [m]; None if there is no box.
+        clearances: clearances of the arm; None if they are not checked.
     """
 
     def __init__(self, reader: ArmReader, box: tuple[Array, Array] | None, clearances: Clearances | None) -> None:
         self._reader, self._box, self._clearances = reader, box, clearances
 
     def __call__(self, observation: Observation) -> str | None:
-        """Return why an episode must not begin at ``observation``; None: it may."""
+        """Return the reason why an episode must not begin at ``observation``; None if it may."""
         advice = "bring it back (by its reset, or by hand)"
         if self._box is not None:
             low, high = self._box

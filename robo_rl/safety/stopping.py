@@ -1,9 +1,9 @@
 """Stop trajectories: how an arm comes to rest within all of its limits, one control period after another.
 
-A motion may be begun only if a stop exists after it that breaks no limit. The planner simulates that stop: it applies
-the same rule, period after period, that the arm would follow if nothing else were asked for, and checks every limit on
-the way. What a filter lets happen therefore always leaves a stop, and that stop is what is done next if no other motion
-has one. The simulation is discrete in time, as commands are, so it holds at any rate.
+A motion may begin only if a stop exists after it that breaks no limit. The planner simulates that stop: it applies,
+period after period, the same rule that the arm would follow without any other command, and checks every limit on the
+way. What a filter lets through therefore always leaves a stop, and that stop is executed next if no other motion leaves
+one. The simulation is discrete in time, as commands are, so it holds at any rate.
 
 :class:`~.reference.PythonStopPlanner` defines the rule. :class:`~.native.NativeStopPlanner` is the same in C++.
 """
@@ -20,16 +20,16 @@ from .serial_chain import SerialChain
 Array = NDArray[np.float64]
 
 SLACK = 1e-6
-"""Share of a limit that rounding may use: actions are float32."""
+"""Share of a limit that rounding may use, as actions are float32."""
 LENGTH_SLACK = 1e-6
-"""The same of a position [rad or m]."""
+"""The same for a position [rad or m]."""
 REST = 1e-12
 """Speed below which a joint is at rest [rad/s or m/s]."""
 BRAKING_SHARE = 0.9
-"""Of the limits, for a stop in end-effector space: the rest is for the Jacobian, which changes on the way."""
+"""Share of the limits for a stop in end-effector space; the rest is for the Jacobian, which changes on the way."""
 
 FINE = 0.004
-"""Share of a joint's velocity limit, or of an end-effector action, below which nobody looks for a nearer control."""
+"""Share of a joint's velocity limit, or of an end-effector action, below which no nearer control is searched for."""
 
 CLEAR, JOINTS, END_EFFECTOR = 0, 1, 2
 """Outcomes of a plan: within all limits, a joint limit is broken, a limit of the end effector is broken."""
@@ -41,9 +41,10 @@ class EndEffectorControl:
 
     Attributes:
         directions: displacement of the end effector by one unit of each element (6, k) [m, rad].
-        local: whether displacements are in the end effector's frame; else they are in the base frame.
-        box: corners (3,) of the box at which the robot's own controller cuts displacements off [m], if it does.
-        damping: of the pseudo-inverse of the Jacobian.
+        local: whether displacements are in the end effector's frame; otherwise they are in the base frame.
+        box: corners (3,) of the box at which the robot's own controller cuts displacements off [m]; None if it does
+            not.
+        damping: damping of the pseudo-inverse of the Jacobian.
     """
 
     directions: Array
@@ -58,20 +59,20 @@ class StopProblem:
 
     Attributes:
         chain: the arm.
-        control: how elements of actions move the arm; None: controls are joint velocities [rad/s].
-        period: between two commands [s].
-        lower: joint positions (n,) [rad].
-        upper: joint positions (n,) [rad].
-        velocity: limits (n,) [rad/s].
-        acceleration: limits (n,) [rad/s^2].
-        jerk: limits (n,) [rad/s^3].
+        control: how elements of actions move the arm; None if controls are joint velocities [rad/s].
+        period: time between two commands [s].
+        lower: lowest joint positions (n,) [rad].
+        upper: highest joint positions (n,) [rad].
+        velocity: velocity limits (n,) [rad/s].
+        acceleration: acceleration limits (n,) [rad/s^2].
+        jerk: jerk limits (n,) [rad/s^3].
         low: lower corner of the end effector's box (3,) [m].
         high: upper corner (3,) [m].
         linear: largest speed of the end effector [m/s].
         angular: largest rotation speed [rad/s].
         cone_axis: unit vector (3,) about which the end effector's z axis may lean.
-        cone_angle: how far it may lean [rad]; pi or more: there is no cone.
-        stride: periods between two looks at the end effector, and between two Jacobians.
+        cone_angle: largest angle by which it may lean [rad]; pi or more for no cone.
+        stride: periods between two checks of the end effector, and between two Jacobians.
     """
 
     chain: SerialChain
@@ -100,7 +101,7 @@ class StopProblem:
 
     @property
     def fine(self) -> Array:
-        """Changes of controls (k,) that are worth looking for."""
+        """Smallest changes of controls (k,) that are worth searching for."""
         return FINE * (self.velocity if self.control is None else np.ones(self.controls))
 
     @property
@@ -111,7 +112,7 @@ class StopProblem:
 
     @property
     def braking_acceleration(self) -> Array:
-        """Accelerations (n,) that a stop uses [rad/s^2]. Of an end effector's, the Jacobian's change takes the rest."""
+        """Accelerations (n,) that a stop uses [rad/s^2]. In end-effector space, Jacobian changes use the rest."""
         return self.acceleration if self.control is None else (1 + BRAKING_SHARE) / 2 * self.acceleration
 
     @property
@@ -121,7 +122,7 @@ class StopProblem:
 
     @property
     def steps(self) -> int:
-        """Periods in which a stop has to come to rest; what takes longer is not let happen."""
+        """Largest number of periods until rest. A motion whose stop takes longer is not allowed."""
         with np.errstate(over="ignore"):
             longest = self.velocity / self.acceleration + 2 * self.acceleration / self.jerk
         return int(min(20_000, 3 * float(longest.max()) / self.period + 20))
@@ -132,9 +133,10 @@ class Plan(NamedTuple):
 
     Attributes:
         outcome: :data:`CLEAR`, or which limit is broken.
-        path: postures (m, n) that were looked at on the way [rad]; the next call may overwrite it.
+        path: postures (m, n) that were checked on the way [rad]; the next call may overwrite it.
         travel: how far the joints (n,) move along it, there and back [rad]; the next call may overwrite it.
-        state: of the arm after that period. Its controls are what the robot's own controller leaves of the given ones.
+        state: state of the arm after the first period. Its controls are what the robot's own controller leaves of the
+            given ones.
     """
 
     outcome: int
@@ -144,13 +146,13 @@ class Plan(NamedTuple):
 
 
 class NearestControls(NamedTuple):
-    """The answer to a search for controls after which the arm can stop.
+    """The result of a search for controls after which the arm can stop.
 
     Attributes:
-        reasons: limits that were in the way: :data:`CLEAR` for none, or the sum of the others.
-        controls: the nearest ones (k,).
-        stop: the controls (k,) with which the stop goes on that was planned one period before.
-        plan: for ``controls``.
+        reasons: limits that were in the way: :data:`CLEAR` for none, or the sum of the other outcomes.
+        controls: nearest controls (k,).
+        stop: controls (k,) that continue the stop planned one period before.
+        plan: plan for ``controls``.
     """
 
     reasons: int
@@ -173,27 +175,27 @@ class StopPlanner(Protocol):
         """Simulate one period with ``controls`` (k,) and the stop after it.
 
         Args:
-            state: of the arm.
-            measured: end effector's position [m], from which the robot's own controller cuts displacements off, and
-                rotation matrix row by row, in which actions in its own frame are meant (12,).
-            controls: of the next period.
+            state: state of the arm.
+            measured: position of the end effector [m], from which the robot's own controller cuts displacements off,
+                and its rotation matrix row by row, which actions in its own frame refer to (12,).
+            controls: controls of the next period.
         """
         ...
 
     def nearest(self, state: Array, measured: Array, wanted: Array) -> NearestControls:
         """Return the controls nearest to ``wanted`` (k,) after which a stop breaks no limit.
 
-        Those are looked for on the way to ``wanted`` from the stop. Joint velocities are limited joint by joint before;
-        end-effector actions become as short as single joints need in the next period. If nothing else is found, the
-        answer is the stop, whose remaining part was checked one period before.
+        They are searched for on the way from the stop to ``wanted``. Joint velocities are first limited joint by joint;
+        end-effector actions are first shortened as far as single joints require in the next period. If nothing else is
+        found, the result is the stop, whose remaining part was checked one period before.
         """
         ...
 
 
 def halvings(steps: float) -> int:
-    """Return how often a way of so many ``steps`` that are worth looking for is halved: 2 to 6 times.
+    """Return how often the way between two controls is halved if it is as long as ``steps`` fine changes: 2 to 6 times.
 
-    At high rates the stop and what was asked for are so near to each other that more would make no difference.
+    At high rates, the stop and the wanted controls are so near to each other that more would make no difference.
     """
     return min(max(math.ceil(math.log2(max(steps, 1.0))), 2), 6)
 

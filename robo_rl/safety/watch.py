@@ -1,4 +1,4 @@
-"""Limits that a robot is to keep whoever drives it: judged from observations alone, beside whatever filters actions."""
+"""Limits that a robot must keep whatever controls it, judged from observations alone, independently of any filter."""
 
 from dataclasses import dataclass, replace
 
@@ -41,15 +41,15 @@ class WatchConfig(Options, section="guard"):
 
 
 class SafetyWatch:
-    """Says of each observation of an arm whether it has to be stopped.
+    """Decides from each observation of an arm whether the arm has to be stopped.
 
     Args:
-        spec: of what is observed.
+        spec: spec of the observations.
         robot: limits of the arm.
-        config: how far beyond them is too far.
+        config: tolerances beyond these limits.
 
     Raises:
-        ConfigError: if an element that limits are of is not observed, or there is no description of the robot.
+        ConfigError: if an element that a limit applies to is not observed, or there is no description of the robot.
     """
 
     def __init__(self, spec: EnvSpec, robot: RobotDescription | None, config: WatchConfig) -> None:
@@ -70,14 +70,14 @@ class SafetyWatch:
         self._guards: list[ObservationGuard] = [valid, joints, EndEffectorWatch(spec, robot, config)]
 
     def __call__(self, observation: Observation, stamp_ns: int, now_ns: int) -> Verdict:
-        """Return the first verdict that stops, or that nothing does. Images are not looked at, and may be missing."""
+        """Return the first verdict that stops, or :data:`PASSED`. Images are not checked, and may be missing."""
         vectors = {key: value for key, value in observation.items() if key not in self._images}
         verdicts = (guard(vectors, stamp_ns, now_ns) for guard in self._guards)
         return next((verdict for verdict in verdicts if verdict.stop), PASSED)
 
 
 class EndEffectorWatch:
-    """The end effector is inside its workspace, and neither too fast nor pressed too hard; see :class:`SafetyWatch`."""
+    """Checks the end effector's position, speeds and contact load; see :class:`SafetyWatch`."""
 
     def __init__(self, spec: EnvSpec, robot: RobotDescription, config: WatchConfig) -> None:
         self._reader = ArmReader(spec, robot)
@@ -93,7 +93,7 @@ class EndEffectorWatch:
         )
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state to reset."""
 
     def __call__(self, observation: Observation, stamp_ns: int, now_ns: int) -> Verdict:
         position = self._reader.position(observation)

@@ -15,65 +15,66 @@ Array = NDArray[np.float64]
 
 CUT = Verdict(changed=True, reasons=("workspace",))
 SLIP = 0.05
-"""How far out of its box an arm is led back from [m]."""
+"""Distance outside its box up to which an arm is led back [m]."""
 
 
 class WorkspaceBox:
     """Keeps the end effector in a box. Outside it, motion back towards it is free.
 
-    Where actions are axes of the base frame each is cut by itself, so the arm slides along a wall, and what pushes
-    further out where the arm has slipped out (a compliant one does) leads back instead, by no more; otherwise the whole
-    motion is shortened. Beyond :data:`SLIP` it did not slip out, and nothing but the action decides on the way back.
+    If actions are axes of the base frame, each axis is limited separately, so the arm slides along a wall. An arm that
+    has slipped out, as a compliant one does, is led back: motion that pushes further out becomes motion back, no longer
+    than it. In other action spaces, the whole motion is shortened. An arm further out than :data:`SLIP` did not slip
+    out, and the action alone decides on the way back.
 
     Args:
         low: lower corner (3,) in the base frame [m].
         high: upper corner (3,) [m].
-        actions: what actions mean.
-        reader: of the observation.
+        actions: map between actions and motion.
+        reader: reads the arm's part of observations.
     """
 
     def __init__(self, low: Array, high: Array, actions: ActionMap, reader: ArmReader) -> None:
         self._sides = tuple(zip(low.tolist(), high.tolist(), strict=True))
         self._actions = actions
-        # Whose elements can be cut each by itself.
+        # The map, if its elements can be limited separately.
         self._base_axes = actions if isinstance(actions, EndEffectorActions) and not actions.own_frame else None
         self._reader = reader
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state to reset."""
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return ``action``, shortened where it leads out of the box."""
+        """Return ``action``, shortened if it leads out of the box."""
         position = self._reader.coordinates(observation)
         motion = self._actions.motion(observation, action)
         displacement = motion.displacement
         shift = displacement[:3]
-        if not math.isfinite(sum(position) + sum(shift)):  # no action: the chain holds still, and stops
+        if not math.isfinite(sum(position) + sum(shift)):  # not a valid action: the chain holds still, and stops
             return np.full_like(action, np.nan), CUT
         leads_back = self._base_axes is not None
-        kept = [
-            move if low <= here + move <= high else _kept(low, high, here, move, leads_back)
-            for (low, high), here, move in zip(self._sides, position, shift, strict=True)
+        limited = [
+            move if low <= coordinate + move <= high else _limited(low, high, coordinate, move, leads_back)
+            for (low, high), coordinate, move in zip(self._sides, position, shift, strict=True)
         ]
-        if kept == shift:
+        if limited == shift:
             return action, PASSED
         if self._base_axes is not None:
-            changed = self._base_axes.with_displacement(action, [*kept, *displacement[3:]])
+            changed = self._base_axes.with_displacement(action, [*limited, *displacement[3:]])
         else:
-            asked = motion.uncut[:3]  # it is this that is scaled
-            ways = zip(kept, shift, asked, strict=True)
-            share = min((rest / whole for rest, move, whole in ways if rest != move and whole), default=0.0)
+            uncut = motion.uncut[:3]  # scaling applies to this
+            axes = zip(limited, shift, uncut, strict=True)
+            share = min((cut / whole for cut, move, whole in axes if cut != move and whole), default=0.0)
             changed = self._actions.scaled(observation, action, max(share, 0.0))
         return changed, CUT
 
 
-def _kept(low: float, high: float, here: float, move: float, leads_back: bool) -> float:
-    """Return what becomes of a ``move`` from ``here`` that ends beyond ``low`` or ``high``."""
-    if leads_back and high < here < high + SLIP and move > 0:
-        return -min(move, here - high)
-    if leads_back and low - SLIP < here < low and move < 0:
-        return min(-move, low - here)
-    return min(max(move, min(low - here, 0.0)), max(high - here, 0.0))
+def _limited(low: float, high: float, coordinate: float, move: float, leads_back: bool) -> float:
+    """Return the replacement of a ``move`` from ``coordinate`` that ends beyond ``low`` or ``high``."""
+    if leads_back and high < coordinate < high + SLIP and move > 0:
+        return -min(move, coordinate - high)
+    if leads_back and low - SLIP < coordinate < low and move < 0:
+        return min(-move, low - coordinate)
+    return min(max(move, min(low - coordinate, 0.0)), max(high - coordinate, 0.0))
 
 
 class OrientationCone:
@@ -81,9 +82,9 @@ class OrientationCone:
 
     Args:
         axis: direction (3,) in the base frame.
-        angle: largest angle between it and the end effector's z axis [rad].
-        actions: what actions mean.
-        reader: of the observation.
+        angle: largest angle between this direction and the end effector's z axis [rad].
+        actions: map between actions and motion.
+        reader: reads the arm's part of observations.
     """
 
     def __init__(self, axis: Array, angle: float, actions: ActionMap, reader: ArmReader) -> None:
@@ -93,10 +94,10 @@ class OrientationCone:
         self._reader = reader
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state to reset."""
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return ``action``, shortened where it leans too far."""
+        """Return ``action``, shortened if it leads out of the cone."""
         pointing = self._reader.rotation(observation)[:, 2]
         turn = np.array(self._actions.motion(observation, action).displacement[3:])
         now, then = self._lean(pointing), self._lean(_turned(pointing, turn))
@@ -104,7 +105,7 @@ class OrientationCone:
             return action, PASSED
         if now >= self._angle:
             factor = 0.0
-        else:  # the lean need not grow linearly along a turn: bisect to the last share that is inside
+        else:  # the lean need not grow linearly along a turn: bisect for the last share that is inside
             low, high = 0.0, 1.0
             for _ in range(20):
                 middle = (low + high) / 2

@@ -26,12 +26,12 @@ _PADDED = (
     *("inverse_acceleration", "inverse_jerk"),
 )
 _LANES = 8
-"""As kLanes in stopping.cpp: its arrays of joints have a multiple of this length."""
+"""As kLanes in stopping.cpp, whose arrays of joints are padded to a multiple of this length."""
 _NUMBERS = ("period", "rate", "linear", "angular", "cone_angle", "damping")
 
 
 class _Planner(ctypes.Structure):
-    """``Planner`` of stopping.cpp."""
+    """The struct ``Planner`` of stopping.cpp."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in _INTEGERS),
@@ -52,7 +52,7 @@ def _library() -> ctypes.CDLL:
 
 
 def available() -> tuple[bool, str]:
-    """Return whether stops are planned in C++ here, and why or how. Compiles the library if that was never done."""
+    """Return whether stops are planned in C++ on this machine, and why or how. Compiles the library if necessary."""
     try:
         _library()
         return True, "compiled with this machine's C++ compiler"
@@ -61,7 +61,7 @@ def available() -> tuple[bool, str]:
 
 
 class NativeStopPlanner:
-    """The :class:`~..stopping.StopPlanner` in C++. Not for several threads at once.
+    """The :class:`~..stopping.StopPlanner` in C++. Not thread-safe.
 
     Args:
         problem: arm and limits.
@@ -82,7 +82,7 @@ class NativeStopPlanner:
         values["directions"] = np.zeros((6, 1)) if control is None else control.directions
         values["box_low"], values["box_high"] = np.zeros((2, 3)) if box is None else box
         self.fine = problem.fine
-        # Held here: the structure has only their addresses.
+        # Kept, because the structure holds only their addresses.
         self._arrays = {
             name: np.ascontiguousarray(value, np.int32 if name in ("order", "slides") else np.float64)
             for name, value in values.items()
@@ -104,7 +104,7 @@ class NativeStopPlanner:
             damping=0.0 if control is None else control.damping,
             **{name: array.ctypes.data for name, array in self._arrays.items()},
         )
-        # What goes in and comes out, at addresses that do not change: to look them up takes longer than a plan.
+        # Inputs and outputs at addresses that do not change: looking them up takes longer than a plan.
         self._state, self._measured = np.empty(3 * n + 2 * k), np.empty(12)
         self._controls, self._stop = np.empty(k), np.empty(k)
         self._path, self._travel = np.empty((problem.steps // problem.stride + 3, n)), np.empty(n)
@@ -127,9 +127,9 @@ class NativeStopPlanner:
         return NearestControls(answer % 4, self._controls.copy(), self._stop.copy(), self._result(answer))
 
     def is_surely_regular(self, joints: Array, limit: float) -> bool:
-        """Whether the Jacobian's condition number at ``joints`` (n,) surely is at most ``limit``.
+        """Whether the Jacobian's condition number at ``joints`` (n,) certainly is at most ``limit``.
 
-        A quick look, which may say False where it is.
+        A quick test, which may return False although the number is.
         """
         self._joints[:] = joints
         return bool(self._is_regular(ctypes.c_double(limit)))

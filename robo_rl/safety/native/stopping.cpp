@@ -1,7 +1,7 @@
-// Stop trajectories of an arm in C++: what StopPlanner (../stopping.py) defines, step by step, on arrays of its own.
+// Stop trajectories of an arm in C++: the StopPlanner of ../stopping.py, step by step, on arrays of its own.
 //
 // Arrays of joints are padded to a multiple of kLanes, so that the compiler turns loops over joints into vector
-// instructions without a remainder. A joint of the padding rests at 0, with limits of 1.
+// instructions without a remainder. A padding joint rests at 0, with limits of 1.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -21,15 +21,15 @@ constexpr int kLanes = 8;
 // The number of joints with the padding.
 inline int padded(int joints) { return (joints + kLanes - 1) / kLanes * kLanes; }
 
-// As in __init__.py. Arrays have one element a joint unless a size is given; from `lower` to `inverse_jerk` with padding.
+// As in __init__.py. Arrays have one element per joint unless a size is given; `lower` to `inverse_jerk` are padded.
 struct Planner {
   int32_t joints, controls, end_effector, local, holds_box, stride, steps, looks;
   const int32_t *order, *slides;
-  const double *offsets, *rotations, *references;  // 3, 9, 1 a joint
+  const double *offsets, *rotations, *references;  // 3, 9, 1 per joint
   const double *tool_offset, *tool_rotation;                        // 3, 9
   const double *lower, *upper, *velocity, *acceleration, *jerk, *braking_acceleration, *braking_jerk;
-  const double *inverse_acceleration, *inverse_jerk;  // of the two before
-  const double *fine;                                 // a control
+  const double *inverse_acceleration, *inverse_jerk;  // of the two above
+  const double *fine;                                 // one per control
   const double *low, *high, *cone_axis;          // 3
   const double *directions, *box_low, *box_high;  // 6 x controls, 3, 3
   double period, rate, linear, angular, cone_angle, damping;
@@ -60,7 +60,7 @@ double largest(Lanes values) {
   return most[0];
 }
 
-// Of matrix @ vector the first kLanes rows, where columns of the matrix are `step` apart.
+// The first kLanes rows of matrix @ vector. Columns of the matrix are `step` apart.
 Lanes combined(const double *matrix, int step, const double *vector, int columns) {
   Lanes sum = Lanes{};
   for (int j = 0; j < columns; j++) sum += lanes(matrix + step * j) * vector[j];
@@ -71,12 +71,12 @@ struct Frame {
   double position[3], rotation[9];
 };
 
-// Three numbers and a fourth that is not used: a column of a rotation matrix, or a position.
+// Three numbers and an unused fourth: a column of a rotation matrix, or a position.
 typedef double Column __attribute__((vector_size(32)));
 
 Column column(const double *values, int step = 1) { return Column{values[0], values[step], values[2 * step], 0.0}; }
 
-// Sine and cosine of angles, one a joint. They follow small changes by series, several times as fast as anew.
+// Sine and cosine of angles, one per joint. Small changes are added by series, which is several times as fast.
 class Turns {
  public:
   explicit Turns(int joints) : n_(joints), angle_(padded(n_)), sine_(padded(n_)), cosine_(padded(n_)) {}
@@ -109,14 +109,14 @@ class Turns {
   double cosine(int i) const { return cosine_[i]; }
 
  private:
-  static constexpr double kSmall = 0.05;  // what the series leave out is less than a rounding error
+  static constexpr double kSmall = 0.05;  // what the series omit is less than a rounding error
 
   int n_;
   int64_t known_ = 0;
   std::vector<double> angle_, sine_, cosine_;
 };
 
-// Whether a symmetric matrix, of which the lower triangle is given (size x size) and lost, is positive definite.
+// Whether a symmetric matrix (size x size) is positive definite. Reads its lower triangle, and overwrites it.
 bool positive_definite(double *matrix, int size) {
   for (int c = 0; c < size; c++)
     for (int r = c; r < size; r++) {
@@ -138,7 +138,7 @@ class Motion {
       for (int j = 0; j < kLanes; j++) directions_[r][j] = j < k ? p.directions[k * r + j] : 0.0;
   }
 
-  // The end effector's frame at joint positions q; anchors and axes of the joints in the base frame stay behind.
+  // Computes the end effector's frame at joint positions q. Stores anchors and axes of the joints in the base frame.
   void forward(const double *q, Frame &frame) {
     for (int i = 0; i < n; i++) values_[i] = q[p.order[i]] - p.references[i];
     turns_.turn_to(values_);
@@ -168,8 +168,8 @@ class Motion {
     }
   }
 
-  // Joint velocities by controls at q, a column after another. `factor_` stays behind for joint_velocity(). Controls in
-  // the end effector's frame are in the `measured` one (9), if that is given.
+  // Computes the matrix from controls to joint velocities at q, column by column. Stores `factor_` for
+  // joint_velocity(). Controls in the end effector's frame refer to the `measured` rotation (9), if that is given.
   void map(const double *q, Frame &frame, double *matrix, const double *measured = nullptr) {
     forward(q, frame);
     if (measured && p.local) std::copy(measured, measured + 9, frame.rotation);
@@ -180,13 +180,13 @@ class Motion {
         for (int i = 0; i < n; i++) sum += jacobian_[w * r + i] * jacobian_[w * c + i];
         factor_[6 * r + c] = sum;
       }
-    for (int c = 0; c < 6; c++)  // Cholesky: J J^T + damping^2 = L L^T; of the diagonal of L the inverse is kept
+    for (int c = 0; c < 6; c++)  // Cholesky: J J^T + damping^2 = L L^T; the diagonal of L is stored inverted
       for (int r = c; r < 6; r++) {
         double sum = factor_[6 * r + c];
         for (int i = 0; i < c; i++) sum -= factor_[6 * r + i] * factor_[6 * c + i];
         factor_[6 * r + c] = r == c ? 1 / std::sqrt(sum) : sum * factor_[6 * c + c];
       }
-    double x[6][kLanes];  // a lane a control
+    double x[6][kLanes];  // one lane per control
     for (int half = 0; half < 6; half += 3)
       for (int r = 0; r < 3; r++)
         for (int j = 0; j < kLanes; j++) {
@@ -210,7 +210,7 @@ class Motion {
     transposed(x[0], out);
   }
 
-  // The displacement (6) in the base frame that `controls` (k) ask for, for an end effector in `frame`.
+  // The displacement (6) in the base frame that `controls` (k) command, for an end effector in `frame`.
   void displacement(const Frame &frame, const double *controls, double *out) const {
     double asked[6] = {0};
     for (int r = 0; r < 6; r++)
@@ -223,9 +223,10 @@ class Motion {
       }
   }
 
-  // Whether the condition number of the Jacobian at q surely is at most `limit`; a quick look, which may say no. The
-  // eigenvalues of J J^T (of J^T J with fewer than six joints) have to be above a share 1 / limit^2 of its Frobenius
-  // norm, which is no less than the largest: with that taken off its diagonal it is positive definite then.
+  // Whether the condition number of the Jacobian at q certainly is at most `limit`. A quick test: it may return false
+  // although the number is. The eigenvalues of J J^T (of J^T J with fewer than six joints) have to be above a share
+  // 1 / limit^2 of its Frobenius norm, which is no less than the largest one: the matrix has to remain positive
+  // definite when that share is subtracted from its diagonal.
   bool is_surely_regular(const double *q, double limit) {
     Frame frame;
     forward(q, frame);
@@ -245,7 +246,7 @@ class Motion {
   }
 
  private:
-  // J at the posture of the last forward(), which put the end effector in `frame`.
+  // Computes J at the posture of the last forward(), which put the end effector in `frame`.
   void find_jacobian(const Frame &frame) {
     for (int i = 0; i < n; i++) {
       const Column axis = axes_[i], r = column(frame.position) - anchors_[i];
@@ -293,8 +294,8 @@ class Motion {
   double factor_[36], directions_[6][kLanes];
 };
 
-// The strongest deceleration from `speed` that can still be eased out by a jerk until rest. `jolt` is by how much it
-// may change in a period, `doubled` is 2 / (jolt * period): every period of a stop waits for this.
+// The strongest deceleration from `speed` that can still be eased out by a jerk until rest. `jolt` is its largest
+// change in a period, `doubled` is 2 / (jolt * period), computed by the caller: every period of a stop waits for this.
 double strongest(double speed, double jolt, double doubled, double rate) {
   const double whole = std::floor(std::sqrt(0.25 + speed * doubled) - 0.5);
   return (speed * rate + jolt * (whole * (whole + 1) / 2)) / (whole + 1);
@@ -314,10 +315,10 @@ void slower(const Planner &p, const double *velocity, const double *acceleration
   }
 }
 
-// How often a way of `steps` times what is worth looking for is halved.
+// How often the way between two controls is halved if it is as long as `steps` fine changes.
 int halvings(double steps) { return std::min(std::max(static_cast<int>(std::ceil(std::log2(steps))), 2), 6); }
 
-// Of `size` numbers a copy with room for `room`.
+// A copy of `size` numbers with room for `room`.
 std::vector<double> with_room(const double *values, int size, int room) {
   std::vector<double> copy(room);
   std::copy(values, values + size, copy.begin());
@@ -345,14 +346,14 @@ void combine(const double *matrix, int joints, const double *vector, int columns
   for (int block = 0; block < w; block += kLanes) store(combined(matrix + block, w, vector, columns), out + block);
 }
 
-// The next controls of an arm that stops, where joint velocities are matrix @ controls; column after column of matrix.
+// The next controls of an arm that stops, if joint velocities are matrix @ controls. The matrix is stored by columns.
 void slower_controls(const Planner &p, const double *matrix, const State &state, double *out) {
   const int k = p.controls, w = padded(p.joints);
   const double period = p.period, rate = p.rate;
-  Lanes moves = Lanes{};  // by how much joints exceed what they may do to stand still
-  Lanes heaviest = Lanes{}, jerkiest = Lanes{};  // shares of the limits that controls of this size are, per second
+  Lanes moves = Lanes{};  // by how much joints exceed their limits if they stand still next
+  Lanes heaviest = Lanes{}, jerkiest = Lanes{};  // shares of the limits that controls of this size use, per second
   for (int block = 0; block < w; block += kLanes) {
-    // Whole limits: to stand still needs no Jacobian, so it cannot have changed.
+    // Whole limits: standing still does not depend on the Jacobian, so a change of it does not matter.
     const Lanes needed = -rate * lanes(&state.velocity[block]), jolt = lanes(p.jerk + block) * (period * (1 + kSlack));
     moves = larger(moves, absolute(needed) - smaller(lanes(p.acceleration + block), jolt));
     moves = larger(moves, absolute(needed - lanes(&state.acceleration[block])) - jolt);
@@ -458,7 +459,7 @@ bool at_rest(const Planner &p, const State &state) {
 
 enum { kClear = 0, kJoints = 1, kEndEffector = 2 };
 
-// One question to the planner: the arm's state, and how it would go on from there.
+// One query of the planner: the arm's state, and its possible motion from there.
 class Question {
  public:
   Question(const Planner &planner, const double *values, const double *measured)
@@ -475,7 +476,7 @@ class Question {
     }
   }
 
-  // The controls (k) with which a stop goes on.
+  // The controls (k) that continue a stop.
   void stop(double *out) const {
     if (p.end_effector) {
       slower_controls(p, first_.data(), state_, out);
@@ -486,7 +487,7 @@ class Question {
     std::copy_n(next.begin(), n, out);
   }
 
-  // Controls (k) that are nearer to `stop` than `wanted` (both k) as far as single joints need it in the next period.
+  // Controls (k) that are nearer to `stop` than `wanted` (both k), as far as single joints require in the next period.
   void limit(const double *stop, const double *wanted, double *out) const {
     if (p.end_effector) {
       const double share = share_of_joints(stop, wanted);
@@ -501,8 +502,8 @@ class Question {
     }
   }
 
-  // Brings velocities (n) so near to those of a `stop` that joints can stop after them, each looked at by itself.
-  // Returns whether that changed one.
+  // Moves velocities (n) so near to those of a `stop` that each joint, considered separately, can stop after them.
+  // Returns whether any velocity had to be changed.
   bool limit_ahead(const double *stop, double *velocity) const {
     std::vector<double> fastest = with_room(velocity, n, w), share(w), stops(w);
     std::vector<int> count(n);
@@ -529,9 +530,9 @@ class Question {
     return most > 0;
   }
 
-  // Simulates one period with `controls` (k) and the stop after it. `path` gets the postures (m x n) that were looked
-  // at, `travel` how far the joints (n) move along it, `next_state` the state (3n + 2k) after the first period.
-  // Returns the outcome and m, as outcome + 4 m.
+  // Simulates one period with `controls` (k) and the stop after it. Writes the postures (m x n) that were checked to
+  // `path`, how far the joints (n) move along it to `travel`, and the state (3n + 2k) after the first period to
+  // `next_state`. Returns the outcome and m, as outcome + 4 m.
   int plan(const double *controls, double *path, double *travel, double *next_state) {
     State now = state_;
     Frame before = frame_, frame;
@@ -577,7 +578,7 @@ class Question {
   }
 
  private:
-  // Joint velocities of the first period, and what of its controls the robot's own controller leaves at its box.
+  // Computes joint velocities of the first period, and the controls that the robot's own controller leaves at its box.
   void cut_off() {
     double displacement[6];
     here_.displacement(frame_, next_.data(), displacement);
@@ -593,7 +594,7 @@ class Question {
     here_.joint_velocity(displacement, velocity_.data());
   }
 
-  // Whether the robot's own controller would cut something off the next controls: that is no part of a stop.
+  // Whether the robot's own controller would cut off some of the next controls, which then must not be part of a stop.
   bool is_cut_off(const Frame &from) const {
     double displacement[6];
     here_.displacement(from, next_.data(), displacement);
@@ -604,7 +605,7 @@ class Question {
     return false;
   }
 
-  // The map from controls to joint velocities at `now`, and with strides that at the end of the next one.
+  // Computes the map from controls to joint velocities at `now` and, with strides, that at the end of the next stride.
   void look_ahead(const State &now, bool begins) {
     Frame frame;
     if (p.stride == 1 || begins)
@@ -616,14 +617,14 @@ class Question {
     motion_.map(predicted_.data(), frame, ahead_.data());
   }
 
-  // The next period of a stop, `since` periods after the last look.
+  // Computes the next period of a stop, `since` periods after the last check.
   void go_on(const State &now, int since) {
     if (!p.end_effector) {
       slower(p, now.velocity.data(), now.acceleration.data(), velocity_.data());
       next_ = velocity_;
       return;
     }
-    if (p.stride > 1 && since > 0) {  // the map turns steadily from one look to the next
+    if (p.stride > 1 && since > 0) {  // the map is interpolated from one check to the next
       const double share = 1.0 / (p.stride - since + 1);
       for (int e = 0; e < w * k; e++) matrix_[e] += share * (ahead_[e] - matrix_[e]);
     }
@@ -631,7 +632,7 @@ class Question {
     combine(matrix_.data(), n, next_.data(), k, velocity_.data());
   }
 
-  // How far on the way from `stop` to `wanted` controls (k) the next period is within the limits of all joints.
+  // The share of the way from `stop` to `wanted` controls (k) up to which the next period is within all joints' limits.
   double share_of_joints(const double *stop, const double *wanted) const {
     double share = 1;
     for (int i = 0; i < n; i++) {
@@ -650,8 +651,8 @@ class Question {
     return std::max(share, 0.0);
   }
 
-  // Whether joints that go on at velocities `next` can stop within their own limits. `stops` is 1 for the joints of
-  // which it is asked, else 0; of those that cannot it becomes 0.
+  // Whether joints that continue at velocities `next` can stop within their own limits. `stops` is 1 for the joints to
+  // test, and 0 for others; it becomes 0 for those that cannot stop.
   void joints_stop(const std::vector<double> &next, std::vector<double> &stops) const {
     const double period = p.period, rate = p.rate;
     std::vector<double> place = state_.q, speed = state_.velocity, change(w), then = next, open = stops;
@@ -686,8 +687,8 @@ class Question {
   Motion motion_;
   Frame frame_;
   std::vector<double> matrix_, ahead_, velocity_, next_, predicted_, first_;
-  Motion here_;  // at the state that was asked about
-  double slip_ = 0, most_lean_ = 0;  // how far the end effector is outside its box, and may lean
+  Motion here_;  // at the state of the query
+  double slip_ = 0, most_lean_ = 0;  // how far the end effector is outside its box, and how far it may lean
 };
 
 }  // namespace
@@ -699,15 +700,15 @@ EXPORT int32_t robo_rl_is_surely_regular(const Planner *planner, const double *j
   return Motion(*planner).is_surely_regular(joints, limit);
 }
 
-// As StopPlanner.plan. `state` (3n + 2k), `measured` (12), `controls` (k); the rest is as in Question::plan.
+// As StopPlanner.plan. `state` (3n + 2k), `measured` (12), `controls` (k); other arguments are as in Question::plan.
 EXPORT int32_t robo_rl_plan(const Planner *planner, const double *state, const double *measured, const double *controls,
                             double *path, double *travel, double *next_state) {
   return Question(*planner, state, measured).plan(controls, path, travel, next_state);
 }
 
-// As StopPlanner.nearest. `wanted` (k) becomes what is nearest to it, `stop` gets the controls (k) of the stop. Returns
-// the limits that were in the way and the length of the path, as reasons + 4 m. Reasons: 1 for joints, 2 for the end
-// effector, 3 for both.
+// As StopPlanner.nearest. Replaces `wanted` (k) by the controls nearest to it; writes the controls (k) of the stop to
+// `stop`. Returns the limits that were in the way and the length of the path, as reasons + 4 m. Reasons: 1 for joints,
+// 2 for the end effector, 3 for both.
 EXPORT int32_t robo_rl_nearest(const Planner *planner, const double *state, const double *measured, double *wanted,
                                double *stop, double *path, double *travel, double *next_state) {
   const int k = planner->controls;
@@ -736,7 +737,7 @@ EXPORT int32_t robo_rl_nearest(const Planner *planner, const double *state, cons
       last = share + half;
       if (take(last) == kClear) share = last;
     }
-    if (share != last) take(share);  // the path that was chosen
+    if (share != last) take(share);  // the path of the chosen controls
   }
   std::copy(option.begin(), option.end(), wanted);
   return reasons + answer / 4 * 4;
