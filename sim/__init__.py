@@ -1,6 +1,6 @@
 """Simulated arms, a simulated car, and their tasks in MuJoCo.
 
-Importing this package registers the tasks with Gymnasium and is quick: MuJoCo comes with the first backend.
+Importing this package registers the tasks with Gymnasium and is quick: MuJoCo is imported with the first backend.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ def make_backend(name: str, **values: Any) -> "SimulatedBackend":
     """Return the simulated task ``name``.
 
     Args:
-        name: of the task, a key of ``TASKS``.
+        name: name of the task, a key of ``TASKS``.
         values: fields of the task's configuration, ``TASKS[name].config_class``.
 
     Raises:
@@ -41,19 +41,19 @@ def make_backend(name: str, **values: Any) -> "SimulatedBackend":
 
 
 def register_configs() -> None:
-    """Offer every task to Hydra: ``task=pick_cube task.cube_size=0.05``.
+    """Register every task with Hydra: ``task=pick_cube task.cube_size=0.05``.
 
-    Tasks with a file in configs/task, which is made from it, are offered as ``NAME_schema``.
+    A task with a file in configs/task, which is made from its configuration, is registered as ``NAME_schema``.
     """
     from .gymnasium_config import register_gymnasium_task
 
     for name in TASKS:
-        _offer(name)
+        _register(name)
     register_gymnasium_task()
 
 
-def _offer(name: str) -> None:
-    """Offer the task ``name`` of ``TASKS`` to Hydra."""
+def _register(name: str) -> None:
+    """Register the task ``name`` of ``TASKS`` with Hydra."""
     from hydra.core.config_store import ConfigStore
 
     from robo_rl.core import config_node
@@ -66,13 +66,13 @@ def _offer(name: str) -> None:
 
 
 def register_task(name: str, task_class: "type[SimulatedTask]") -> None:
-    """Offer a task of another package to :func:`make_backend`, and to Hydra: ``task=NAME``.
+    """Register a task of another package with :func:`make_backend`, and with Hydra: ``task=NAME``.
 
     A package calls this in the function that its entry point ``robo_rl.config`` names.
 
     Args:
-        name: of the task.
-        task_class: its class.
+        name: name of the task.
+        task_class: class of the task.
 
     Raises:
         ConfigError: if there is another task of that name.
@@ -82,11 +82,11 @@ def register_task(name: str, task_class: "type[SimulatedTask]") -> None:
     if name in TASKS and TASKS[name] is not task_class:
         raise ConfigError(f"there is a task {name!r} already: {TASKS[name].__module__} has it; choose another name")
     TASKS.add(name, task_class)
-    _offer(name)
+    _register(name)
 
 
 def register_environments() -> None:
-    """Offer every task to ``gymnasium.make``. Importing this package does it already."""
+    """Register every task with ``gymnasium.make``. Importing this package already calls this."""
     from gymnasium.envs.registration import register, registry
 
     for name, environment_id in ENVIRONMENTS.items():

@@ -1,7 +1,7 @@
 """The arm: a built-in model of the Franka Panda, or any MJCF file.
 
 Kinematics, joint limits, masses and inertias of the built-in arm are those of the public robot description
-(franka_description; inertial parameters identified by Gaz et al., RA-L 2019). Its shape is our own, of primitives.
+(franka_description; inertial parameters identified by Gaz et al., RA-L 2019). Its shape is made of primitives here.
 """
 
 from pathlib import Path
@@ -35,8 +35,9 @@ SEEN: dict[str, Any] = {"contype": 0, "conaffinity": 0, "group": VISUAL_GROUP, "
 class Link(NamedTuple):
     """The frame, joint and inertia of a link.
 
-    ``position`` [m] and ``quaternion`` (w, x, y, z) place its frame in its parent's; its joint turns about its z axis
-    within ``limits`` [rad]. ``centre`` of mass [m] and ``inertia`` (xx, yy, zz, xy, xz, yz) about it [kg m^2].
+    ``position`` [m] and ``quaternion`` (w, x, y, z) place the link's frame in its parent's. The joint turns about the
+    frame's z axis within ``limits`` [rad]. ``centre`` is the centre of mass [m], and ``inertia`` is about it (xx, yy,
+    zz, xy, xz, yz) [kg m^2].
     """
 
     position: tuple[float, ...]
@@ -66,7 +67,7 @@ LINKS = (
 )  # fmt: skip
 
 ARMATURE = 0.1
-"""Inertia of a motor's rotor at its joint [kg m^2]. It is not published; it also stabilises light wrist links."""
+"""Inertia of a motor's rotor at its joint [kg m^2]. It is not published. It also stabilises light wrist links."""
 
 JOINT_DAMPING = 0.5
 """Viscous friction of a joint, unknown to the controller [Nms/rad]."""
@@ -148,7 +149,7 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
         motor.ctrllimited = motor.forcelimited = True
         motor.ctrlrange = motor.forcerange = (-limit, limit)
     _add_wrist_sensors(spec, config)
-    for key in list(spec.keys):  # their sizes do not fit after objects are added
+    for key in list(spec.keys):  # key frames no longer match the model once objects are added
         spec.delete(key)
     return spec
 
@@ -176,17 +177,17 @@ def _from_file(path: str) -> mujoco.MjSpec:
         spec = mujoco.MjSpec.from_file(path)
     except ValueError as error:
         raise ConfigError(f"arm.model: {path} is not a valid MJCF or URDF file: {error}") from error
-    for joint in ElementTree.parse(path).getroot().iterfind("joint[mimic]"):  # in URDF; MuJoCo ignores it
+    for joint in ElementTree.parse(path).getroot().iterfind("joint[mimic]"):  # MuJoCo ignores the URDF element
         _add_mimic(spec, path, joint)
     return spec
 
 
 def _add_mimic(spec: mujoco.MjSpec, path: str, joint: ElementTree.Element) -> None:
-    """Have a joint of a URDF file follow the one that it mimics."""
+    """Make a joint of a URDF file follow the joint that it mimics."""
     mimic = joint.find("mimic")
     assert mimic is not None
     name, other = joint.get("name", ""), mimic.get("joint", "")
-    if not {name, other} <= {each.name for each in spec.joints}:
+    if not {name, other} <= {element.name for element in spec.joints}:
         raise ConfigError(f"arm.model: {path}: the joint {name!r} mimics {other!r}, and the model lacks one of them")
     try:
         factors = float(mimic.get("offset", 0.0)), float(mimic.get("multiplier", 1.0))
@@ -198,7 +199,7 @@ def _add_mimic(spec: mujoco.MjSpec, path: str, joint: ElementTree.Element) -> No
 
 
 def _add_end_effector(spec: mujoco.MjSpec, config: ArmConfig) -> None:
-    """Add a site to the body (in URDF: the link) that is named as end effector, unless there is such a site."""
+    """Add a site to the body (in URDF: the link) that is named as end effector, unless such a site exists."""
     if config.end_effector not in [site.name for site in spec.sites]:
         for body in spec.bodies:
             if body.name == config.end_effector:
@@ -209,7 +210,7 @@ def _check_names(spec: mujoco.MjSpec, config: ArmConfig) -> None:
     joints = [joint.name for joint in spec.joints]
     required = [
         *(("joints", name, joints) for name in config.joints),
-        ("end_effector", config.end_effector, [each.name for each in (*spec.sites, *spec.bodies) if each.name]),
+        ("end_effector", config.end_effector, [item.name for item in (*spec.sites, *spec.bodies) if item.name]),
     ]
     if config.gripper_actuator is not None:
         required.append(("gripper_actuator", config.gripper_actuator, [item.name for item in spec.actuators]))
@@ -283,7 +284,7 @@ def _add_hand(spec: mujoco.MjSpec, flange_parent: Any) -> None:
     hand.add_camera(name="wrist", pos=eye, fovy=76, **looking_at(eye, (0.02, 0, 0.13), up=(1, 0, 0)))
     for number, quaternion in ((1, (1, 0, 0, 0)), (2, (0, 0, 0, 1))):
         _add_finger(hand, number, quaternion)
-    # One motor, two fingers that mirror each other, as in the real hand.
+    # One motor and two fingers that mirror each other, as in the real hand.
     coupling = spec.add_equality(
         type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT, name1="finger_joint1", name2="finger_joint2"
     )
@@ -309,7 +310,7 @@ def _add_finger(hand: Any, number: int, quaternion: tuple[float, ...]) -> None:
     finger.add_geom(name=f"finger{number}", type=BOX, pos=(0, 0.011, 0.027), size=(0.01, 0.007, 0.027), **COLLIDES)
     finger.add_geom(type=BOX, pos=(0, 0.016, 0.010), size=(0.010, 0.013, 0.010), rgba=WHITE, **SEEN)
     finger.add_geom(type=BOX, pos=(0, 0.011, 0.035), size=(0.0095, 0.007, 0.0185), rgba=DARK, **SEEN)
-    # Soft rubber: its friction has priority, also about the contact normal (condim 4).
+    # Soft rubber: its friction has priority, including friction about the contact normal (condim 4).
     finger.add_geom(
         name=f"pad{number}", type=BOX, pos=(0, 0.002, 0.0435), size=(0.0095, 0.002, 0.0105), rgba=RUBBER,
         condim=4, friction=(1.5, 0.01, 0.0001), priority=1, **COLLIDES | {"group": VISUAL_GROUP},
@@ -319,7 +320,7 @@ def _add_finger(hand: Any, number: int, quaternion: tuple[float, ...]) -> None:
 def looking_at(
     position: tuple[float, ...], target: tuple[float, ...], up: tuple[float, ...] = (0, 0, 1)
 ) -> dict[str, Any]:
-    """Return the keyword ``quat`` for a camera at ``position`` that looks at ``target`` [m], ``up`` upwards."""
+    """Return the keyword ``quat`` for a camera at ``position`` that looks at ``target`` [m], with ``up`` upwards."""
     backward = np.asarray(position, dtype=float) - target
     backward /= np.linalg.norm(backward)
     right = np.cross(up, backward)

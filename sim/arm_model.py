@@ -1,4 +1,4 @@
-"""An arm's kinematics and the meaning of its actions, for the driver of a robot like it."""
+"""An arm's kinematics and the meaning of its actions, for the driver of a similar robot."""
 
 import mujoco
 import numpy as np
@@ -17,13 +17,14 @@ Array = NDArray[np.float64]
 class ArmModel:
     """The targets that the controller of a simulated arm would follow in the posture of a real one.
 
-    An action therefore means the same on a robot and in simulation.
+    An action therefore has the same meaning on a robot as in simulation.
 
     Args:
-        simulation: of an arm. This uses its model, state and controller; nothing else may step it meanwhile.
+        simulation: simulation of an arm, whose model, state and controller are used. Nothing else may step it in the
+            meantime.
 
     Attributes:
-        endless: which joints (n,) turn without end.
+        endless: which joints (n,) turn without limits.
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
     """
 
@@ -45,24 +46,24 @@ class ArmModel:
         self._controller.reset(self._data)
 
     def pose(self, joints: Array) -> ArmPose:
-        """Return where the end effector is in a posture (n,) [rad or m]."""
+        """Return the pose of the end effector in a posture (n,) [rad or m]."""
         self._place(joints, np.zeros_like(joints))
         data = self._data
         return ArmPose(data.site_xpos[self._site].copy(), data.site_xmat[self._site].reshape(3, 3).copy())
 
     def velocity(self, joints: Array, velocities: Array) -> tuple[Array, Array]:
-        """Return linear [m/s] and angular velocity [rad/s] of the end effector, (3,) each, in the base frame.
+        """Return the linear [m/s] and the angular velocity [rad/s] of the end effector, (3,) each, in the base frame.
 
         Args:
             joints: posture (n,) [rad or m].
-            velocities: of the joints (n,) [rad/s or m/s].
+            velocities: joint velocities (n,) [rad/s or m/s].
         """
         self._place(joints, velocities)
         mujoco.mj_objectVelocity(self._model, self._data, mujoco.mjtObj.mjOBJ_SITE, self._site, self._velocity, 0)
         return self._velocity[3:].copy(), self._velocity[:3].copy()
 
     def target(self, joints: Array, action: NDArray[np.float32]) -> ArmTarget:
-        """Return what ``action`` (A,) in [-1, 1] means in a posture (n,) [rad or m]."""
+        """Return the target that ``action`` (A,) in [-1, 1] means in a posture (n,) [rad or m]."""
         controller = self._controller
         self._place(joints, np.zeros_like(joints))
         controller.command(self._data, action)
@@ -72,7 +73,7 @@ class ArmModel:
             mujoco.mju_quat2Mat(rotation, controller.reference_quaternion)
             return ArmTarget(ArmPose(controller.reference_position.copy(), rotation.reshape(3, 3)), opening=opening)
         assert isinstance(controller, JointController)
-        # Nearest to the present angles, up to whole turns: robots count turns in their own way.
+        # The nearest to the current angles, up to whole turns, as robots count turns differently.
         return ArmTarget(joints=joints + shortest(controller.goal - joints, self.endless), opening=opening)
 
     def _place(self, joints: Array, velocities: Array) -> None:

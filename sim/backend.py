@@ -12,14 +12,14 @@ from .simulation import ArmSimulation
 
 
 class ArmBackend(SimulatedBackend):
-    """A simulated arm before a task.
+    """A simulated arm in a task.
 
     Args:
         task: world around the arm, made from its configuration.
 
     Attributes:
-        arm: reads the arm's state.
-        controller: turns actions into torques.
+        arm: reader of the arm's state.
+        controller: converts actions into torques.
     """
 
     config: TaskConfig
@@ -59,11 +59,11 @@ class ArmBackend(SimulatedBackend):
         )
 
     def captions(self) -> dict[str, bool]:
-        """Return sentences about what a picture of the present state shows, and whether each is true."""
+        """Return sentences about images of the current state, and whether each is true."""
         return self.task.captions(self.data)
 
     def expert(self, seed: int) -> ScriptedExpert:
-        """Return a scripted solution of the task.
+        """Return a scripted expert of the task.
 
         Raises:
             ConfigError: if actions do not move the end effector.
@@ -78,5 +78,5 @@ class ArmBackend(SimulatedBackend):
         return SimulatedRobot(self, self.simulation)
 
     def as_model(self) -> ArmModel:
-        """Return this arm's kinematics and the meaning of its actions, for the driver of a robot like it."""
+        """Return this arm's kinematics and the meaning of its actions, for the driver of a similar robot."""
         return ArmModel(self.simulation)

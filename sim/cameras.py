@@ -1,4 +1,4 @@
-"""The cameras of a simulated scene: images for the agent, pictures for people."""
+"""Cameras of a simulated scene: images for the agent and pictures for people."""
 
 import mujoco
 import numpy as np
@@ -14,11 +14,11 @@ class Cameras:
     """The cameras of a scene. An image for the agent holds the newest frames of a camera.
 
     Args:
-        model: of the scene.
-        view: which cameras the agent sees through, and all sizes.
+        model: model of the scene.
+        view: cameras that the agent observes, and all image sizes.
 
     Raises:
-        ConfigError: if the model lacks one of them.
+        ConfigError: if the model lacks one of these cameras.
     """
 
     def __init__(self, model: mujoco.MjModel, view: ObservationConfig) -> None:
@@ -29,7 +29,7 @@ class Cameras:
         self._frames: dict[str, list[NDArray[np.uint8]]] = {}
 
     def specs(self) -> dict[str, ArraySpec]:
-        """Return the spec of each of the images that :meth:`observe` returns."""
+        """Return the spec of each image that :meth:`observe` returns."""
         view = self._view
         shape = (view.height, view.width, 3 * view.frame_stack)
         return {f"images/{camera}": ArraySpec(shape, "uint8", 0, 255) for camera in view.cameras}
@@ -61,7 +61,7 @@ class Cameras:
         return self._pictures.render(data, camera)
 
     def close(self) -> None:
-        """Free the graphics contexts. May be called twice."""
+        """Release the graphics contexts. May be called twice."""
         self._images.close()
         self._pictures.close()
 

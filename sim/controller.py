@@ -1,7 +1,7 @@
-"""The controller of a simulated arm, which turns actions into joint torques, and the one of its end effector.
+"""The base class of controllers of a simulated arm, which convert actions into joint torques, and the end effector's.
 
-Every controller compensates gravity and Coriolis forces, keeps joints inside their limits, and saturates torques and
-their rates. What runs in each tick writes into buffers made once.
+Every controller compensates gravity and Coriolis forces, keeps joints inside their limits, and limits torques and their
+rates. The code of each tick writes into preallocated buffers.
 """
 
 from abc import ABC, abstractmethod
@@ -22,21 +22,21 @@ IDENTITY = np.eye(3)
 AXIS_NAMES = ("x", "y", "z", "roll", "pitch", "yaw")
 
 LIMIT_MARGIN = 0.15
-"""Distance from a joint's limits that no reference enters [rad]. Inside it joints are pushed back."""
+"""Distance from a joint's limits that no reference enters [rad]. Inside it, joints are pushed back."""
 LIMIT_APPROACH = 8.0
 """Speed allowed towards that margin per distance from it [1/s]."""
 BRAKING = 2.0
-"""Braking torque per excess of speed, as a multiple of the joint's torque limit [s/rad]."""
+"""Braking torque per excess speed, as a multiple of the joint's torque limit [s/rad]."""
 
 
 class Controller(ABC):
-    """Base of an arm's controllers. ``command`` takes an action, ``tick`` writes torques into ``data.ctrl``.
+    """Base class of an arm's controllers. ``command`` takes an action, ``tick`` writes torques into ``data.ctrl``.
 
-    Before ``tick`` the position and velocity stages of physics (``mj_step1``) must have run for the present state.
+    Before ``tick``, the position and velocity stages of the physics (``mj_step1``) must have run for the current state.
 
     Attributes:
         action_names: one name for each element of an action.
-        gripper: number of the gripper's actuator, None without one.
+        gripper: index of the gripper's actuator; None without a gripper.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
@@ -81,14 +81,14 @@ class Controller(ABC):
 
     @abstractmethod
     def _begin(self, data: mujoco.MjData) -> None:
-        """Take the present pose as reference."""
+        """Take the current pose as reference."""
 
     @abstractmethod
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None: ...
 
     @abstractmethod
     def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
-        """Write the torques that pull towards the reference into ``self._torque``."""
+        """Write the torques that pull towards the reference to ``self._torque``."""
 
     @property
     def gripper_target(self) -> float:
@@ -96,21 +96,21 @@ class Controller(ABC):
         return self._gripper_closed + self._opening * self._gripper_stroke
 
     def reset(self, data: mujoco.MjData) -> None:
-        """Begin an episode: hold the present pose, as after a long rest."""
+        """Begin an episode: hold the current pose, as after a long rest."""
         self._opening = self._home_opening
         self._previous[:] = data.qfrc_bias[self._dofs]
         self._begin(data)
 
     def hold(self, data: mujoco.MjData) -> None:
-        """Pull towards the measured pose from now on; the gripper keeps its command."""
+        """Pull towards the measured pose from now on. The gripper keeps its command."""
         self._begin(data)
 
     def memory(self) -> Array:
-        """Return what ``hold`` does not change: the gripper's opening and the last torques."""
+        """Return the state that ``hold`` does not change: the gripper's opening and the last torques."""
         return np.array([self._opening, *self._previous])
 
     def remember(self, memory: Array) -> None:
-        """Restore what :meth:`memory` returned."""
+        """Restore a state from :meth:`memory`."""
         self._opening = float(memory[0])
         self._previous[:] = memory[1:]
 
@@ -133,7 +133,7 @@ class Controller(ABC):
         self._servo(data, position, velocity)
         torque += data.qfrc_bias[self._dofs]
 
-        # Speed beyond what the limits of position and speed allow is braked.
+        # Speed above the bounds from position and velocity limits is braked.
         np.subtract(self._soft_upper, position, out=scratch)
         scratch *= LIMIT_APPROACH
         np.minimum(scratch, self._top_speed, out=scratch)
@@ -146,7 +146,7 @@ class Controller(ABC):
         bound *= self._braking
         torque += bound
 
-        # Rates first: torques inside their limits stay inside.
+        # Rates are limited first: torques inside their limits stay inside.
         np.subtract(torque, self._previous, out=scratch)
         np.minimum(scratch, self._largest_change, out=scratch)
         np.maximum(scratch, -self._largest_change, out=scratch)
@@ -165,7 +165,7 @@ class EndEffectorController(Controller):
     torque = J^T (K clip(e) - D v) + N^T (k (q_home - q) - d q') + gravity and Coriolis,
 
     with the dynamically consistent null-space projector N, so that the posture disturbs the end effector neither at
-    rest nor in motion. The contact force at rest is at most K times clip, by axis.
+    rest nor in motion. The contact force at rest is at most K times clip, for each axis.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
@@ -183,7 +183,7 @@ class EndEffectorController(Controller):
         self._scales = scales[moved]
         self._moves = np.isin(np.arange(6), moved)
         self._local = config.action_frame == "end_effector"
-        self._in_motion = (False, False)  # whether the last action had translation, rotation
+        self._in_motion = (False, False)  # whether the last action had translation and rotation
 
         home = mujoco.MjData(model)
         home.qpos[self._qpos] = self._home
@@ -211,7 +211,7 @@ class EndEffectorController(Controller):
         self._set_reference(data, np.zeros(len(self._moved)))
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
-        if self._endless.any():  # the posture is pulled home by the shorter way round
+        if self._endless.any():  # the posture is pulled home the shorter way round
             position = data.qpos[self._qpos]
             self._home[:] = position + shortest(self._nominal_home - position, self._endless)
         delta = np.zeros(6)
@@ -231,7 +231,7 @@ class EndEffectorController(Controller):
         self._in_motion = moves
 
     def _reference_rotation(self, rotation: Array, frame: Array, turn: Array) -> Array:
-        """Turn the measured orientation by ``turn`` (base frame); axes that are not moved stay at home."""
+        """Turn the measured orientation by ``turn`` (base frame). Axes that are not moved stay at home."""
         moves = self._moves[3:]
         if moves.all():
             turned: Array = exponential(turn) @ rotation
@@ -307,7 +307,7 @@ class EndEffectorController(Controller):
         posture *= self._config.nullspace_stiffness
         np.multiply(velocity, self._config.nullspace_damping, out=self._scratch)
         posture -= self._scratch
-        # Rows of J M^-1; with them A = J M^-1 J^T, and A^-1 (J M^-1 posture) is the wrench to take away.
+        # Rows of J M^-1; with them A = J M^-1 J^T, and A^-1 (J M^-1 posture) is the wrench to subtract.
         mujoco.mj_solveM(self._model, data, self._responses, self._jacobian)
         responses = self._responses[:, self._dofs]
         np.dot(responses, self._jacobian[:, self._dofs].T, out=self._mobility)
@@ -318,10 +318,10 @@ class EndEffectorController(Controller):
 
 
 def selection(indices: list[int]) -> Any:
-    """Return an index for ``indices``: a slice, which makes no copy, where they follow one another."""
+    """Return an index for ``indices``: a slice, which makes no copy, if they are consecutive."""
     first, last = int(indices[0]), int(indices[-1])
-    following = [int(index) for index in indices] == list(range(first, last + 1))
-    return slice(first, last + 1) if following else np.array(indices)
+    consecutive = [int(index) for index in indices] == list(range(first, last + 1))
+    return slice(first, last + 1) if consecutive else np.array(indices)
 
 
 def exponential(vector: Array) -> Array:

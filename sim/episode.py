@@ -1,4 +1,4 @@
-"""The episodes of a simulated robot: what a simulation and a task are, and the backend that joins them."""
+"""Episodes of a simulated robot: the base classes of simulations and tasks, and the backend that joins them."""
 
 import secrets
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ Initialise = Callable[[mujoco.MjModel, mujoco.MjData, np.random.Generator], None
 
 
 class Actions(NamedTuple):
-    """The actions of a robot, as an :class:`EnvSpec` describes them."""
+    """The actions of a robot, as described in an :class:`EnvSpec`."""
 
     names: tuple[str, ...]
     space: str
@@ -42,12 +42,12 @@ class Simulation(ABC):
     """The physics of a robot in the scene of a task.
 
     Attributes:
-        config: of the task.
+        config: configuration of the task.
         model: compiled model.
-        data: its state.
-        state_names: of the elements of :meth:`measure_state`.
-        actions: that :meth:`execute` takes.
-        remedy: advice to a user whose simulation becomes unstable.
+        data: state of the model.
+        state_names: names of the elements of :meth:`measure_state`.
+        actions: actions that :meth:`execute` takes.
+        remedy: advice to users if the simulation becomes unstable.
     """
 
     config: Any
@@ -62,29 +62,29 @@ class Simulation(ABC):
         """Put robot and objects where an episode begins.
 
         Args:
-            initialise: of the task, called with ``rng`` when the robot is in place.
-            rng: source of what is drawn for the episode.
-            noise: source of the sensors' noise from now on.
+            initialise: the task's function, called with ``rng`` when the robot is in place.
+            rng: random generator of everything that is drawn for the episode.
+            noise: random generator of sensor noise from now on.
         """
 
     def hold(self) -> None:
-        """Begin an episode in the present state. A second call changes nothing."""
+        """Begin an episode in the current state. A second call changes nothing."""
         return
 
     @abstractmethod
     def execute(self, action: NDArray[np.float32]) -> None:
-        """Let one control period pass."""
+        """Execute ``action`` for one control period."""
 
     @abstractmethod
     def measure_state(self) -> Array:
-        """Return the elements (n,) of the observation ``state``, with the sensors' noise."""
+        """Return the elements (n,) of the observation ``state``, with sensor noise."""
 
     def measure_objects(self, objects: Mapping[str, Array]) -> Array:
         """Return the elements (m,) of the observation ``object``, with noise; ``objects`` is the true state."""
         return flatten(objects)
 
     def pose(self) -> None:
-        """Bring what cameras look at up to date."""
+        """Update the poses that cameras need."""
         return
 
     @abstractmethod
@@ -96,19 +96,19 @@ class Simulation(ABC):
         """Return to the state that :meth:`world` returned, bit for bit.
 
         Raises:
-            CheckpointError: if it is another simulator's.
+            CheckpointError: if the state is another simulator's.
         """
 
 
 class SimulatedTask(ABC):
-    """A task: what stands around the robot, how episodes begin, what they earn and when they end.
+    """A task: the objects around the robot, and how episodes begin, are rewarded and end.
 
     One object serves one backend, which calls ``build`` and ``bind`` once and ``initialise`` for each episode.
 
     Attributes:
-        config_class: configuration of this task; its defaults make the task.
+        config_class: configuration class of this task, whose defaults define the task.
         cameras: cameras for ``observation.cameras`` that the task has in any configuration.
-        has_file: whether configs/task has a file of this task.
+        has_file: whether configs/task contains a file of this task.
         shaped_terms: names of the reward terms besides ``success``.
     """
 
@@ -122,7 +122,7 @@ class SimulatedTask(ABC):
 
     @abstractmethod
     def make_backend(self) -> "SimulatedBackend":
-        """Return the robot before this task."""
+        """Return the backend of the robot in this task."""
 
     @abstractmethod
     def build(self, spec: mujoco.MjSpec) -> None:
@@ -130,23 +130,23 @@ class SimulatedTask(ABC):
 
     @abstractmethod
     def bind(self, model: mujoco.MjModel) -> None:
-        """Look up what the other methods need in the compiled model."""
+        """Look up the elements of the compiled model that the other methods need."""
 
     @abstractmethod
     def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
         """Write the random initial state of an episode into ``data.qpos``; velocities are zero."""
 
     def begin_here(self, data: mujoco.MjData) -> None:
-        """Begin an episode in the state that the last one left. What it changes follows from that state alone."""
+        """Begin an episode in the state that the last one left. All changes must depend on that state alone."""
         return
 
     def follow(self, data: mujoco.MjData) -> dict[str, Any]:
-        """Take note of the control period that has passed. Return the ``info`` of the step."""
+        """Record the control period that has passed. Return the ``info`` of the step."""
         return {}
 
     @abstractmethod
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
-        """Return named vectors, in the same order and sizes every time: the observation key ``object``."""
+        """Return named vectors for the observation key ``object``, in the same order and sizes every time."""
 
     @abstractmethod
     def success(self, data: mujoco.MjData) -> bool:
@@ -157,7 +157,7 @@ class SimulatedTask(ABC):
         return {}
 
     def captions(self, data: mujoco.MjData) -> dict[str, bool]:
-        """Return sentences about what a picture of this state shows, and whether each is true; the same ones always."""
+        """Return sentences about images of this state, always the same ones, and whether each is true."""
         return {}
 
     def rewards(self, data: mujoco.MjData) -> dict[str, float]:
@@ -170,25 +170,25 @@ class SimulatedTask(ABC):
 
     @abstractmethod
     def expert(self, backend: Any, rng: np.random.Generator) -> ScriptedExpert:
-        """Return a scripted solution that works from the true state of the simulation ``backend``."""
+        """Return a scripted expert that uses the true state of the simulation ``backend``."""
 
 
 class SimulatedBackend:
-    """A simulated robot before a task as an ``EnvBackend``.
+    """A simulated robot in a task, as an ``EnvBackend``.
 
-    The same seed gives the same episode, bit for bit, whatever went before.
+    The same seed gives the same episode, bit for bit, whatever happened before.
 
     Args:
-        task: what the episodes are about.
+        task: task of the episodes.
         simulation: physics of the robot in the scene of the task.
         in_place: whether an episode without a seed begins in the state that the last one left.
 
     Attributes:
-        task: as given.
-        config: of the task.
-        simulation: as given.
+        task: the task.
+        config: configuration of the task.
+        simulation: the simulation.
         model: compiled model of the simulation.
-        data: its state.
+        data: state of the model.
         clock: simulated time since the episode began.
     """
 
@@ -212,14 +212,14 @@ class SimulatedBackend:
 
     @property
     def robot(self) -> RobotDescription | None:
-        """What safety filters must know of the robot; None unless it is an arm."""
+        """The robot's description for safety filters; None unless the robot is an arm."""
         return None
 
     def reset(self, seed: int | None = None) -> Step:
-        """Begin an episode, placed as ``seed`` has it; ``Step.info["placed"]`` is then true.
+        """Begin an episode, with the placement that ``seed`` determines; ``Step.info["placed"]`` is then true.
 
-        Without ``seed`` the episode begins in the present state if the backend does so (``in_place``) and an episode
-        was placed before. Otherwise it is placed by a random seed.
+        Without ``seed``, the episode begins in the current state if the backend allows it (``in_place``) and an episode
+        was placed before. Otherwise it is placed with a random seed.
         """
         if seed is None and self._in_place and self._placed:
             return self._begin_here()
@@ -230,17 +230,17 @@ class SimulatedBackend:
         return self._first_step({"placed": True})
 
     def world(self) -> State | None:
-        """Return all that the next episode depends on if it begins in the present state.
+        """Return everything that the next episode depends on if it begins in the current state.
 
-        None with domain randomisation, whose draws are not kept.
+        None with domain randomisation, whose draws are not stored.
         """
         return self.simulation.world()
 
     def restore(self, world: State) -> Step:
-        """Begin an episode in the state that :meth:`world` returned, bit for bit.
+        """Begin an episode in a state from :meth:`world`, bit for bit.
 
         Raises:
-            CheckpointError: if it is another simulator's.
+            CheckpointError: if the state is another simulator's.
         """
         self.simulation.restore(world)
         self._placed = True
@@ -250,7 +250,7 @@ class SimulatedBackend:
         """Execute ``action`` for one control period. ``stamp_ns`` of the result is simulated time since the reset.
 
         Raises:
-            SpecError: if the action does not fit the spec.
+            SpecError: if the action does not match the spec.
             RuntimeError: if no episode is running.
             DriverError: if the simulation became unstable.
         """
@@ -261,7 +261,7 @@ class SimulatedBackend:
         return self.conclude()
 
     def conclude(self) -> Step:
-        """Return the step of the control period that has passed.
+        """Return the step for the control period that has passed.
 
         Raises:
             DriverError: if the simulation became unstable.
@@ -294,11 +294,11 @@ class SimulatedBackend:
         return self._cameras.picture(self.data, camera)
 
     def expert(self, seed: int) -> ScriptedExpert:
-        """Return a scripted solution of the task."""
+        """Return a scripted expert of the task."""
         return self.task.expert(self.simulation, generator(seed, "expert"))
 
     def stop(self, reason: str) -> None:
-        """End the episode; a simulated robot moves in steps only and needs no braking."""
+        """End the episode. A simulated robot moves only in steps and needs no braking."""
         self._running = False
 
     def close(self) -> None:

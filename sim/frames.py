@@ -1,4 +1,4 @@
-"""The frames of an arm's links, as a robot publishes them on tf."""
+"""Frames of an arm's links, as a robot publishes them on tf."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,16 +13,16 @@ from .config import ArmConfig
 Array = NDArray[np.float64]
 
 BASE = "base"
-"""The frame in which all poses of the arm are given: the world's."""
+"""The frame of all poses of the arm: the world's frame."""
 
 
 class ArmFrames:
     """A tree of frames from ``base`` along the arm's links to its end effector, wrist and cameras.
 
     Args:
-        model: of the scene.
-        arm: that has the frames.
-        cameras: that have a frame: ``CAMERA_optical_frame``, x right, y down, z into the picture.
+        model: model of the scene.
+        arm: the arm.
+        cameras: cameras with a frame: ``CAMERA_optical_frame``, x right, y down, z into the image.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, cameras: Sequence[str]) -> None:
@@ -42,7 +42,7 @@ class ArmFrames:
             self._names[body] = name
 
     def fixed(self) -> list[FrameTransform]:
-        """Return the frames that do not move in their parent."""
+        """Return the frames that are fixed in their parent."""
         model, data = self._model, self._data
         self._place(np.array(self._arm.home))
         mujoco.mj_camlight(model, data)
@@ -53,13 +53,13 @@ class ArmFrames:
                 frames.append(self._frame(model.site_bodyid[index], name, data.site_xpos[index], data.site_xmat[index]))
         for camera in self._cameras:
             index = model.camera(camera).id
-            matrix = data.cam_xmat[index].reshape(3, 3) * [1, -1, -1]  # cameras of MuJoCo look along -z, y up
+            matrix = data.cam_xmat[index].reshape(3, 3) * [1, -1, -1]  # MuJoCo's cameras look along -z, with y up
             name = f"{camera}_optical_frame"
             frames.append(self._frame(model.cam_bodyid[index], name, data.cam_xpos[index], matrix))
         return frames
 
     def moving(self, joints: Array) -> list[FrameTransform]:
-        """Return the frames that joints move, in a posture (n,) [rad or m]."""
+        """Return the frames that joints move, for a posture (n,) [rad or m]."""
         self._place(joints)
         return [*self._links(jointed=True)]
 
@@ -74,7 +74,7 @@ class ArmFrames:
                 yield self._frame(parent, name, self._data.xpos[body], self._data.xmat[body])
 
     def _frame(self, body: int, name: str, position: Array, matrix: Array) -> FrameTransform:
-        """Return a frame on ``body``, or on the nearest named parent; position and matrix are in the world."""
+        """Return a frame on ``body`` or its nearest named ancestor; position and matrix are in the world's frame."""
         while body not in self._names:
             body = self._model.body_parentid[body]
         turn = self._data.xmat[body].reshape(3, 3).T

@@ -1,4 +1,4 @@
-"""The positions of a gripper's fingers when it is closed and when it is open."""
+"""Positions of a gripper's fingers when it is closed and when it is open."""
 
 import mujoco
 import numpy as np
@@ -12,11 +12,11 @@ Array = NDArray[np.float64]
 
 
 def finger_strokes(model: mujoco.MjModel, arm: ArmConfig) -> Array:
-    """Return closed and open position (k, 2) of each finger joint [m or rad]; k is 0 without a gripper.
+    """Return the closed and the open position (k, 2) of each finger joint [m or rad]; k is 0 without a gripper.
 
-    They are the ends of the joint's range. Which of them is open follows from ``gripper_open`` and ``gripper_closed``
-    and from the direction in which the actuator moves the finger: by itself, by a tendon, or by an equality with
-    another finger. By default a finger moves with the control value.
+    The positions are the ends of the joint's range. Which of them is open follows from ``gripper_open`` and
+    ``gripper_closed`` and from the direction in which the actuator moves the finger: directly, by a tendon, or by an
+    equality with another finger. By default, a finger moves in the direction of the control value.
 
     Raises:
         ConfigError: if a finger has no range.
@@ -38,7 +38,7 @@ def finger_strokes(model: mujoco.MjModel, arm: ArmConfig) -> Array:
 
 
 def _directions(model: mujoco.MjModel, actuator: str | None) -> dict[int, float]:
-    """Return whether joints rise (positive) or fall with an actuator's control value, by number of the joint."""
+    """Return whether joints rise (positive) or fall with an actuator's control value, by joint id."""
     data = mujoco.MjData(model)
     mujoco.mj_fwdPosition(model, data)
     number = model.actuator(actuator).id
@@ -46,7 +46,7 @@ def _directions(model: mujoco.MjModel, actuator: str | None) -> dict[int, float]
     moment = data.actuator_moment.reshape(-1, 1)
     structure = (part.reshape(-1, 1) for part in (data.moment_rownnz, data.moment_rowadr, data.moment_colind))
     mujoco.mju_sparse2dense(moments, moment, *structure)
-    # A position servo whose gain is negative shortens where its control value rises.
+    # A position servo with a negative gain shortens when its control value rises.
     sign = -1.0 if model.actuator_gainprm[number, 0] < 0 else 1.0
     rises = {
         int(model.dof_jntid[dof]): sign * float(np.sign(moments[number, dof]))
@@ -58,7 +58,7 @@ def _directions(model: mujoco.MjModel, actuator: str | None) -> dict[int, float]
     ]
     for _ in couplings:  # a chain of couplings is at most as long as their number
         for first, second, slope in couplings:
-            for known, other in ((first, second), (second, first)):
-                if known in rises and other >= 0 and slope:
-                    rises.setdefault(other, slope * rises[known])
+            for source, target in ((first, second), (second, first)):
+                if source in rises and target >= 0 and slope:
+                    rises.setdefault(target, slope * rises[source])
     return rises

@@ -24,8 +24,9 @@ class BackendEnv(gymnasium.Env[dict[str, Any], NDArray[np.float32]]):
     - ``info``: ``reward_terms`` by name, and ``is_success`` if the task reports it.
 
     Args:
-        backend: is stepped, and closed with the environment.
-        reward: weights of the reward terms; the term ``success`` alone by default, or all terms if there is none.
+        backend: backend to step; it is closed with the environment.
+        reward: weights of the reward terms; by default the term ``success`` alone, or all terms if there is no such
+            term.
         render_mode: ``rgb_array`` or None.
 
     Raises:
@@ -36,7 +37,7 @@ class BackendEnv(gymnasium.Env[dict[str, Any], NDArray[np.float32]]):
         self, backend: EnvBackend, reward: Mapping[str, float] | None = None, render_mode: str | None = None
     ) -> None:
         spec = backend.spec
-        # One dict for each instance: the frame rate is the task's.
+        # One dict per instance, because the frame rate depends on the task.
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(1, round(spec.control_rate))}
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
@@ -53,7 +54,7 @@ class BackendEnv(gymnasium.Env[dict[str, Any], NDArray[np.float32]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Begin an episode; without ``seed`` it follows from the last one given. There are no options."""
+        """Begin an episode. Without ``seed``, a seed is drawn that follows from the last one given. Has no options."""
         super().reset(seed=seed)
         if seed is None:
             seed = int(self.np_random.integers(2**31))
@@ -89,8 +90,8 @@ def make_environment(
         name: name of the task, for example ``pick_cube``.
         render_mode: see :class:`BackendEnv`.
         reward: see :class:`BackendEnv`.
-        fields: fields of the task's configuration, for example ``cube_size=0.05``; a dict changes fields of a part:
-            ``observation={"cameras": ("front", "wrist")}``.
+        fields: fields of the task's configuration, for example ``cube_size=0.05``. A dict changes fields of a nested
+            part: ``observation={"cameras": ("front", "wrist")}``.
 
     Raises:
         ConfigError: if there is no such field, or a value is out of range.
@@ -115,7 +116,7 @@ def _box(spec: ArraySpec) -> spaces.Box:
 
 
 def _nested(observation: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``observation`` with the images, if there are any, in a dict of their own."""
+    """Return ``observation`` with the images, if there are any, in a nested dict."""
     nested = {key: value for key, value in observation.items() if not key.startswith(IMAGES)}
     images = {key.removeprefix(IMAGES): value for key, value in observation.items() if key.startswith(IMAGES)}
     return nested | {"images": images} if images else nested

@@ -48,15 +48,15 @@ class GymnasiumBackend:
 
     - Observation: see :class:`ObservationReader`; with ``picture`` the rendered environment is ``images/view``.
     - Action: [-1, 1] is mapped linearly onto the environment's Box.
-    - Reward terms: ``reward`` as the environment gives it and, where its first step or the configuration shows that it
-      reports success, ``success``. Otherwise success is looked for when an episode ends.
-    - The environment's time limit is a truncation. The backend never resets by itself. If the environment does, the
+    - Reward terms: ``reward`` as the environment gives it and, if its first step or the configuration shows that it
+      reports success, ``success``. Otherwise success is looked up when an episode ends.
+    - The environment's time limit is a truncation. The backend never resets automatically. If the environment does, the
       last observation of an episode is ``info["final_observation"]`` or ``info["final_obs"]``. ``Step.stamp_ns`` is
-      simulated time since the reset, control periods counted, so that the same seed gives the same data.
+      simulated time since the reset, counted in control periods, so that the same seed gives the same data.
 
     Raises:
-        ConfigError: if the id is unknown, the package that has it is not installed, the environment does not work with
-            its arguments, or the spaces are not supported.
+        ConfigError: if the id is unknown, the package that provides it is not installed, the environment does not work
+            with its arguments, or the spaces are not supported.
     """
 
     def __init__(self, config: GymnasiumConfig) -> None:
@@ -134,7 +134,7 @@ class GymnasiumBackend:
         """Execute ``action`` for one control period.
 
         Raises:
-            SpecError: if the action does not fit the spec.
+            SpecError: if the action does not match the spec.
             RuntimeError: if no episode is running.
             DriverError: if the environment fails, or returns an unexpected value. The episode is then over.
         """
@@ -165,12 +165,13 @@ class GymnasiumBackend:
         """Return a picture (height, width, 3) of the environment.
 
         Raises:
-            RenderingError: if it draws nothing, or this process is a fork of the one in which it has drawn.
+            RenderingError: if the environment renders nothing, or this process is a fork of the one in which it has
+                rendered.
         """
         name = self._config.env_id
         if self._env.render_mode != "rgb_array":
             raise RenderingError(f"{name} offers no pictures (render mode rgb_array)")
-        if self._mujoco_state is not None:  # it shares the graphics of all simulations in this process
+        if self._mujoco_state is not None:  # such an environment shares the graphics of all simulations in this process
             begin_drawing()
         if self._drawn_in not in (None, os.getpid()):
             raise RenderingError(
@@ -234,7 +235,7 @@ class GymnasiumBackend:
         return clipped
 
     def _read_success(self, info: dict[str, Any], ends: bool) -> bool | None:
-        """Return whether the task is solved; None: unknown."""
+        """Return whether the task is solved; None if that is unknown."""
         success = self._success.read(info, ends)
         if success is not None or not self._reports_success:
             return success
@@ -243,10 +244,11 @@ class GymnasiumBackend:
         return False
 
     def _try_step(self) -> bool:
-        """Take one step and read all of it, as later steps are read; return whether it reports success.
+        """Take one step and read all of it as later steps are read; return whether it reports success.
 
         Raises:
-            ConfigError: if the environment does not work, or its first step lacks a success that the options need.
+            ConfigError: if the environment does not work, or its first step does not report success although the
+                options need it.
         """
         config = self._config
         with arguments_named(config):
@@ -257,24 +259,24 @@ class GymnasiumBackend:
             self._reader.read(observation)
             read_number("the reward", reward)
             ends = [read_flag("terminated", terminated), read_flag("truncated", truncated)]
-            found = self._success.read(info, any(ends)) is not None
+            has_success = self._success.read(info, any(ends)) is not None
         keys = ", ".join(map(str, info)) or "nothing"
-        if not found and config.success_key is not None:
+        if not has_success and config.success_key is not None:
             if hint := self._success.hint(info):
                 raise ConfigError(f"task.env_id={config.env_id}: {hint}")
-            # Some environments have the key only where an episode ends.
+            # Some environments have the key only when an episode ends.
             warnings.warn(
                 f"task.success_key={config.success_key}: after the first step info does not have this key, but {keys}. "
                 "Every episode that ends without it counts as not solved",
                 RuntimeWarning,
                 stacklevel=2,
             )
-        if not found and config.success_key is None and config.needs_success:
+        if not has_success and config.success_key is None and config.needs_success:
             raise ConfigError(
                 f"task.env_id={config.env_id}: {config.needs_success} needs to know success, and info holds none of "
                 f"{', '.join(self._success.keys)} after the first step but {keys}: name the key by task.success_key=KEY"
             )
-        return found or config.success_key is not None
+        return has_success or config.success_key is not None
 
     @contextlib.contextmanager
     def _failures_named(self, doing: str) -> Iterator[None]:
@@ -293,10 +295,10 @@ class GymnasiumBackend:
 
 
 class _MetaWorldExpert:
-    """One of Meta-World's scripted policies. They depend on the present observation alone.
+    """A scripted policy of Meta-World, which depends on the current observation alone.
 
     Args:
-        policy: its ``get_action`` returns an action (4,) for a state (39,).
+        policy: object whose ``get_action`` returns an action (4,) for a state (39,).
     """
 
     def __init__(self, policy: Any) -> None:
@@ -313,10 +315,10 @@ class _MetaWorldExpert:
 
 
 def _mujoco_state(env: gymnasium.Env[Any, Any]) -> NDArray[np.float64] | None:
-    """Return the whole state of a MuJoCo environment just made, None for any other.
+    """Return the whole state of a newly made MuJoCo environment; None for any other environment.
 
-    Environments put positions and velocities back when they are reset, but not all of them the solver's warm start
-    and the mocap bodies; then the same seed would not give the same episode, bit for bit.
+    Environments restore positions and velocities when they are reset, but not all of them restore the solver's warm
+    start and the mocap bodies; then the same seed would not give the same episode, bit for bit.
     """
     model, data = getattr(env.unwrapped, "model", None), getattr(env.unwrapped, "data", None)
     if not isinstance(model, mujoco.MjModel) or not isinstance(data, mujoco.MjData):

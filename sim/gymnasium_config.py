@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def make_gymnasium_backend(**fields: Any) -> "GymnasiumBackend":
     """Make a backend of the environment that the fields of :class:`GymnasiumConfig` describe."""
-    from .gymnasium_backend import GymnasiumBackend  # imports Gymnasium only where it is used
+    from .gymnasium_backend import GymnasiumBackend  # imports Gymnasium only when it is used
 
     return GymnasiumBackend(GymnasiumConfig(**fields))
 
 
 def register_gymnasium_task() -> None:
-    """Offer ``gymnasium_schema`` in the group ``task``; configs/task/gymnasium.yaml is made from it."""
+    """Register ``gymnasium_schema`` in the group ``task``; configs/task/gymnasium.yaml is made from it."""
     node = config_node(make_gymnasium_backend, GymnasiumConfig)
     ConfigStore.instance().store(group="task", name="gymnasium_schema", node=node)

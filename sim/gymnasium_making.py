@@ -1,4 +1,4 @@
-"""Construction of registered Gymnasium environments, and errors that name what they lack."""
+"""Construction of registered Gymnasium environments, and errors that name missing packages and arguments."""
 
 import contextlib
 import difflib
@@ -21,10 +21,10 @@ class _Package(NamedTuple):
     """A package that registers environments when it is imported.
 
     Attributes:
-        module: what to import.
-        pip: what to install.
-        prefixes: how the ids of its environments begin.
-        defaults: arguments that its environments get unless the configuration gives others.
+        module: name of the module to import.
+        pip: arguments of ``pip install``.
+        prefixes: prefixes of the ids of its environments.
+        defaults: arguments that its environments get unless the configuration sets others.
     """
 
     module: str
@@ -39,14 +39,14 @@ PACKAGES = (
         "gymnasium-robotics",
         ("Fetch", "HandReach", "HandManipulate", "AdroitHand", "FrankaKitchen", "PointMaze", "AntMaze"),
     ),
-    # Meta-World draws its 50 goals when the environment is made; without a seed each process would get others.
-    # It asks for one old MuJoCo, and does not need it.
+    # Meta-World draws its 50 goals when the environment is made; without a seed, each process would get different ones.
+    # It requires one old version of MuJoCo, but does not need it.
     _Package("metaworld", "--no-deps metaworld imageio", ("Meta-World/",), {"seed": 0, "render_mode": "rgb_array"}),
 )
 
 
 def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
-    """Return the environment that ``config`` names, with pictures if it offers any.
+    """Return the environment that ``config`` names, with rendered pictures if it offers any.
 
     Raises:
         ConfigError: if the id is unknown, its package is missing, or it does not work with its arguments.
@@ -79,7 +79,7 @@ def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
 
 @contextlib.contextmanager
 def arguments_named(config: GymnasiumConfig) -> Iterator[None]:
-    """Make whatever an environment raises when it is made and tried a ConfigError that names its arguments."""
+    """Turn any exception while an environment is made and tried into a ConfigError that names its arguments."""
     try:
         yield
     except RoboRLError:
@@ -97,8 +97,8 @@ def arguments_named(config: GymnasiumConfig) -> Iterator[None]:
 def reraise_signal(error: BaseException) -> None:
     """Raise ``error`` again if it is a request to end this process: KeyboardInterrupt or a subclass of SystemExit.
 
-    SystemExit itself comes from an environment that calls ``exit()``. All others are failures of the environment, also
-    those that are not an Exception, such as ``asyncio.CancelledError``.
+    SystemExit itself comes from an environment that calls ``exit()``. All other exceptions are failures of the
+    environment, including those that are not an Exception, such as ``asyncio.CancelledError``.
     """
     if isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and type(error) is not SystemExit):
         raise error
@@ -108,7 +108,7 @@ def first_line(error: BaseException) -> str:
     """Return the type of ``error`` and the first line of its text, if it has any."""
     try:
         text = str(error).partition("\n")[0]
-    except Exception:  # other code computes the text
+    except Exception:  # the text is computed by foreign code
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -123,7 +123,7 @@ def find_control_rate(env: gymnasium.Env[Any, Any], env_id: str) -> float:
     """Return the control rate of ``env`` [Hz].
 
     Raises:
-        ConfigError: if ``env`` has none, or one that a task may not have.
+        ConfigError: if ``env`` has none, or one that is out of range for a task.
     """
     period = getattr(env.unwrapped, "dt", None)
     rate = 1 / period if period else env.metadata.get("render_fps")
@@ -136,7 +136,7 @@ def find_control_rate(env: gymnasium.Env[Any, Any], env_id: str) -> float:
 
 
 def _suggestions(env_id: str) -> str:
-    """Return the nearest registered ids (there are hundreds), those of installed packages among them."""
+    """Return the nearest registered ids (there are hundreds), including those of installed packages."""
     for package in PACKAGES:
         with contextlib.suppress(ImportError):
             importlib.import_module(package.module)

@@ -1,4 +1,4 @@
-"""The observations of Gymnasium environments in this platform's format: pictures by name, the rest in one vector."""
+"""Conversion of observations of Gymnasium environments to this platform's format: named pictures and one vector."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,16 +16,17 @@ class ObservationReader:
     """A converter of an environment's observations.
 
     Args:
-        space: of the environment: a Box, or Box in (nested) Dict. Those that are pictures become ``images/<name>``, all
-            others are flattened into ``state``, in which an achieved goal is joined by the way to the desired one.
-        env_id: for messages.
+        space: observation space: a Box, or Box in (nested) Dict. Pictures become ``images/<name>``, and all others are
+            flattened into ``state``, where an achieved goal is followed by the difference from the desired goal.
+        env_id: id of the environment, for messages.
         images: how pictures are stored, by name.
 
     Attributes:
-        specs: of what :meth:`read` returns, by key.
+        specs: specs of the result of :meth:`read`, by key.
 
     Raises:
-        ConfigError: if it holds other spaces, or pictures of an unclear layout, or lacks one that ``images`` names.
+        ConfigError: if the space contains other spaces, or pictures of an unclear layout, or lacks one that ``images``
+            names.
     """
 
     def __init__(
@@ -57,17 +58,17 @@ class ObservationReader:
                 self._vectors[path] = leaf.shape
                 names += [f"{name}[{index}]" for index in range(int(np.prod(leaf.shape)))]
         achieved, desired = self._vectors.get(("achieved_goal",)), self._vectors.get(("desired_goal",))
-        self._has_goal = achieved is not None and achieved == desired  # not of pictures
+        self._has_goal = achieved is not None and achieved == desired  # goals that are pictures do not count
         if self._has_goal and achieved is not None:
             names += [f"desired_goal-achieved_goal[{index}]" for index in range(int(np.prod(achieved)))]
         if names:
             self.specs["state"] = ArraySpec((len(names),), names=tuple(names))
 
     def read(self, observation: Any) -> Observation:
-        """Return ``observation`` converted; it shares no memory.
+        """Return ``observation`` converted, without shared memory.
 
         Raises:
-            ValueError: if a part of it is missing, or of another shape or type than in its space.
+            ValueError: if a part of it is missing, or its shape or type differs from its space.
         """
         result: Observation = {
             key: picture.read(_at(observation, path)) for key, (path, picture) in self._pictures.items()
@@ -82,9 +83,9 @@ class ObservationReader:
         if self._has_goal:
             keys = ("desired_goal", "achieved_goal")
             desired, achieved = (np.ravel(as_array(observation[key])).astype(np.float64) for key in keys)
-            parts.append(desired - achieved)  # also of unsigned or truth values
+            parts.append(desired - achieved)  # as float64, for unsigned integers and truth values
         if parts:
-            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which guards reject
+            with np.errstate(over="ignore"):  # values too large for float32 become infinite, which guards reject
                 result["state"] = np.concatenate(parts).astype(np.float32)
         return result
 

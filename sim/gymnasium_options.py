@@ -58,10 +58,10 @@ class GymnasiumConfig:
 
     @property
     def needs_success(self) -> str:
-        """The first option given that needs success to be known; empty: there is none."""
+        """The first given option that requires success to be reported; empty if there is none."""
         options = {
             "task.terminate_on_success=true": self.terminate_on_success,
             f"task.success_at_least={self.success_at_least}": self.success_at_least is not None,
             f"task.success_at_most={self.success_at_most}": self.success_at_most is not None,
         }
-        return next((option for option, given in options.items() if given), "")
+        return next((option for option, is_set in options.items() if is_set), "")

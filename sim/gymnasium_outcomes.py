@@ -13,20 +13,20 @@ from .gymnasium_options import GymnasiumConfig
 SUCCESS_KEYS = ("is_success", "success", "succeed")
 """Names under which environments report success: Gymnasium-Robotics and Stable-Baselines3, Meta-World, gym-hil."""
 FINAL_OBSERVATIONS = ("final_observation", "final_obs")
-"""Keys of ``info`` for the true last observation, where an environment resets itself and returns the next first one."""
+"""Keys of ``info`` for the true last observation if an environment resets itself and returns the next first one."""
 FINAL_INFO = "final_info"
 
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def as_array(value: Any) -> NDArray[Any]:
-    """Return ``value`` as an array; tensors of PyTorch may be on any device."""
+    """Return ``value`` as an array. Tensors of PyTorch may be on any device."""
     detach = getattr(value, "detach", None)
     return np.asarray(detach().cpu() if callable(detach) else value)
 
 
 def single(value: Any) -> Any:
-    """Return the one element of a sequence, array or tensor of one, and any other value as it is."""
+    """Return the only element of a sequence, array or tensor of size one, and any other value unchanged."""
     if value is None or isinstance(value, str | bytes | Mapping | bool | int | float):
         return value
     array = as_array(value)
@@ -34,7 +34,7 @@ def single(value: Any) -> Any:
 
 
 def read_number(name: str, value: Any) -> float:
-    """Return ``value``, a number or an array of one, as a float.
+    """Return ``value``, a number or an array of one number, as a float.
 
     Raises:
         ValueError: if it is anything else, or not finite.
@@ -49,7 +49,7 @@ def read_flag(name: str, value: Any) -> bool:
     """Return ``value``, a truth value or an array of one, as a bool.
 
     Raises:
-        ValueError: if it is anything else: a text such as "false" is not taken for true.
+        ValueError: if it is anything else. A text such as "false" does not count as true.
     """
     element = single(value)
     if isinstance(element, bool | int | float | np.number | np.bool_) and element in (0, 1):
@@ -61,10 +61,10 @@ class SuccessReader:
     """A reader of success from ``info``.
 
     Args:
-        config: with the key and the meaning of its values.
+        config: key of success and meaning of its values.
 
     Attributes:
-        keys: of success in ``info``; the first present one counts.
+        keys: keys of success in ``info``; the first one present counts.
     """
 
     def __init__(self, config: GymnasiumConfig) -> None:
@@ -73,26 +73,26 @@ class SuccessReader:
         self._compares = self._low is not None or self._high is not None
 
     def read(self, info: Any, ends: bool = False) -> bool | None:
-        """Return whether the task is solved; None if ``info`` does not hold it.
+        """Return whether the task is solved; None if ``info`` does not report it.
 
         Args:
-            info: of a step or reset.
-            ends: whether the episode ends: then ``info["final_info"]``, if present, has precedence.
+            info: ``info`` of a step or reset.
+            ends: whether the episode ends; if so, ``info["final_info"]``, if present, has precedence.
 
         Raises:
             ValueError: if ``info`` is no dict, or the value is no truth value and no limit is configured.
         """
         if not isinstance(info, Mapping):
             raise ValueError(f"expected info to be a dict, got {type(info).__name__}")
-        for each in [final(info, (FINAL_INFO,)), info] if ends else [info]:
+        for source in [final(info, (FINAL_INFO,)), info] if ends else [info]:
             for key in self.keys:
-                value = _find(each, key)
+                value = _find(source, key)
                 if value is not None:
                     return self._solved(key, value)
         return None
 
     def hint(self, info: Mapping[str, Any]) -> str:
-        """Return a key of ``info`` that resembles the missing configured one; empty: there is none."""
+        """Return advice with a key of ``info`` that resembles the missing configured one; empty if there is none."""
         close = difflib.get_close_matches(self.keys[0], map(str, info), n=1, cutoff=0.6)
         return f"info has no {self.keys[0]!r}; did you mean task.success_key={close[0]}?" if close else ""
 
@@ -127,7 +127,7 @@ class SuccessReader:
 def final(info: Mapping[str, Any], keys: Sequence[str]) -> Any:
     """Return the value of the first of ``keys`` that ``info`` has for the episode that ended, or None."""
     value = next((info[key] for key in keys if info.get(key) is not None), None)
-    # Vector environments give one element for each environment.
+    # Vector environments return one element for each environment.
     if isinstance(value, list | tuple) and len(value) == 1 and isinstance(value[0], Mapping):
         return value[0]
     return single(value) if isinstance(value, np.ndarray) and value.dtype == object else value
@@ -137,17 +137,17 @@ def _elements(value: Any) -> Iterator[Any]:
     if isinstance(value, str | bytes):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _elements(each)
-    elif isinstance(value, list | tuple):  # of elements of any shape, one by one
-        for each in value:
-            yield from _elements(each)
+        for element in value.values():
+            yield from _elements(element)
+    elif isinstance(value, list | tuple):  # elements may have any shape, so they are read one by one
+        for element in value:
+            yield from _elements(element)
     else:
         yield from as_array(value).reshape(-1).tolist()
 
 
 def _find(info: Any, key: str) -> Any:
-    """Return the value under ``key`` or at the end of ``key`` as a path with dots; None if there is none."""
+    """Return the value under ``key``, or at the end of ``key`` as a dotted path; None if there is none."""
     if isinstance(info, Mapping) and key in info:
         return info[key]
     value = info

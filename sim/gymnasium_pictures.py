@@ -1,4 +1,4 @@
-"""The pictures of Gymnasium environments in this platform's format: uint8 (height, width, channels), red first."""
+"""Conversion of pictures of Gymnasium environments to this platform's format: uint8 (height, width, channels), RGB."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,7 @@ from .gymnasium_outcomes import as_array
 Frame = NDArray[np.uint8]
 
 SMALLEST = 16
-"""Least sides of an array that counts as a picture by its shape alone [pixels]. A smaller one is a vector."""
+"""Smallest sides of an array that counts as a picture by its shape alone [pixels]. A smaller one is a vector."""
 OPTION = "task.images"
 
 
@@ -23,9 +23,9 @@ class PictureSpace:
     """A Box that holds pictures.
 
     Attributes:
-        layout: of its pictures, and their conversion.
-        low: lowest value that they may have.
-        high: highest value.
+        layout: layout of the pictures, and their conversion.
+        low: lowest value of their elements.
+        high: highest value of their elements.
     """
 
     layout: ImageLayout
@@ -36,7 +36,7 @@ class PictureSpace:
         """Return a converted copy of a picture of the environment.
 
         Raises:
-            ValueError: if it is of another shape, type or range than the Box.
+            ValueError: if its shape, type or range differs from the Box.
         """
         name, dtype = self.layout.name, self.layout.dtype
         array = of_shape(name, as_array(value), self.layout.stored)
@@ -57,19 +57,19 @@ class PictureSpace:
 
 
 def picture_space(name: str, box: gymnasium.spaces.Box, config: ImageConfig | None = None) -> PictureSpace | None:
-    """Return how the values of ``box`` become pictures; None where they are no pictures.
+    """Return how values of ``box`` become pictures; None if they are no pictures.
 
-    A Box of uint8 with three axes is a picture, whatever its size, if one axis can be the channels. By shape alone
-    arrays of two large sides are. Floats are, too, if they reach from 0 to 1 or to 255. Grey pictures get three equal
-    channels.
+    A Box of uint8 with three axes holds pictures of any size, if one axis can be the channels. An array with two large
+    sides counts as a picture by its shape alone. So do floats if they range from 0 to 1 or to 255. Grey pictures get
+    three equal channels.
 
     Args:
-        name: of the observation.
-        box: its space.
+        name: name of the observation.
+        box: space of the observation.
         config: options of the pictures. If given, the Box holds pictures, whatever its shape.
 
     Raises:
-        ConfigError: if it must be a picture, and its layout or range is not clear.
+        ConfigError: if it must be a picture, but its layout or range is unclear.
     """
     if config is None and not _looks_like_pictures(name, box):
         return None
@@ -96,7 +96,7 @@ def picture_space(name: str, box: gymnasium.spaces.Box, config: ImageConfig | No
 
 
 def _looks_like_pictures(name: str, box: gymnasium.spaces.Box) -> bool:
-    """Return whether a Box holds pictures, or should and needs options."""
+    """Return whether a Box holds pictures, or probably does and needs options."""
     shape = box.shape
     if len(shape) < 2:
         return False
@@ -116,10 +116,10 @@ def _looks_like_pictures(name: str, box: gymnasium.spaces.Box) -> bool:
 
 
 def of_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return an array in the ``shape`` of its Box; only axes of one element may be missing or too many.
+    """Return an array in the ``shape`` of its Box. Only axes of size one may be missing or superfluous.
 
     Raises:
-        ValueError: if it is of another shape.
+        ValueError: if it has another shape.
     """
     if array.shape == shape:
         return array
@@ -131,7 +131,7 @@ def of_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[
 def rendered_picture(frame: Any) -> Frame:
     """Return a result of ``render()`` as a picture (height, width, 3).
 
-    It may be grey or RGBA, hold floats from 0 to 1, or be a list of frames, of which the last counts.
+    It may be grey or RGBA, hold floats from 0 to 1, or be a list of frames, of which the last one is used.
 
     Raises:
         ValueError: if it is anything else.

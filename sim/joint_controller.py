@@ -13,9 +13,10 @@ Array = NDArray[np.float64]
 
 
 class JointController(Controller):
-    """Joint impedance towards a reference, which moves to its goal within the limits of speed and acceleration.
+    """Joint impedance towards a reference, which moves to its goal within limits of speed and acceleration.
 
-    Velocities, as a robot's controllers take them, move the reference towards the limits. Efforts replace it.
+    Velocity commands, as in a robot's own controllers, move the reference towards the limits. Effort commands replace
+    it.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
@@ -41,7 +42,7 @@ class JointController(Controller):
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         if self._config.action_space == "joint_delta":
-            moves = action != 0  # as for the end effector: a resting arm does not creep
+            moves = action != 0  # as for the end effector, a resting arm does not creep
             goal = np.where(
                 moves | self._in_motion, data.qpos[self._qpos] + self._config.joint_scale * action, self.goal
             )
@@ -51,7 +52,7 @@ class JointController(Controller):
         self.set_goal(goal)
 
     def set_goal(self, positions: Array) -> None:
-        """Go to joint positions (n,) [rad or m], clipped to the range of references.
+        """Move to joint positions (n,) [rad or m], clipped to the range of references.
 
         Endless joints turn in the shorter direction.
         """
@@ -62,7 +63,7 @@ class JointController(Controller):
         self._speed, self._windup, self._efforts = self._top_speed, np.inf, None
 
     def set_velocities(self, velocities: Array) -> None:
-        """Move with joint velocities (n,) [rad/s or m/s] within the range of references.
+        """Move at joint velocities (n,) [rad/s or m/s] within the range of references.
 
         A blocked joint is pushed no harder than by a full action.
         """
@@ -73,7 +74,7 @@ class JointController(Controller):
         self._windup, self._efforts = self._config.joint_scale, None
 
     def set_efforts(self, efforts: Array) -> None:
-        """Exert efforts (n,) beyond gravity and Coriolis forces [Nm or N]; limits of speed and position hold."""
+        """Exert efforts (n,) beyond gravity and Coriolis forces [Nm or N]. Limits of speed and position still apply."""
         self._efforts = np.array(efforts)
 
     def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:

@@ -1,4 +1,4 @@
-"""Clashes of names between an arm's file and the scene of a task or the simulator."""
+"""Name clashes between an arm's file and the scene of a task or the simulator."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -53,12 +53,12 @@ def rename_clashes(arm: mujoco.MjSpec, taken: Mapping[str, Collection[str]], con
     """Rename elements of ``arm`` whose names are taken: ``front`` becomes ``arm_front``.
 
     Args:
-        arm: is changed. References follow the new names.
-        taken: names that ``arm`` may not use, by kind.
-        config: names the arm's file, and the elements of it that keep their names.
+        arm: spec of the arm, changed in place. References are updated.
+        taken: names that ``arm`` must not use, by kind.
+        config: configuration with the arm's file and the elements of it that keep their names.
 
     Raises:
-        ConfigError: if an element has to keep its name, or something refers to it in a way that cannot be changed.
+        ConfigError: if an element has to keep its name, or a reference to it cannot be changed.
     """
     protected: dict[str, set[str | None]] = {
         "joints": {*config.joints, *config.gripper_joints},
@@ -76,7 +76,7 @@ def rename_clashes(arm: mujoco.MjSpec, taken: Mapping[str, Collection[str]], con
                 new = PREFIX + new
             own.add(new)
             next(element for element in getattr(arm, kind) if element.name == name).name = new
-            _follow(arm, kind, name, new)
+            _update_references(arm, kind, name, new)
             renamed.append((kind, name))
     # MuJoCo silently drops elements that refer to a missing name, such as a tendon around a geom.
     if renamed and _attached(arm) != counts:
@@ -91,14 +91,14 @@ def _clash(config: ArmConfig, kind: str, name: str) -> ConfigError:
 
 
 def _attached(arm: mujoco.MjSpec) -> list[int]:
-    """Return how many elements of each kind a scene gets from ``arm``."""
+    """Return the number of elements of each kind that a scene gets from ``arm``."""
     scene = mujoco.MjSpec()
     scene.attach(arm.copy(), prefix="", frame=scene.worldbody.add_frame())
     return [len(getattr(scene, kind)) for kind in (*KINDS, "pairs", "excludes", "skins")]
 
 
-def _follow(arm: mujoco.MjSpec, kind: str, old: str, new: str) -> None:
-    """Have what refers to the element ``old`` of ``arm`` refer to ``new``."""
+def _update_references(arm: mujoco.MjSpec, kind: str, old: str, new: str) -> None:
+    """Update references to the element ``old`` of ``arm`` to ``new``."""
     for referring, key in REFERENCES.get(kind, ()):
         for element in getattr(arm, referring):
             _replace(element, key, old, new)

@@ -25,21 +25,21 @@ NOISE: dict[str, float] = {
     "gripper_opening": 0.002,
     "object": 0.002,
 }
-"""Standard deviation of typical sensor noise by group, in the group's units (``object``: every element)."""
+"""Standard deviation of typical sensor noise by group, in the group's units (``object``: for every element)."""
 
 
 class ArmState:
     """The proprioception of an arm: the observation key ``state``.
 
-    In this order: joint positions [rad], those of endless joints in [-pi, pi); joint velocities [rad/s]; of the end
-    effector, in the base frame: position [m], orientation as the first two columns of its rotation matrix (Zhou et al.
-    2019), linear [m/s] and angular velocity [rad/s]; in the wrist sensor's frame: force [N] and torque [Nm] that the
-    world exerts on the hand, without the hand's own weight; the gripper's opening, 0 (closed) to 1 (open), if there
-    is one.
+    The elements in order: joint positions [rad], those of endless joints in [-pi, pi); joint velocities [rad/s]; of the
+    end effector, in the base frame: position [m], orientation as the first two columns of its rotation matrix (Zhou et
+    al. 2019), linear [m/s] and angular velocity [rad/s]; in the wrist sensor's frame: force [N] and torque [Nm] that
+    the world exerts on the hand, without the hand's own weight; the gripper's opening, 0 (closed) to 1 (open), if there
+    is a gripper.
 
     Attributes:
         groups: number of elements of each group.
-        names: of all elements.
+        names: names of all elements.
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
         wrench_addresses: indices (6,) of force and torque in ``data.sensordata``.
     """
@@ -113,21 +113,22 @@ class ArmState:
         return np.concatenate(parts)
 
     def _wrist_wrench(self, data: mujoco.MjData) -> tuple[Array, Array]:
-        """Return force and torque of the world on the hand, in the sensor's frame, at rest free of gravity."""
+        """Return force and torque of the world on the hand, in the sensor's frame, without gravity when at rest."""
         frame = data.site_xmat[self._wrist].reshape(3, 3)
         weight = frame.T @ (self._model.body_subtreemass[self._hand] * self._model.opt.gravity)
         arm = frame.T @ (data.subtree_com[self._hand] - data.site_xpos[self._wrist])
-        # MuJoCo measures what the arm exerts on the hand: at rest, the opposite of its weight and of the world's force.
-        sensed = -data.sensordata[self.wrench_addresses]
+        # MuJoCo measures what the arm exerts on the hand: at rest, the opposite of the hand's weight and the world's
+        # force.
+        reaction = -data.sensordata[self.wrench_addresses]
         mujoco.mju_cross(self._moment, arm, weight)  # five times as fast as numpy's
-        return sensed[:3] - weight, sensed[3:] - self._moment
+        return reaction[:3] - weight, reaction[3:] - self._moment
 
 
 def endless(model: mujoco.MjModel, joints: Sequence[str]) -> NDArray[np.bool_]:
     """Return which joints (n,) are hinges without limits."""
     handles = [model.joint(name) for name in joints]
     return np.array(
-        [not each.limited[0] and each.type[0] == int(mujoco.mjtJoint.mjJNT_HINGE) for each in handles], bool
+        [not handle.limited[0] and handle.type[0] == int(mujoco.mjtJoint.mjJNT_HINGE) for handle in handles], bool
     )
 
 

@@ -1,4 +1,4 @@
-"""Domain randomisation: changes to the physical and visual model, drawn anew for each episode."""
+"""Domain randomisation: changes to the physical and visual model, drawn again for each episode."""
 
 import mujoco
 import numpy as np
@@ -10,11 +10,11 @@ Array = NDArray[np.float64]
 
 
 class ModelRandomiser:
-    """The randomised parts of a model, drawn anew for each episode from the nominal values.
+    """The randomised parts of a model, drawn again for each episode from the nominal values.
 
     Args:
-        model: compiled model; its values now are the nominal ones.
-        config: what is randomised, and how much.
+        model: compiled model, whose current values are the nominal ones.
+        config: which values are randomised, and how much.
     """
 
     def __init__(self, model: mujoco.MjModel, config: RandomisationConfig) -> None:
@@ -26,7 +26,7 @@ class ModelRandomiser:
         self._free_bodies = np.unique(free)
 
     def apply(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Draw and write new values. ``data`` is scratch: reset it afterwards."""
+        """Draw and write new values. ``data`` is used as scratch memory: reset it afterwards."""
         model, config, nominal = self._model, self._config, self._nominal
         if config.mass > 0:
             factors = rng.uniform(1 - config.mass, 1 + config.mass, self._free_bodies.size)
@@ -50,7 +50,7 @@ class ModelRandomiser:
         model.light_diffuse[:] = nominal["light_diffuse"] * brightness
         model.light_specular[:] = nominal["light_specular"] * brightness
         model.vis.headlight.ambient[:] = self._nominal_ambient * rng.uniform(1 - strength, 1 + strength)
-        # A directional lamp shines from its position to the middle of the scene: moving it turns it.
+        # A directional light shines from its position towards the middle of the scene, so moving it turns it.
         offset = rng.uniform(-strength, strength, (model.nlight, 3))
         model.light_pos[:] = nominal["light_pos"] + offset
         direction = nominal["light_dir"] * np.linalg.norm(nominal["light_pos"], axis=1, keepdims=True) - offset

@@ -1,6 +1,6 @@
 """Headless rendering.
 
-A graphics context is made for the first image, so that work on states alone needs no graphics.
+A graphics context is created for the first image, so that work on states alone needs no graphics.
 """
 
 import atexit
@@ -22,16 +22,17 @@ MAX_GEOMS = 2000
 
 
 class SceneRenderer:
-    """Images of one model at one size.
+    """Renderer of images of one model at one size.
 
-    It must not be used from several threads at once. Close it when done; contexts of collected renderers are freed when
-    another one renders. In a process that was forked after rendering it raises an error: graphics libraries hang there.
+    It is not thread-safe. Close it when done; contexts of garbage-collected renderers are released when another one
+    renders. It raises an error in a process that was forked after rendering, because graphics libraries hang there.
 
     Args:
-        model: what is drawn.
-        width: of images [pixels].
-        height: of images [pixels].
-        beautiful: with shadows and smooth edges, for people. In software they take ten times as long as the rest.
+        model: model to render.
+        width: width of images [pixels].
+        height: height of images [pixels].
+        beautiful: whether to render shadows and smooth edges, for people. In software these take ten times as long as
+            the rest.
     """
 
     def __init__(self, model: mujoco.MjModel, width: int, height: int, *, beautiful: bool = False) -> None:
@@ -50,10 +51,11 @@ class SceneRenderer:
         """Return the view (height, width, 3) of the camera named ``camera``.
 
         Raises:
-            RenderingError: if no graphics context can be made on this machine, or this process is such a fork.
+            RenderingError: if no graphics context can be created on this machine, or this process was forked after
+                rendering.
         """
         begin_drawing()
-        _free_forgotten()
+        _free_collected()
         if self._context is None:
             self._open()
         self._camera.fixedcamid = self._model.camera(camera).id
@@ -68,9 +70,9 @@ class SceneRenderer:
         return np.ascontiguousarray(upside_down[::-1])
 
     def close(self) -> None:
-        """Free the context. May be called twice."""
+        """Release the context. May be called twice."""
         if self._context is not None:
-            self._forget.detach()
+            self._finalizer.detach()
             if _process == os.getpid():
                 _free(self._context, self._window)
             else:
@@ -96,16 +98,16 @@ class SceneRenderer:
         scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = int(self._beautiful)
         scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
         self._scene, self._window, self._context = scene, window, context
-        self._forget = weakref.finalize(self, _forgotten.append, (context, window))
+        self._finalizer = weakref.finalize(self, _collected.append, (context, window))
         _opened.add(self)
         _close_at_exit()
 
 
 def begin_drawing() -> None:
-    """Note that this process draws with MuJoCo's graphics. To be called before anything is drawn.
+    """Record that this process uses MuJoCo's graphics. Call this before anything is rendered.
 
     Raises:
-        RenderingError: if this process was forked from one that had drawn: graphics hang there.
+        RenderingError: if this process was forked from one that had rendered, because graphics hang there.
     """
     global _process
     if _process not in (None, os.getpid()):
@@ -126,7 +128,7 @@ def check_cameras(model: mujoco.MjModel, cameras: tuple[str, ...]) -> None:
 
 
 def _window_class() -> Any:
-    """Return the class of offscreen windows for ``MUJOCO_GL``, also where MuJoCo was imported before it was set."""
+    """Return the class of offscreen windows for ``MUJOCO_GL``, even if MuJoCo was imported before it was set."""
     choice = os.environ.get("MUJOCO_GL", "")
     if sys.platform == "linux" and choice == "egl":
         from mujoco.egl import GLContext
@@ -140,16 +142,16 @@ def _window_class() -> Any:
 
 
 _process: int | None = None
-"""Id of the process in which graphics were used first; None: not yet."""
+"""Id of the process in which graphics were used first; None if they have not been used."""
 _inherited: list[tuple[Any, Any]] = []
-"""Contexts and windows of the parent of this forked process. They are not freed, because that may hang."""
+"""Contexts and windows of the parent of this forked process. They are not released, because that may hang."""
 
 
 def _after_fork() -> None:
-    """Note in a fork whether its parent has drawn, by any code, and leave the parent's graphics alone."""
+    """Record in a fork whether its parent has rendered, by any code, and leave the parent's graphics alone."""
     global _process
     egl = sys.modules.get("mujoco.egl")
-    if egl is not None and egl.EGL_DISPLAY is not None:  # made for the first window of the process
+    if egl is not None and egl.EGL_DISPLAY is not None:  # created for the first window of the process
         _process = os.getppid() if _process is None else _process
         atexit.unregister(egl.EGL.eglTerminate)  # it would hang
 
@@ -158,13 +160,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 _opened: weakref.WeakSet[SceneRenderer] = weakref.WeakSet()
-_forgotten: list[tuple[Any, Any]] = []
-"""Contexts and windows of collected renderers. Collection happens in any thread and at any time, also while another
-renderer draws: they are freed later."""
+_collected: list[tuple[Any, Any]] = []
+"""Contexts and windows of garbage-collected renderers. Collection happens in any thread at any time, even while another
+renderer renders, so they are released later."""
 
 
 def _leave(window: Any) -> None:
-    """Take the window's context from this thread: EGL gives it to no other one before, not even after its end."""
+    """Release the window's context from this thread: until then EGL gives it to no other, even after this one ends."""
     if type(window).__module__ == "mujoco.egl":
         from mujoco import egl
 
@@ -178,21 +180,21 @@ def _free(context: Any, window: Any) -> None:
     window.free()
 
 
-def _free_forgotten() -> None:
+def _free_collected() -> None:
     if _process != os.getpid():
-        _inherited.extend(_forgotten)
-        _forgotten.clear()
-    while _forgotten:
-        _free(*_forgotten.pop())
+        _inherited.extend(_collected)
+        _collected.clear()
+    while _collected:
+        _free(*_collected.pop())
 
 
 @functools.cache
 def _close_at_exit() -> None:
-    """Free everything at the interpreter's end, before the graphics library, which registered when it was loaded."""
+    """Release all contexts at exit, before the graphics library ends, which registered when it was loaded."""
     atexit.register(_close_all)
 
 
 def _close_all() -> None:
     for renderer in list(_opened):
         renderer.close()
-    _free_forgotten()
+    _free_collected()

@@ -15,16 +15,16 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
     """Return the arm on a table (top at z = 0) in a room with lights and the cameras ``front`` and ``view``.
 
     Args:
-        arm: with its base at the origin. It is changed.
-        timestep: of physics [s].
+        arm: spec of the arm with its base at the origin, changed in place.
+        timestep: time step of the physics [s].
     """
     spec = mujoco.MjSpec()
     spec.compiler.degree = False
-    arm.default.name = "arm"  # the defaults of its file are not to apply to the rest of the world
+    arm.default.name = "arm"  # the defaults of the arm's file must not apply to the rest of the world
     spec.attach(arm, prefix="", frame=spec.worldbody.add_frame())
     set_physics(spec, timestep)
     spec.option.iterations = 30
-    spec.option.ls_iterations = 50  # 20 are too few: now and then the solver gives up, and throws what the hand holds
+    spec.option.ls_iterations = 50  # 20 are too few: the solver sometimes gives up, and throws what the hand holds
     _add_room(spec)
     _add_light(spec)
 
@@ -36,12 +36,12 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
 
 
 def set_physics(spec: mujoco.MjSpec, timestep: float) -> None:
-    """Set the options of physics that all simulated robots share."""
+    """Set the physics options that all simulated robots share."""
     option = spec.option
     option.timestep = timestep
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    option.impratio = 10.0  # grasped objects do not creep out of the fingers, nor tyres over the ground
+    option.impratio = 10.0  # grasped objects do not creep out of the fingers, nor do tyres creep over the ground
     option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET  # the backend reports an unstable simulation
 
 
@@ -67,7 +67,7 @@ def _add_room(spec: mujoco.MjSpec) -> None:
 
 
 def add_backdrop(spec: mujoco.MjSpec, light: tuple[float, ...], dark: tuple[float, ...], **repeat: Any) -> None:
-    """Add a sky, and the material ``floor``, a chessboard of two colours."""
+    """Add a sky, and the material ``floor``, a chequerboard of two colours."""
     spec.add_texture(
         name="floor", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
         rgb1=light, rgb2=dark, width=256, height=256,
@@ -98,7 +98,7 @@ def _add_light(spec: mujoco.MjSpec) -> None:
 
 
 def add_keep_out(spec: mujoco.MjSpec, name: str, box: tuple[float, ...]) -> None:
-    """Add a visible box without contacts: ``box`` is its centre and half sizes [m]."""
+    """Add a visible box without contacts. ``box`` is its centre and half sizes [m]."""
     spec.worldbody.add_geom(
         name=name, type=mujoco.mjtGeom.mjGEOM_BOX, pos=box[:3], size=box[3:], contype=0, conaffinity=0,
         rgba=(0.9, 0.2, 0.1, 0.15),

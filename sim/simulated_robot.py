@@ -23,15 +23,15 @@ class SimulatedRobot(TickingRobot):
     """The robot's side of an :class:`~robo_rl.sim.backend.ArmBackend`, whose physics and controller it uses.
 
     Args:
-        backend: simulated arm before its task. Nothing else may step it meanwhile.
-        simulation: of that backend.
+        backend: simulated arm in its task. Nothing else may step it in the meantime.
+        simulation: simulation of that backend.
 
     Attributes:
         joints: names of the arm's joints.
-        fingers: names of the gripper's joints, or none.
+        fingers: names of the gripper's joints; empty without a gripper.
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
-        endless: which joints (n,) turn without end.
-        takes: kind of target that the controller follows: ``pose`` or ``joints``.
+        endless: which joints (n,) turn without limits.
+        takes: kind of target that the controller accepts: ``pose`` or ``joints``.
         tick: time between two controller ticks [s].
     """
 
@@ -51,10 +51,10 @@ class SimulatedRobot(TickingRobot):
         self._frames = ArmFrames(model, config.arm, self.cameras)
         self._readings: deque[tuple[int, Array]] = (
             deque()
-        )  # newest last: numbers of ticks, and the mean reading of the wrist in them
+        )  # newest last: number of ticks, and the mean reading of the wrist during them
 
     def reset(self, seed: int) -> None:
-        """Begin an episode as :meth:`ArmBackend.reset` does; the arm holds its pose."""
+        """Begin an episode as :meth:`ArmBackend.reset` does. The arm holds its pose."""
         self._backend.reset(seed)
         self._readings.clear()
 
@@ -71,14 +71,14 @@ class SimulatedRobot(TickingRobot):
         while sum(count for count, _ in self._readings) - self._readings[0][0] >= self._filtered:
             self._readings.popleft()
         counts = np.array([count for count, _ in self._readings], np.float64)
-        # As in a step, the mean of a control period.
+        # The mean over a control period, as in a step.
         wrist[addresses] = counts @ np.array([reading for _, reading in self._readings]) / counts.sum()
         if not np.isfinite(simulation.data.qpos).all():
             raise DriverError("the simulation became unstable; more task.controller.damping or a higher rate helps")
         self._backend.task.follow(simulation.data)
 
     def hold(self) -> None:
-        """Stay at the measured pose from now on."""
+        """Hold the measured pose from now on."""
         self._simulation.controller.hold(self._simulation.data)
 
     def command(self, target: ArmTarget) -> None:
@@ -105,9 +105,9 @@ class SimulatedRobot(TickingRobot):
             controller.set_opening(target.opening)
 
     def measure(self) -> dict[str, Array]:
-        """Return the readings of the robot's sensors, with their noise.
+        """Return the readings of the robot's sensors, with noise.
 
-        Beside the groups of :class:`~robo_rl.sim.observation.ArmState`: ``joint_efforts`` (n,) [Nm or N],
+        In addition to the groups of :class:`~robo_rl.sim.observation.ArmState`: ``joint_efforts`` (n,) [Nm or N],
         ``quaternion`` (w, x, y, z) of the end effector and ``fingers``, the positions of the gripper's joints [m].
         """
         data, arm = self._simulation.data, self._simulation.arm
@@ -118,7 +118,7 @@ class SimulatedRobot(TickingRobot):
         axes, quaternion = np.empty((3, 3)), np.empty(4)
         x, y, z = axes
         x[:], y[:] = measured["orientation"][:3], measured["orientation"][3:]
-        mujoco.mju_normalize3(x)  # with noise it is no rotation any more
+        mujoco.mju_normalize3(x)  # noise makes the columns no longer orthonormal
         y -= (x @ y) * x
         mujoco.mju_normalize3(y)
         mujoco.mju_cross(z, x, y)
@@ -129,7 +129,7 @@ class SimulatedRobot(TickingRobot):
         return measured
 
     def fixed_frames(self) -> list[FrameTransform]:
-        """Return the frames of :class:`ArmFrames` that do not move in their parent."""
+        """Return the frames of :class:`ArmFrames` that are fixed in their parent."""
         return self._frames.fixed()
 
     def moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:

@@ -29,14 +29,14 @@ class ArmSimulation(Simulation):
     """An arm under its controller, among the objects of a task.
 
     Args:
-        config: of the task.
-        build: adds the objects of the task to a scene.
+        config: configuration of the task.
+        build: function that adds the objects of the task to a scene.
 
     Attributes:
-        arm: reads the arm's state.
-        controller: turns actions into torques.
-        servo: runs control periods in C++; None: they run in Python.
-        late_ticks: controller ticks by which actions come late in this episode.
+        arm: reader of the arm's state.
+        controller: converts actions into torques.
+        servo: runs control periods in C++; None if they run in Python.
+        late_ticks: number of controller ticks by which actions are delayed in this episode.
     """
 
     config: TaskConfig
@@ -74,9 +74,9 @@ class ArmSimulation(Simulation):
         self._finger_home = self.arm.finger_strokes @ np.array([1 - opening, opening])
 
     def place(self, initialise: Initialise, rng: np.random.Generator, noise: np.random.Generator) -> None:
-        """Draw the randomisation of the model, put the arm near home and the objects where they begin.
+        """Draw the randomisation of the model, put the arm near home and the objects at their start positions.
 
-        The controller holds that pose as if it had done so for long.
+        The controller holds that pose as if it had done so for a long time.
         """
         model, data, config = self.model, self.data, self.config
         self._noise = noise
@@ -94,10 +94,10 @@ class ArmSimulation(Simulation):
         self.late_ticks = round(rng.uniform(0, config.randomisation.latency) * config.controller.rate)
 
     def hold(self) -> None:
-        """Begin an episode in the present state; the arm holds its pose."""
+        """Begin an episode in the current state. The arm holds its pose."""
         data = self.data
         data.time = 0.0
-        data.qacc_warmstart[:] = 0.0  # a restored state has none of the last step's
+        data.qacc_warmstart[:] = 0.0  # a restored state has no warm start of the last step
         mujoco.mj_forward(self.model, data)
         self.controller.hold(data)
 
@@ -107,13 +107,14 @@ class ArmSimulation(Simulation):
     def advance(self, ticks: int, action: NDArray[np.float32] | None = None) -> None:
         """Let ``ticks`` controller ticks of time pass.
 
-        ``mj_forward`` at the end makes forces and sensors those of the state that is observed. The wrist's sensor is
-        an exception: like a real one behind its low-pass filter it reads the mean of this time, not one instant of an
-        impact.
+        ``mj_forward`` at the end makes forces and sensor readings those of the observed state. The wrist's sensor is an
+        exception: like a real sensor behind its low-pass filter, it reads the mean over this time, not one instant of
+        an impact.
 
         Args:
-            ticks: how many.
-            action: given to the controller after the episode's latency; None: its reference stays.
+            ticks: number of ticks.
+            action: action for the controller, given after the episode's latency; None to keep the controller's
+                reference.
         """
         model, data, late = self.model, self.data, self.late_ticks if action is not None else 0
         wrist = np.zeros(self.arm.wrench_addresses.size)
@@ -129,14 +130,14 @@ class ArmSimulation(Simulation):
     def action_towards(
         self, position: ArrayLike, *, rotation: Array | None = None, gripper: float = -1.0
     ) -> NDArray[np.float32]:
-        """Return the end-effector action that leads from here towards a pose, as fast as actions allow.
+        """Return the end-effector action that leads from the current pose towards another, as fast as actions allow.
 
-        A translation too long for one step is shortened without a change of direction; so is a rotation. Axes that
+        A translation that is too long for one step is shortened in the same direction, and so is a rotation. Axes that
         actions do not move are left out.
 
         Args:
-            position: wanted position (3,) of the end effector in the base frame [m].
-            rotation: wanted rotation matrix (3, 3) in the base frame; None: turn no further.
+            position: desired position (3,) of the end effector in the base frame [m].
+            rotation: desired rotation matrix (3, 3) in the base frame; None to turn no further.
             gripper: -1 open to 1 closed.
         """
         controller = self.config.controller
@@ -171,7 +172,7 @@ class ArmSimulation(Simulation):
         return measured
 
     def world(self) -> State | None:
-        """Return what the next step depends on; None with domain randomisation, whose draws are not kept."""
+        """Return what the next step depends on; None with domain randomisation, whose draws are not stored."""
         if self.config.randomisation != RandomisationConfig():
             return None
         return save_world(self.model, self.data, controller=self.controller.memory())
@@ -180,10 +181,9 @@ class ArmSimulation(Simulation):
         self.controller.remember(restore_world(self.model, self.data, world, "controller"))
 
     def _run(self, ticks: int) -> Array:
-        """Take ``ticks`` physics steps, the controller between the two halves of each; return what the wrist felt.
-
-        ``mj_step1`` leaves positions and velocities of the present state, which the controller reads; ``mj_step2``
-        applies its torques. The first step's ``mj_step1`` was done before.
+        """Take ``ticks`` physics steps, with the controller between the halves of each; return summed wrist readings.
+        ``mj_step1`` computes positions and velocities of the current state, which the controller reads; ``mj_step2``
+        applies the controller's torques. ``mj_step1`` of the first step must already have run.
         """
         if self.servo is not None:
             return self.servo.run(ticks)
@@ -199,7 +199,7 @@ class ArmSimulation(Simulation):
 
 
 def _describe(controller: Controller, config: TaskConfig) -> Actions:
-    """Return what the actions of ``controller`` are, with the scales of those that there are."""
+    """Return the description of a controller's actions, with the scales of the axes that they have."""
     options, names = config.controller, controller.action_names
     extra: dict[str, Any] = {"action_names": list(names)}
     if options.action_space == "end_effector_delta":

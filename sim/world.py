@@ -1,4 +1,4 @@
-"""A simulated world at an instant, saved and restored bit for bit."""
+"""The state of a simulated world at one instant, saved and restored bit for bit."""
 
 import mujoco
 import numpy as np
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from robo_rl.core import CheckpointError, State
 
 PHYSICS = mujoco.mjtState.mjSTATE_INTEGRATION
-"""All that MuJoCo's next step depends on."""
+"""Everything in the physics that MuJoCo's next step depends on."""
 
 
 def save_world(model: mujoco.MjModel, data: mujoco.MjData, **memory: NDArray[np.float64]) -> State:
-    """Return the state of the physics, and ``memory``: what else the next step depends on."""
+    """Return the state of the physics together with ``memory``: everything else that the next step depends on."""
     return {"physics": physics_state(model, data), **memory}
 
 
@@ -23,10 +23,10 @@ def physics_state(model: mujoco.MjModel, data: mujoco.MjData) -> NDArray[np.floa
 
 
 def restore_world(model: mujoco.MjModel, data: mujoco.MjData, world: State, memory: str) -> NDArray[np.float64]:
-    """Set the physics to what :func:`save_world` returned; return the part of it that was given as ``memory``.
+    """Restore the physics from the result of :func:`save_world`; return its entry ``memory``.
 
     Raises:
-        CheckpointError: if it is another simulator's.
+        CheckpointError: if the state is another simulator's.
     """
     if memory not in world or world["physics"].size != mujoco.mj_stateSize(model, PHYSICS):
         raise CheckpointError("the checkpoint holds another simulator's world: resume on that simulator")

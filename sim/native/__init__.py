@@ -1,7 +1,7 @@
-"""The control period of a simulated arm in C++: hundreds of ticks of the controller without Python between them.
+"""The control period of a simulated arm in C++: hundreds of controller ticks without Python between them.
 
 :class:`NativeServo` computes what :class:`..controller.EndEffectorController` defines, on the same memory, while other
-threads run. It is compiled on first use; :func:`available` returns whether this machine can.
+threads run. It is compiled on first use; :func:`available` returns whether this machine can compile it.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ _NUMBERS = ("limit_approach", "largest_change", "posture_stiffness", "posture_da
 
 
 class _Servo(ctypes.Structure):
-    """``Servo`` of servo.cpp."""
+    """The struct ``Servo`` of servo.cpp."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in _INTEGERS),
@@ -40,7 +40,7 @@ class _Servo(ctypes.Structure):
 @functools.cache
 def _library() -> ctypes.CDLL:
     folder = Path(mujoco.__file__).parent
-    # By its full name, as Python has loaded it already.
+    # By its full name, under which Python has already loaded it.
     library = next(iter([*folder.glob("libmujoco.so.*"), *folder.glob("libmujoco*.dylib")]), None)
     if library is None:
         raise NativeBuildError(f"there is no MuJoCo library to link with in {folder}")
@@ -56,7 +56,7 @@ def _library() -> ctypes.CDLL:
 
 
 def available() -> tuple[bool, str]:
-    """Return whether control periods run in C++ here, and the reason. Compiles the library on first use."""
+    """Return whether control periods run in C++ on this machine, and the reason. Compiles the library on first use."""
     try:
         _library()
         return True, "compiled with this machine's C++ compiler"
@@ -68,9 +68,9 @@ class NativeServo:
     """A runner of controller ticks and physics steps in C++.
 
     Args:
-        controller: its memory is used and must not move.
-        model: the simulation's.
-        data: its state.
+        controller: controller whose memory is used and must not move.
+        model: model of the simulation.
+        data: state of the model.
         wrench_addresses: indices (6,) of the wrist's force and torque in ``data.sensordata``.
 
     Raises:
@@ -82,7 +82,7 @@ class NativeServo:
     ) -> None:
         self._run = _library().robo_rl_servo
         self._controller = controller
-        self._model, self._data = model, data  # hold the memory
+        self._model, self._data = model, data  # keeps the memory alive
         self._addresses = (model._address, data._address)
         self._wrench = np.zeros(6)
         integers, arrays, numbers = controller.native_parts()
@@ -100,12 +100,12 @@ class NativeServo:
         )
 
     def run(self, ticks: int) -> NDArray[np.float64]:
-        """Take ``ticks`` physics steps with the controller's present reference.
+        """Take ``ticks`` physics steps with the controller's current reference.
 
-        The first half of the first (``mj_step1`` or ``mj_forward``) must have been done.
+        The first half of the first step (``mj_step1`` or ``mj_forward``) must already have run.
 
         Returns:
-            (6,) sum over the ticks of what the wrist's sensor read; the array is used again by the next call.
+            (6,) sum of the wrist sensor's readings over the ticks. The next call reuses the array.
         """
         self._wrench[:] = 0.0
         self._servo.gripper_target = self._controller.gripper_target

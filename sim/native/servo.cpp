@@ -1,5 +1,5 @@
-// One control period of the simulated arm without Python: the ticks of EndEffectorController (../controller.py, which
-// defines them) between the two halves of each physics step. All memory is the controller's and MuJoCo's own.
+// One control period of the simulated arm without Python: the ticks of EndEffectorController, which ../controller.py
+// defines, between the two halves of each physics step. All memory belongs to the controller and to MuJoCo.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace {
 
-// As in __init__.py. Pointers are to arrays of `joints` elements unless said otherwise.
+// As in __init__.py. Pointers refer to arrays of `joints` elements unless stated otherwise.
 struct Servo {
   int32_t joints, site, gripper;  // gripper: its actuator, -1 for none
-  const int32_t *positions, *dofs, *motors, *wrench;  // wrench: 6 places in sensordata
+  const int32_t *positions, *dofs, *motors, *wrench;  // wrench: 6 indices in sensordata
   const double *lower, *upper, *braking, *top_speed, *top_torque, *home;
   const double *stiffness, *damping, *clip;                // 6
   const double *reference_position, *reference_quaternion;  // 3, 4
@@ -39,7 +39,7 @@ void impedance(const Servo &servo, const mjModel *model, mjData *data, Buffers &
   mju_subQuat(local, servo.reference_quaternion, quaternion);
   mju_mulMatVec3(error + 3, attitude, local);
 
-  // Rows of J M^-1; with them A = J M^-1 J^T, and A^-1 (J M^-1 posture) is the wrench to take away.
+  // Rows of J M^-1; with them A = J M^-1 J^T, and A^-1 (J M^-1 posture) is the wrench to subtract.
   mj_solveM(model, data, responses, jacobian, 6);
   for (int i = 0; i < n; i++)
     buffers.posture[i] = servo.posture_stiffness * (servo.home[i] - data->qpos[servo.positions[i]]) -
@@ -90,8 +90,8 @@ void tick(const Servo &servo, const mjModel *model, mjData *data, Buffers &buffe
 
 }  // namespace
 
-// Take `ticks` physics steps; the first half of the first one is done already. What the wrist's sensor reads in each is
-// added to `wrench` (6).
+// Take `ticks` physics steps; the first half of the first one must already have run. Add the wrist sensor's reading in
+// each to `wrench` (6).
 extern "C" __attribute__((visibility("default"))) void robo_rl_servo(const Servo *servo, const mjModel *model,
                                                                      mjData *data, int32_t ticks, double *wrench) {
   Buffers buffers(servo->joints, model->nv);
