@@ -6,13 +6,13 @@ from .simulation import CarSimulation
 
 
 class CarBackend(SimulatedBackend):
-    """A simulated car before a task.
+    """A simulated car in a task.
 
-    Without a seed an autonomous car begins an episode where it is; any other car is placed at the start line.
+    Without a seed, an autonomous car begins an episode where it is; any other car is placed at the start line.
 
     Args:
         task: world around the car, made from its configuration.
-        simulation: of the car in that world.
+        simulation: simulation of the car in that world.
     """
 
     simulation: CarSimulation

@@ -19,23 +19,23 @@ Array = NDArray[np.float64]
 
 WHEELS = ("front_left", "front_right", "rear_left", "rear_right")
 GROUND, WALL, WHEEL, BODY = 1, 2, 4, 8
-"""Bits of contact types: wheels touch the ground, the body touches ground and walls."""
+"""Bits of contact types: wheels touch the ground, and the body touches ground and walls."""
 
-ROTOR_INERTIA = 3e-4  # of each motor, seen from its wheel [kg m^2]
-STEERING_STIFFNESS, STEERING_DAMPING = 15.0, 0.3  # of the servo [Nm/rad, Nms/rad]
-SUSPENSION_TRAVEL = 0.02  # each way [m]
+ROTOR_INERTIA = 3e-4  # of each motor, at its wheel [kg m^2]
+STEERING_STIFFNESS, STEERING_DAMPING = 15.0, 0.3  # of the steering servo [Nm/rad, Nms/rad]
+SUSPENSION_TRAVEL = 0.02  # in each direction [m]
 BUMPER = (0.08, 0.4)
-"""Time constant [s] and damping ratio of MuJoCo's contact: foam that 0.5 m/s presses in by 1 to 2 cm."""
+"""Time constant [s] and damping ratio of MuJoCo's contact: foam that an impact at 0.5 m/s compresses by 1 to 2 cm."""
 
 CRASH_FILTER = 4
-"""Steps of physics over which accelerations are averaged before their peak is taken."""
+"""Number of physics steps over which accelerations are averaged before their peak is taken."""
 
 TYRE, BODYWORK, WINDOW = (0.12, 0.12, 0.13, 1), (0.85, 0.16, 0.12, 1), (0.15, 0.18, 0.22, 1)
 
 
 def add_car(spec: mujoco.MjSpec, config: CarConfig) -> None:
     """Add the car to ``spec``: body and free joint ``car``, sensors ``accelerometer`` and ``gyroscope``, camera
-    ``front``, and for each of ``WHEELS`` an actuator ``drive_<wheel>``, for the front ones ``steer_<wheel>`` too."""
+    ``front``, and an actuator ``drive_<wheel>`` for each of ``WHEELS``, with ``steer_<wheel>`` for the front ones."""
     car = spec.worldbody.add_body(name="car", pos=(0, 0, config.wheel_radius))
     car.add_freejoint(name="car")
     length, width = config.wheelbase + 2.2 * config.wheel_radius, config.track_width + 0.06
@@ -44,7 +44,7 @@ def add_car(spec: mujoco.MjSpec, config: CarConfig) -> None:
     box: dict[str, Any] = {"type": mujoco.mjtGeom.mjGEOM_BOX, "mass": 0}
     contact = {"contype": BODY, "conaffinity": GROUND | WALL, "friction": (0.3, 0.005, 0.0001)}
     contact |= {"solref": BUMPER, "solmix": 1e3}
-    # A box around everything touches the walls; body and bumpers are only seen.
+    # A box around everything touches the walls. Body and bumpers are only visible.
     half = length / 2 + 0.02
     car.add_geom(name="hull", pos=(0, 0, 0.02), size=(half, width / 2, 0.025), group=3, **box, **contact)
     car.add_geom(name="cabin", pos=(-0.03, 0, 0.07), size=(0.1, 0.08, 0.03), rgba=WINDOW, **box, **contact)
@@ -67,7 +67,7 @@ def add_car(spec: mujoco.MjSpec, config: CarConfig) -> None:
 
 
 def _set_inertial(body: Any, mass: float, centre: tuple[float, float, float], size: tuple[float, ...]) -> None:
-    """Give ``body`` the mass and inertia of a box of edges ``size`` about ``centre``."""
+    """Give ``body`` the mass and inertia of a box with edges ``size`` about ``centre``."""
     x, y, z = (edge**2 for edge in size)
     body.mass, body.ipos, body.explicitinertial = mass, centre, True
     body.inertia = (mass * (y + z) / 12, mass * (x + z) / 12, mass * (x + y) / 12)
@@ -104,7 +104,7 @@ def _add_wheel(spec: mujoco.MjSpec, car: Any, name: str, config: CarConfig) -> N
     looks: dict[str, Any] = {"type": mujoco.mjtGeom.mjGEOM_CYLINDER, "mass": 0, "contype": 0, "conaffinity": 0}
     wheel.add_geom(size=(radius, 0.022, 0), quat=across, rgba=TYRE, **looks)
     wheel.add_geom(size=(0.6 * radius, 0.024, 0), quat=across, rgba=(0.7, 0.7, 0.72, 1), **looks)
-    # A motor for each wheel: torque falls linearly from standstill to none at top speed.
+    # One motor per wheel: its torque falls linearly from standstill to zero at top speed.
     torque = config.stall_force / 4 * radius
     motor = spec.add_actuator(name=f"drive_{name}", target=f"drive_{name}", trntype=mujoco.mjtTrn.mjTRN_JOINT)
     motor.gaintype, motor.biastype = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_AFFINE
@@ -116,10 +116,10 @@ def ackermann(steering: float, wheelbase: float, track_width: float) -> tuple[fl
     """Return the angles of the left and right front wheels for which all wheels roll about one point [rad].
 
     Args:
-        steering: angle of the imagined middle wheel, positive to the left [rad]. The middle of the rear axle then goes
-            round a circle of radius wheelbase / tan(steering).
-        wheelbase: distance of the axles [m].
-        track_width: distance of the wheels of an axle [m].
+        steering: angle of the imaginary middle wheel, positive to the left [rad]. The middle of the rear axle then
+            moves on a circle of radius wheelbase / tan(steering).
+        wheelbase: distance between the axles [m].
+        track_width: distance between the wheels of an axle [m].
     """
     slope = math.tan(steering)
     shift = slope * track_width / (2 * wheelbase)
@@ -127,18 +127,19 @@ def ackermann(steering: float, wheelbase: float, track_width: float) -> tuple[fl
 
 
 class Car:
-    """The car of a compiled model: drives it, and reads its state from positions and velocities alone.
+    """The car of a compiled model: drives it, and computes readings from positions and velocities alone.
 
-    What ``mj_getState`` saves and :meth:`memory` therefore determine all readings.
+    The state that ``mj_getState`` saves, together with :meth:`memory`, therefore determines all readings.
 
     Args:
-        model: compiled.
-        config: of the car.
+        model: compiled model.
+        config: configuration of the car.
 
     Attributes:
-        steering: angle at which the servo holds the imagined middle wheel, positive to the left [rad].
-        acceleration: measured by the IMU, mean of the last control period, in the car's frame (3,) [m/s^2].
-        rotation_rate: the same, of its rotation (3,) [rad/s].
+        steering: angle at which the servo holds the imaginary middle wheel, positive to the left [rad].
+        acceleration: acceleration measured by the IMU, mean of the last control period, in the car's frame (3,)
+            [m/s^2].
+        rotation_rate: rotation rate measured likewise (3,) [rad/s].
         impact: largest horizontal acceleration in that period, averaged over ``CRASH_FILTER`` steps [m/s^2].
     """
 
@@ -155,18 +156,18 @@ class Car:
         self.rest()
 
     def rest(self) -> None:
-        """Forget the last control period: the car stands, wheels straight."""
+        """Forget the last control period: the car stands still, with straight wheels."""
         self.steering = 0.0
         self.acceleration: Array = np.array([0.0, 0.0, 9.81])
         self.rotation_rate: Array = np.zeros(3)
         self.impact = 0.0
 
     def memory(self) -> Array:
-        """Return the state (8,) that positions and velocities do not hold."""
+        """Return the state (8,) that positions and velocities do not contain."""
         return np.array([self.steering, *self.acceleration, *self.rotation_rate, self.impact])
 
     def remember(self, memory: Array) -> None:
-        """Restore what :meth:`memory` returned."""
+        """Restore a state from :meth:`memory`."""
         self.steering, self.impact = float(memory[0]), float(memory[7])
         self.acceleration, self.rotation_rate = memory[1:4].copy(), memory[4:7].copy()
 
@@ -178,13 +179,13 @@ class Car:
         self.rest()
 
     def drive(self, data: mujoco.MjData, steering: float, throttle: float, ticks: int) -> None:
-        """Let ``ticks`` steps of physics pass.
+        """Let ``ticks`` physics steps pass.
 
         Args:
             data: state of the model.
-            steering: target, as a share of the largest angle, -1 (right) to 1 (left); the servo turns at its rate.
+            steering: target as a share of the largest angle, -1 (right) to 1 (left); the servo turns at its own rate.
             throttle: voltage of the motors as a share of the largest, -1 (backwards) to 1.
-            ticks: steps.
+            ticks: number of steps.
         """
         config, dt = self._config, self._model.opt.timestep
         target, largest_change = steering * config.max_steering, config.steering_rate * dt
@@ -202,7 +203,7 @@ class Car:
         self.impact = float(np.hypot(*smooth).max())
 
     def position(self, data: mujoco.MjData) -> Array:
-        """Return where the car is (2,) [m]."""
+        """Return the car's position (2,) [m]."""
         position: Array = data.qpos[self._qpos : self._qpos + 2].copy()
         return position
 
@@ -213,10 +214,10 @@ class Car:
         return matrix.reshape(3, 3)
 
     def velocity(self, data: mujoco.MjData) -> Array:
-        """Return the velocity (3,) of the frame's origin in the world's frame [m/s]."""
+        """Return the velocity (3,) of the frame's origin in the world frame [m/s]."""
         velocity: Array = data.qvel[self._dof : self._dof + 3].copy()
         return velocity
 
     def wheel_speed(self, data: mujoco.MjData) -> float:
-        """Return the mean speed at which the tyres' treads turn [m/s]."""
+        """Return the mean speed of the tyres' treads [m/s]."""
         return float(data.qvel[self._spins].mean()) * self._config.wheel_radius

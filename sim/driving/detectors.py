@@ -1,4 +1,4 @@
-"""Detectors of failures of a car: stuck, on its back, crashed."""
+"""Detectors of failures of a car: stuck, flipped, crashed."""
 
 from collections import deque
 
@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 class Detectors:
-    """Detectors that look at odometry and IMU once in each control step; see :class:`DetectorConfig`.
+    """Detectors that read odometry and IMU once in each control step; see :class:`DetectorConfig`.
 
     Args:
         config: limits.

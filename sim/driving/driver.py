@@ -1,4 +1,4 @@
-"""A scripted driver: pure pursuit of a path (Coulter 1992) at a speed that its bends allow."""
+"""A scripted driver: pure pursuit of a path (Coulter 1992), at a speed that its bends allow."""
 
 import math
 
@@ -12,20 +12,20 @@ from .simulation import CarSimulation
 from .track import ClosedPath
 
 BRAKING_SHARE = 0.5
-"""Braking that the driver counts on, as a share of its lateral acceleration."""
+"""Deceleration that the driver relies on, as a share of its lateral acceleration."""
 
 PREVIEW = np.arange(0.0, 5.0, 0.25)
-"""Distances ahead at which it looks for bends [m]."""
+"""Distances ahead at which the driver checks for bends [m]."""
 
-SPEED_GAIN = 0.6  # throttle per error of speed [s/m]
+SPEED_GAIN = 0.6  # throttle per speed error [s/m]
 
 
 class PurePursuit:
-    """Steers for a point of the path ahead, on the arc of a circle; brakes in time for the bends.
+    """Steers along a circular arc to a point of the path ahead, and brakes in time for bends.
 
     Args:
-        simulation: of the car that it drives.
-        path: to follow.
+        simulation: simulation of the car to drive.
+        path: path to follow.
         config: speed limits and look-ahead distance.
     """
 
@@ -35,17 +35,17 @@ class PurePursuit:
         self._config = config
 
     def reset(self) -> None:
-        """Do nothing: there is no memory."""
+        """Do nothing: the driver has no memory."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
-        """Return the action (2,) for the car's present pose; ``observation`` is not looked at."""
+        """Return the action (2,) for the car's current pose; ``observation`` is ignored."""
         config, car, data = self._config, self._simulation.config.car, self._simulation.data
         rotation = self._simulation.car.rotation(data)[:2, :2]
         rear = self._simulation.car.position(data) - rotation @ (car.wheelbase / 2, 0.0)
         s = self._path.locate(rear)
         x, y = rotation.T @ (self._path.at(s + config.look_ahead) - rear)
         angle = math.atan2(2 * car.wheelbase * y, x**2 + y**2)
-        if x < 0:  # it faces the wrong way: turn as tightly as possible
+        if x < 0:  # the car faces the wrong way: turn as tightly as possible
             angle = math.copysign(car.max_steering, y)
         speed = float((rotation.T @ self._simulation.car.velocity(data)[:2])[0])
         target_speed = self._speed(s)

@@ -11,15 +11,15 @@ Array = NDArray[np.float64]
 
 
 class LapProgress:
-    """The way of a car along a lap whose corners are checkpoints, since an episode began.
+    """The progress of a car along a lap whose corners are checkpoints, since an episode began.
 
     Args:
-        lap: that was demonstrated.
+        lap: demonstrated lap.
         reach: distance along the lap from which a checkpoint counts as reached [m].
-        control_rate: of the positions given [Hz].
+        control_rate: rate of the given positions [Hz].
 
     Attributes:
-        travelled: how far the car has come [m].
+        travelled: distance that the car has travelled along the lap [m].
     """
 
     def __init__(self, lap: ClosedPath, reach: float, control_rate: float) -> None:
@@ -29,16 +29,16 @@ class LapProgress:
         self.begin(lap.points[0])
 
     def begin(self, position: Array) -> None:
-        """Begin an episode at ``position`` (2,) [m], from the nearest place of the lap."""
+        """Begin an episode at ``position`` (2,) [m], at the nearest point of the lap."""
         self._along = self._lap.locate(position)
         self.travelled = self._lap_began = 0.0
         self._periods = self._laps = 0
 
     def follow(self, position: Array) -> float | None:
-        """Go on to the ``position`` (2,) [m] of the next control period.
+        """Continue to the ``position`` (2,) [m] of the next control period.
 
         Returns:
-            How long the lap took that was completed in this period [s]; None: none was.
+            The duration of the lap that was completed in this period [s], or None.
         """
         self._periods += 1
         along = self._lap.locate(position, near=self._along)
@@ -54,7 +54,7 @@ class LapProgress:
         return seconds
 
     def checkpoints(self, count: int) -> Array:
-        """Return the next ``count`` checkpoints (count, 2) in the world's frame [m]."""
+        """Return the next ``count`` checkpoints (count, 2) in the world frame [m]."""
         spacing = self._lap.length / len(self._lap.points)
         first = math.ceil((self._along + self._reach) / spacing)
         points: Array = self._lap.points[(first + np.arange(count)) % len(self._lap.points)]

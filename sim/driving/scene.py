@@ -14,10 +14,10 @@ from .config import DriveConfig
 from .track import ClosedPath
 
 WALL_PIECE, WALL_THICKNESS = 0.4, 0.2
-"""Length on the centre line and thickness of the boxes that walls are made of [m]."""
+"""Length on the centre line and thickness of the boxes that make up the walls [m]."""
 
 PATCH_LENGTH, PATCH_RISE, RIB_SPACING = 1.2, 0.002, 0.15
-"""Rough patches: length, height of their ground above the floor, and distance of their ribs [m]."""
+"""Rough patches: length, height of their ground above the floor, and distance between their ribs [m]."""
 
 
 def make_scene(config: DriveConfig) -> mujoco.MjSpec:
@@ -35,7 +35,7 @@ def make_scene(config: DriveConfig) -> mujoco.MjSpec:
 
 
 def add_track(spec: mujoco.MjSpec, config: DriveConfig, track: ClosedPath) -> None:
-    """Add walls along ``track``, rough patches on it, and the camera ``view`` of all of it."""
+    """Add walls along ``track``, rough patches on it, and the camera ``view`` of the whole track."""
     _add_walls(spec, config, track)
     _add_rough_patches(spec, config, track)
     low, high = track.points.min(0), track.points.max(0)
@@ -81,7 +81,7 @@ def _add_walls(spec: mujoco.MjSpec, config: DriveConfig, track: ClosedPath) -> N
 
 
 def _add_rough_patches(spec: mujoco.MjSpec, config: DriveConfig, track: ClosedPath) -> None:
-    """Lay patches of slippery ground with ribs across the track, none on the start line."""
+    """Add patches of slippery ground with ribs across the track, none of them on the start line."""
     rng = generator(config.track.seed, "rough patches")
     friction = (config.track.rough_friction * config.car.friction, 0.005, 0.0001)
     half_width = config.track.width / 2
@@ -93,7 +93,7 @@ def _add_rough_patches(spec: mujoco.MjSpec, config: DriveConfig, track: ClosedPa
         patch = spec.worldbody.add_body(
             name=f"rough{number}", pos=(*centre, 0), quat=_about_z(math.atan2(forward[1], forward[0]))
         )
-        # Where two geoms touch, the one of higher priority determines the friction.
+        # If two geoms touch, the one with the higher priority determines the friction.
         surface = {"contype": GROUND, "conaffinity": WHEEL | BODY, "priority": 1, "friction": friction}
         patch.add_geom(
             name=f"rough{number}", type=mujoco.mjtGeom.mjGEOM_BOX, size=(PATCH_LENGTH / 2, half_width, 0.01),

@@ -20,16 +20,16 @@ class SimulatedCar(TickingRobot):
     """The robot's side of a :class:`~robo_rl.sim.driving.CarBackend`, whose physics and rewards it uses.
 
     Args:
-        backend: simulated car on its track. Nothing else may step it meanwhile.
-        simulation: of that backend.
+        backend: simulated car on its track. Nothing else may step it in the meantime.
+        simulation: simulation of that backend.
 
     Attributes:
-        tick: shortest time that can pass [s].
-        max_steering: steering angle that a full action means [rad].
-        top_speed: at full throttle on the straight [m/s].
+        tick: shortest time step [s].
+        max_steering: steering angle of a full action [rad].
+        top_speed: speed at full throttle on a straight [m/s].
 
     Raises:
-        ConfigError: if a control period is no whole number of ticks.
+        ConfigError: if a control period is not a whole number of ticks.
     """
 
     def __init__(self, backend: SimulatedBackend, simulation: CarSimulation) -> None:
@@ -38,7 +38,7 @@ class SimulatedCar(TickingRobot):
         require(divides, "a control period", f"a multiple of {CRASH_FILTER} steps of physics", config.ticks)
         super().__init__(backend)
         self._simulation = simulation
-        # The steps of physics over which accelerations are averaged before their peak is taken.
+        # The physics steps over which accelerations are averaged before their peak is taken.
         self.tick = CRASH_FILTER / config.physics_rate
         self._ticks = config.ticks // CRASH_FILTER
         self.max_steering, self.top_speed = config.car.max_steering, config.car.top_speed
@@ -55,11 +55,11 @@ class SimulatedCar(TickingRobot):
         self.hold()
 
     def hold(self) -> None:
-        """Let go of the throttle and straighten the wheels."""
+        """Release the throttle and straighten the wheels."""
         self._target = BaseTarget(0.0, 0.0)
 
     def command(self, target: BaseTarget) -> None:
-        """Drive with this target from now on."""
+        """Drive with ``target`` from now on."""
         self._target = target
 
     def advance(self, ticks: int) -> None:
@@ -74,14 +74,16 @@ class SimulatedCar(TickingRobot):
             self._readings.append((car.acceleration, car.rotation_rate))
             self._impact = max(self._impact, car.impact)
             self._driven += 1
-            # As in a step, the IMU's readings are the mean of a control period.
-            car.acceleration, car.rotation_rate = (np.mean(each, axis=0) for each in zip(*self._readings, strict=True))
+            # As in a step, the IMU's readings are means over a control period.
+            car.acceleration, car.rotation_rate = (
+                np.mean(values, axis=0) for values in zip(*self._readings, strict=True)
+            )
             if self._driven == self._ticks:
                 car.impact = self._impact
                 self._conclude()
 
     def _conclude(self) -> None:
-        """Take the rewards of the control period that has passed. A failure lasts until the reset."""
+        """Read the rewards of the control period that has passed. A failure lasts until the reset."""
         rewards = self._backend.conclude().rewards
         for name in self._failed:
             self._failed[name] |= rewards[name] > 0
@@ -93,9 +95,9 @@ class SimulatedCar(TickingRobot):
     def measure(self) -> dict[str, Array]:
         """Return the readings of the sensors, in the car's frame.
 
-        ``position`` (3,) [m] and ``quaternion`` (w, x, y, z) in the world's, ``velocity`` (3,) [m/s], ``acceleration``
-        (3,) with gravity [m/s^2], ``rotation_rate`` (3,) [rad/s], ``drive`` (2,): steering angle [rad] and speed of the
-        treads [m/s].
+        Readings: ``position`` (3,) [m] and ``quaternion`` (w, x, y, z) in the world frame, ``velocity`` (3,) [m/s],
+        ``acceleration`` (3,) with gravity [m/s^2], ``rotation_rate`` (3,) [rad/s], ``drive`` (2,): steering angle [rad]
+        and speed of the treads [m/s].
         """
         car, data = self._simulation.car, self._simulation.data
         rotation, quaternion = car.rotation(data), np.empty(4)
@@ -110,5 +112,5 @@ class SimulatedCar(TickingRobot):
         }
 
     def rewards(self) -> dict[str, float]:
-        """Return the reward terms of the last control period, and failures since the reset."""
+        """Return the reward terms of the last control period, and the failures since the reset."""
         return dict(self._rewards)

@@ -25,20 +25,20 @@ STATE_NAMES = (
     *("velocity_x", "velocity_y", "wheel_speed", "steering"),
     *(f"up_{axis}" for axis in "xyz"),
 )
-"""Elements of the observation ``state``, in the car's frame (x forward, y left): acceleration that the IMU feels and
-rotation rate, means of the control period [g, rad/s]; odometry [m/s]; speed of the treads [m/s]; angle of the middle
-front wheel [rad]; the direction against gravity."""
+"""Elements of the observation ``state``, in the car's frame (x forward, y left): acceleration and rotation rate that
+the IMU measures, means over the control period [g, rad/s]; odometry [m/s]; speed of the treads [m/s]; angle of the
+middle front wheel [rad]; the direction opposite to gravity."""
 
 
 class CarSimulation(Simulation):
     """A car among the objects of a task. Its actions are steering, positive to the left, and throttle.
 
     Args:
-        config: of the task.
-        build: adds the objects of the task to a scene.
+        config: configuration of the task.
+        build: function that adds the objects of the task to a scene.
 
     Attributes:
-        car: drives and reads the car.
+        car: object that drives the car and reads its state.
     """
 
     config: DriveConfig
@@ -76,7 +76,7 @@ class CarSimulation(Simulation):
         return np.concatenate([car.acceleration / GRAVITY, car.rotation_rate, odometry, rotation[2]])
 
     def pose(self) -> None:
-        """Bring positions of geoms, cameras and lamps up to date; the physics' course does not depend on them."""
+        """Update positions of geoms, cameras and lights. The physics does not depend on them."""
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)
         mujoco.mj_camlight(self.model, self.data)

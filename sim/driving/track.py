@@ -22,7 +22,7 @@ class ClosedPath:
 
     Attributes:
         points: the corners.
-        length: of a full round [m].
+        length: length of a full round [m].
     """
 
     def __init__(self, points: ArrayLike) -> None:
@@ -41,17 +41,17 @@ class ClosedPath:
         return point
 
     def tangent(self, s: ArrayLike, reach: float = 0.1) -> Array:
-        """Return unit directions (..., 2) of the path at ``s`` (...), over a chord of twice ``reach`` [m]."""
+        """Return unit directions (..., 2) of the path at ``s`` (...), along a chord of twice ``reach`` [m]."""
         chord = self.at(np.asarray(s) + reach) - self.at(np.asarray(s) - reach)
         direction: Array = chord / np.hypot(chord[..., 0], chord[..., 1])[..., None]
         return direction
 
     def locate(self, point: ArrayLike, near: float | None = None, within: float = 1.0) -> float:
-        """Return the arc length in [0, length) of the place on the path that is nearest to ``point`` (2,).
+        """Return the arc length in [0, length) of the point on the path that is nearest to ``point`` (2,).
 
         Args:
-            point: anywhere [m].
-            near: only places within ``within`` of this arc length count; None: all.
+            point: any point [m].
+            near: consider only points within ``within`` of this arc length; None for all points.
             within: see ``near`` [m].
         """
         away = np.asarray(point) - self.points
@@ -70,7 +70,7 @@ class ClosedPath:
         return distance
 
     def curvature(self, s: ArrayLike, reach: float = 0.3) -> Array:
-        """Return the curvature (...) at ``s`` [1/m], positive to the left: of the circle through three points."""
+        """Return the curvature (...) at ``s`` [1/m], positive to the left: that of the circle through three points."""
         first, second, third = (self.at(np.asarray(s) + offset) for offset in (-reach, 0.0, reach))
         incoming, outgoing, chord = second - first, third - second, third - first
         cross = incoming[..., 0] * outgoing[..., 1] - incoming[..., 1] * outgoing[..., 0]
@@ -79,7 +79,7 @@ class ClosedPath:
         return curvature
 
     def resampled(self, spacing: float) -> "ClosedPath":
-        """Return a path with corners on this one, about ``spacing`` [m] apart and evenly."""
+        """Return a path with corners on this one, evenly spaced by about ``spacing`` [m]."""
         count = max(3, round(self.length / spacing))
         return ClosedPath(self.at(np.arange(count) * self.length / count))
 
@@ -87,8 +87,8 @@ class ClosedPath:
 def make_track(config: TrackConfig) -> ClosedPath:
     """Return the centre line of a track: a circle whose radius has random waves, driven counter-clockwise.
 
-    As the radius is a function of the angle, no track crosses itself. Shapes with bends tighter than
-    ``config.min_radius`` or with parts closer to each other than two widths are drawn again.
+    As the radius is a function of the angle, no track crosses itself. A shape is drawn again if it has bends tighter
+    than ``config.min_radius``, or parts closer to each other than two widths.
 
     Raises:
         ConfigError: if no shape of this length and waviness is wide enough.
@@ -116,7 +116,7 @@ def make_track(config: TrackConfig) -> ClosedPath:
 
 
 def _narrowest(path: ClosedPath, s: Array) -> float:
-    """Return the smallest distance of two points that are far from each other along the path [m]."""
+    """Return the smallest distance between two points that are far from each other along the path [m]."""
     points = path.at(s)
     distance = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
     along = np.abs(path.ahead(s[:, None], 0.0) - path.ahead(s[None], 0.0))
