@@ -1,4 +1,4 @@
-"""The tasks, one module each: configuration, world, success, scripted expert."""
+"""Tasks, one module each: configuration, world, success, scripted expert."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class TaskTable(Mapping[str, "type[SimulatedTask]"]):
-    """Classes of tasks by name. A module is imported when its task is looked up: MuJoCo takes long to import.
+    """Classes of tasks by name. A module is imported when its task is looked up, as MuJoCo takes long to import.
 
     Args:
-        built_in: names of the classes in the modules of this package.
+        built_in: names of the classes in the modules of this package, by name of the task.
     """
 
     def __init__(self, **built_in: str) -> None:
@@ -49,4 +49,4 @@ TASKS = TaskTable(
     wipe="Wipe",
     drive="Drive",
 )
-"""Every task by name. A new task is a line here: its class, in the module of its name."""
+"""Every task by name. To add a task, add a line with its class, from the module of the task's name."""

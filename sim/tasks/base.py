@@ -1,4 +1,4 @@
-"""The base of an arm's tasks, and what several of them use: boxes, captions, contacts of the fingers."""
+"""The base class of an arm's tasks, and their shared parts: boxes, captions, contacts of the fingers."""
 
 import math
 from abc import abstractmethod
@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 class Task(SimulatedTask):
     """A task of an arm: the world around it, made from its configuration.
 
-    The arm's base is at the origin, the table's top is z = 0, gravity points to -z. When ``build`` is called, arm,
-    table, lights and cameras are there. When ``initialise`` is called, the arm stands at home and ``mj_forward`` has
+    The arm's base is at the origin, the table's top is z = 0, and gravity points to -z. When ``build`` is called, arm,
+    table, lights and cameras exist already. When ``initialise`` is called, the arm is at home and ``mj_forward`` has
     run; it runs again afterwards.
     """
 
@@ -45,17 +45,17 @@ class FunctionExpert:
     """An expert without memory.
 
     Args:
-        function: returns an action (A,) float32 in [-1, 1] for the simulator's present state.
+        function: returns an action (A,) float32 in [-1, 1] for the simulator's current state.
     """
 
     def __init__(self, function: Callable[[], NDArray[np.float32]]) -> None:
         self._function = function
 
     def reset(self) -> None:
-        """Do nothing: there is no memory."""
+        """Do nothing: the expert has no memory."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
-        """Return the action for the simulator's present state; ``observation`` is not looked at."""
+        """Return the action for the simulator's current state; ``observation`` is ignored."""
         return self._function()
 
 
@@ -77,7 +77,7 @@ def add_free_box(
 
 
 def aim_cameras(spec: mujoco.MjSpec, cameras: Sequence[tuple[str, tuple[float, ...], tuple[float, ...]]]) -> None:
-    """Move cameras of the scene: each is given by its name, its position and the point that it looks at [m]."""
+    """Move cameras of the scene. Each is given by name, position and the point that it looks at [m]."""
     for name, position, target in cameras:
         camera = spec.camera(name)
         camera.pos, camera.quat = position, looking_at(position, target)["quat"]
@@ -95,27 +95,27 @@ def set_free_pose(
 def cube_axes(rotation: Array) -> tuple[Array, Array]:
     """Return the directions (3,) of the edges of a cube that point most nearly along x and z of the world.
 
-    All faces of a cube are alike: a cube that was turned on its side looks as before. Given the cube's own axes, a
-    policy would see another object.
+    All faces of a cube are alike: a cube that was turned on its side looks as before. From the cube's own axes, a
+    policy would perceive a different object.
 
     Args:
-        rotation: (3, 3), of the cube in the world.
+        rotation: rotation of the cube in the world (3, 3).
     """
     upright = int(np.argmax(np.abs(rotation[2])))
-    others = [axis for axis in range(3) if axis != upright]
-    forward = others[int(np.argmax(np.abs(rotation[0, others])))]
+    axes = [axis for axis in range(3) if axis != upright]
+    forward = axes[int(np.argmax(np.abs(rotation[0, axes])))]
     return rotation[:, forward] * np.sign(rotation[0, forward]), rotation[:, upright] * np.sign(rotation[2, upright])
 
 
 def cube_turn(rotation: Array) -> tuple[Array, Array]:
-    """Return how a cube is turned, which is the same for every numbering of its faces.
+    """Return the orientation of a cube in a form that is the same for every numbering of its faces.
 
     Args:
-        rotation: (3, 3), of the cube in the world.
+        rotation: rotation of the cube in the world (3, 3).
 
     Returns:
         Cosine and sine (2,) of four times its yaw, as a cube looks the same after a quarter turn, and how upright its
-        most upright axis is (1,); 1: flat on a face.
+        most upright axis is (1,): 1 if it is flat on a face.
     """
     upright = int(np.argmax(np.abs(rotation[2])))
     side = rotation[:, (upright + 1) % 3]
@@ -133,10 +133,10 @@ def distance_captions(thing: str, distance: float, bounds: Sequence[float]) -> d
     """Return captions on how far the gripper is from a thing.
 
     Args:
-        thing: with its article, for example ``the red cube``.
-        distance: from the gripper [m].
-        bounds: distances [m], falling: below the first the gripper is near, below the second close, below the third
-            at the thing; otherwise it is far.
+        thing: name of the thing with its article, for example ``the red cube``.
+        distance: distance from the gripper [m].
+        bounds: falling distances [m]: the gripper is near below the first, close below the second, and at the thing
+            below the third; otherwise it is far.
     """
     near, close, at = (distance < bound for bound in bounds)
     return {
@@ -152,7 +152,7 @@ class GraspSensor:
 
     Args:
         model: compiled model.
-        arm: names the finger joints.
+        arm: configuration with the names of the finger joints.
         body: name of the body that may be held.
     """
 

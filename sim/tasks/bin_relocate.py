@@ -1,4 +1,4 @@
-"""``bin_relocate``: carry a cube from one bin to the other; and back, for learning without resets."""
+"""``bin_relocate``: carry a cube from one bin to the other, and back for learning without resets."""
 
 import math
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ BIN_Y = (-0.125, 0.125)
 HALF_WIDTH = 0.10
 """Half the inner width of a bin, in x and y [m]."""
 WALL_HEIGHT = 0.025
-"""Low enough for the fingers to reach the upper half of a cube anywhere in the bin [m]."""
+"""Wall height, low enough for the fingers to reach the upper half of a cube anywhere in the bin [m]."""
 WALL_THICKNESS = 0.008
 CUBE_MASS = 0.1
-"""[kg]"""
+"""Mass of the cube [kg]."""
 
 COLOURS = ((0.22, 0.42, 0.62, 1.0), (0.28, 0.30, 0.34, 1.0))
 FLOOR_COLOURS = ((0.62, 0.72, 0.82, 1.0), (0.70, 0.72, 0.74, 1.0))
@@ -37,17 +37,17 @@ MARKER_COLOUR = (0.20, 0.68, 0.36, 1.0)
 REST_SPEED = 0.05
 """Speed below which the cube counts as at rest [m/s]."""
 
-# The expert's numbers, all [m].
+# Parameters of the expert, all in [m].
 GRASP_HEIGHT = 0.014
-"""Of the end effector above the middle of the cube."""
+"""Height of the end effector above the middle of the cube."""
 HOVER = 0.07
-"""The same while the gripper is brought over the cube."""
+"""The same height while the gripper is moved over the cube."""
 CARRY_HEIGHT = 0.075
-"""Of the middle of the cube while it passes the walls."""
+"""Height of the middle of the cube while it passes the walls."""
 RELEASE_HEIGHT = 0.035
-"""The same when it is let go."""
+"""The same height when the cube is released."""
 RELEASE_RADIUS = 0.04
-"""Distance from the middle of the goal within which it may be let go."""
+"""Distance from the middle of the goal within which the cube may be released."""
 
 CAMERAS = (
     ("front", (1.02, 0.0, 0.52), (0.49, 0.0, 0.04)),
@@ -86,9 +86,9 @@ class BinRelocateConfig(TaskConfig):
 
 
 class BinRelocate(Task):
-    """A cube in one of two bins goes to the other. Success: it rests in the goal bin, and no finger touches it.
+    """Move a cube from one of two bins to the other. Success: it rests in the goal bin, and no finger touches it.
 
-    A green plate marks the goal bin, so that the direction can be seen in images.
+    A green plate marks the goal bin, so that images show the direction.
 
     Object state: the vectors from the end effector to the cube and from the cube to the middle of the goal bin's floor
     (base frame) [m]; cosine and sine of four times the cube's yaw, as a cube looks the same after a quarter turn; how
@@ -128,7 +128,7 @@ class BinRelocate(Task):
 
     def begin_here(self, data: mujoco.MjData) -> None:
         start = self.bin_of(data)
-        if start is None:  # the marker shows it
+        if start is None:  # the marker shows the goal
             self._goal = int(np.argmin(np.abs(np.array(BIN_Y) - data.mocap_pos[self._marker, 1])))
         else:
             self._goal = 1 - start
@@ -153,13 +153,13 @@ class BinRelocate(Task):
 
     @property
     def direction(self) -> int:
-        """1 forward, -1 backward."""
+        """Direction: 1 forward, -1 backward."""
         return 1 if self._goal == 1 else -1
 
     def bin_of(self, data: mujoco.MjData) -> int | None:
-        """Return the number of the bin that the middle of the cube is in, 0 or 1, or None.
+        """Return the index of the bin that contains the middle of the cube, 0 or 1, or None.
 
-        Above one edge length the cube is held, or lies on a wall, and is in neither.
+        Above one edge length, the cube is held or lies on a wall, and is in neither bin.
         """
         x, y, z = data.qpos[self._qpos][:3]
         if abs(x - BIN_X) >= HALF_WIDTH or z >= self.config.cube_size:
@@ -189,7 +189,7 @@ class BinRelocate(Task):
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Over the cube, down, close, up, across, down, open, chosen from the present state alone."""
+        """Return an expert that picks up the cube, carries it over and releases it, from the current state alone."""
 
         def act() -> NDArray[np.float32]:
             data = backend.data

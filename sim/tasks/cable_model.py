@@ -1,6 +1,6 @@
-"""A flexible cable and a clip to lay it into, for MjSpec.
+"""A flexible cable, and a clip that it is laid into, for MjSpec.
 
-The cable is a chain of capsules, joined by ball joints with bending stiffness and damping: it bends and twists, and
+The cable is a chain of capsules, connected by ball joints with bending stiffness and damping: it bends and twists, and
 does not stretch. It starts at an anchor on the table and ends in a tab, a box that a gripper can hold.
 
 Frame of each segment: origin at its joint, x along the cable. Frame of the tab: origin at its joint, x along the cable
@@ -23,13 +23,13 @@ SEGMENT_LENGTH = 0.03
 LENGTH = SEGMENTS * SEGMENT_LENGTH
 RADIUS = 0.0045
 LINE_DENSITY = 0.12
-"""Mass by length [kg/m]."""
+"""Mass per length [kg/m]."""
 BENDING_STIFFNESS = 0.05
-"""Of each joint [Nm/rad]; times SEGMENT_LENGTH it is the cable's EI: 0.0015 Nm^2, a thick and supple cord."""
+"""Stiffness of each joint [Nm/rad]. Times SEGMENT_LENGTH it is the cable's EI: 0.0015 Nm^2, a thick, supple cord."""
 BENDING_DAMPING = 0.004
-"""Of each joint [Nms/rad]."""
+"""Damping of each joint [Nms/rad]."""
 ARMATURE = 8e-6
-"""Added inertia of each joint [kg m^2]: a segment alone is so light that its spring would outrun the time step."""
+"""Added inertia of each joint [kg m^2]: a segment alone is too light for its spring to be stable at this time step."""
 
 ANCHOR_BODY = "cable_anchor"
 ANCHOR_HEIGHT = 0.035
@@ -40,9 +40,9 @@ TAB_WIDTH = 0.024
 TAB_HEIGHT = 0.024
 TAB_MASS = 0.04
 TAB_FRICTION = 2.0
-"""Rubber on rubber."""
+"""Friction of rubber on rubber."""
 COLLAR = 0.006
-"""Thickness of the collar at the tab's end, and how far it stands out: the fingers cannot slip over it [m]."""
+"""Thickness of the collar at the tab's end, and by how much it protrudes: the fingers cannot slip over it [m]."""
 
 CHANNEL_WIDTH = 0.022
 CHANNEL_LENGTH = 0.018
@@ -52,7 +52,7 @@ RIM_HEIGHT = 0.018
 WALL = 0.0035
 FLARE_LENGTH = 0.012
 FLARE_ANGLE = 0.8
-"""By which the lead-in on top of each wall leans outwards from the vertical [rad]."""
+"""Angle by which the lead-in on top of each wall leans outwards from the vertical [rad]."""
 CLIP_TOP = RIM_HEIGHT + FLARE_LENGTH * math.cos(FLARE_ANGLE)
 """Height of the lead-ins' upper edges above the table [m]."""
 
@@ -63,10 +63,11 @@ CLIP_COLOUR = (0.12, 0.42, 0.78, 1.0)
 
 BOX, CAPSULE = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CAPSULE
 
-# The cable meets table and clips, but neither itself nor the arm, and slides without friction (by its priority): an
-# elliptic friction cone couples all its joints, and with a score of them a step would take four times as long.
+# The cable collides with table and clips, but neither with itself nor with the arm, and slides without friction (by its
+# priority): an elliptic friction cone couples all its joints, and with about twenty of them a step would take four
+# times as long.
 _CABLE = {"contype": 1, "conaffinity": 0, "condim": 1, "priority": 3, "rgba": CABLE_COLOUR}
-# Stiff contacts: a light tab would sink millimetres deep into the pads.
+# Stiff contacts: a light tab would sink millimetres into the pads.
 _TAB = {
     "condim": 4, "priority": 2, "friction": (TAB_FRICTION, 0.01, 0.0001),
     "solref": (0.005, 1.0), "solimp": (0.95, 0.99, 0.001, 0.5, 2.0),
@@ -81,7 +82,7 @@ def joint_names() -> tuple[str, ...]:
 def add_cable(spec: mujoco.MjSpec, anchor: tuple[float, float], yaw: float) -> None:
     """Add a cable that leaves an anchor on the table at ``anchor`` (x, y) [m] horizontally, at ``yaw`` [rad].
 
-    Without load it is straight.
+    The cable is straight without load.
     """
     body = spec.worldbody.add_body(
         name=ANCHOR_BODY, pos=(*anchor, ANCHOR_HEIGHT), quat=(math.cos(yaw / 2), 0, 0, math.sin(yaw / 2))
@@ -130,7 +131,7 @@ def add_clip(spec: mujoco.MjSpec, name: str) -> None:
         type=BOX, pos=(0, 0, CHANNEL_FLOOR / 2), size=(half_length, foot, CHANNEL_FLOOR / 2), rgba=CLIP_COLOUR
     )
     cosine, sine = math.cos(FLARE_ANGLE), math.sin(FLARE_ANGLE)
-    # From the rim half the flare up along its inner face, and half a wall into it.
+    # From the rim, half the flare upwards along its inner face, and half a wall into it.
     flare_y = half_width + sine * FLARE_LENGTH / 2 + cosine * WALL / 2
     flare_z = RIM_HEIGHT + cosine * FLARE_LENGTH / 2 - sine * WALL / 2
     for side in (-1, 1):
@@ -152,7 +153,7 @@ class CableState:
         clips: names of the clips.
 
     Attributes:
-        clips: their indices in ``data.mocap_pos``.
+        clips: indices of the clips in ``data.mocap_pos``.
     """
 
     def __init__(self, model: mujoco.MjModel, clips: Sequence[str]) -> None:
@@ -193,8 +194,8 @@ class CableState:
 def hanging_frames(start: Array, end: Array) -> list[Array]:
     """Return rotations (3, 3) of the segments of a cable that hangs from ``start`` to ``end`` (3,) [m].
 
-    The joints lie on a circle in the vertical plane through both points: each segment turns by the same angle. The
-    points must be less than ``LENGTH`` apart.
+    The joints lie on a circle in the vertical plane through both points, so that each segment turns by the same angle.
+    The points must be less than ``LENGTH`` apart.
     """
     chord = end - start
     distance = float(np.linalg.norm(chord))
@@ -218,7 +219,7 @@ def frame_along(direction: Array) -> Array:
 def in_channel(points: Array) -> bool:
     """Whether the line through ``points`` (n, 3), in the frame of a clip [m], passes through the clip's channel.
 
-    It does if it crosses the planes of both ends of the channel between the walls and below their rims.
+    This is the case if it crosses the planes at both ends of the channel between the walls and below their rims.
     """
     return all(
         bool(((np.abs(cross[:, 1]) < CHANNEL_WIDTH / 2) & (cross[:, 2] < RIM_HEIGHT)).any())
@@ -229,8 +230,8 @@ def in_channel(points: Array) -> bool:
 def passage(points: Array) -> Array:
     """Return the point (3,) at which the line through ``points`` (n, 3) passes a clip, in the clip's frame [m].
 
-    It is where the line crosses the plane across the middle of the channel; the crossing nearest to the channel if
-    there are several, the point of ``points`` nearest to the plane if there is none.
+    It is the intersection of the line with the plane across the middle of the channel. If there are several, it is the
+    one nearest to the channel; if there is none, it is the point of ``points`` nearest to the plane.
     """
     cross = crossings(points, 0.0)
     if len(cross) == 0:

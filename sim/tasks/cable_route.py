@@ -15,43 +15,43 @@ from . import cable_model
 from .base import Array, Task, aim_cameras
 
 ANCHOR = np.array([0.5, -0.27])
-"""Where the cable is fixed to the table (x, y) [m]. It leaves in the direction of y."""
+"""Position at which the cable is fixed to the table (x, y) [m]. It leaves in the direction of y."""
 CLIPS = ("clip1", "clip2")
 CLIP_POSITIONS = ((0.5, -0.12), (0.5, 0.03))
-"""Middles of the regions in which the clips stand (x, y) [m], in the order of the cable."""
+"""Middles of the regions in which the clips are placed (x, y) [m], in the order of the cable."""
 FINE = 0.015
-"""Distance that is 1 in the fine part of the observation [m]."""
+"""Distance that equals 1 in the fine part of the observation [m]."""
 PAD_SQUEEZE = 0.0002
-"""How far each rubber pad gives under the grip: with it the tab is at rest from the first moment on [m]."""
+"""Deformation of each rubber pad under the grip, with which the tab is at rest from the start [m]."""
 
-# The expert's numbers, all [m]: four heights of the end effector, and thresholds at the clips.
+# Parameters of the expert, all in [m]: four heights of the end effector, and thresholds at the clips.
 LIFTED = 0.27
-"""The cable is off the table nearly up to its anchor."""
+"""Height at which the cable is off the table nearly up to its anchor."""
 OVER = 0.22
-"""The cable hangs clear over the first clip."""
+"""Height at which the cable hangs clear over the first clip."""
 DRAPED = 0.11
-"""The cable lies in the first clip and rises from there clear over the second."""
+"""Height at which the cable lies in the first clip and rises from there clear over the second."""
 DOWN = 0.016
-"""The cable lies on the table up to the hand."""
+"""Height at which the cable lies on the table up to the hand."""
 BLOCKED = cable_model.CLIP_TOP + cable_model.RADIUS + 0.0025
-"""Height of the cable at a clip below which it cannot come over the clip from the side."""
+"""Height of the cable at a clip below which it cannot move over the clip from the side."""
 CORRECTION = 0.02
-"""Largest correction for a stiff cable that does not point where the hand leads it."""
+"""Largest correction for a stiff cable that does not point in the direction of the hand."""
 SLACK = 0.004
-"""Length of cable that bends take."""
+"""Length of cable that bends use up."""
 ALIGNED = 0.012
-"""Distance from the middle of a clip, sideways, at which the cable goes down into it."""
+"""Sideways distance from the middle of a clip within which the cable is lowered into it."""
 
 CAMERAS = (
     ("front", (0.98, -0.06, 0.40), (0.50, -0.06, 0.04)),
     ("view", (0.98, -0.50, 0.40), (0.44, -0.07, 0.07)),
 )
-"""Name, position and target [m] of cameras that come close: the cable is thin."""
+"""Name, position and target [m] of cameras that are close, because the cable is thin."""
 
 
 HOME = (0.1974, 0.05301, 0.0, -2.33564, 0.0, 2.38865, -0.588)
 ARM = ArmConfig(home=HOME, home_noise=0.01, home_opening=0.0)
-"""The hand is 21 cm above the table, turned a quarter, so that its fingers hold the cable from both sides.
+"""The hand is 21 cm above the table, turned by a quarter, so that its fingers hold the cable from both sides.
 
 More noise would tighten the cable in some episodes and lay it on the first clip in others."""
 
@@ -91,15 +91,15 @@ class CableRouteConfig(TaskConfig):
 
 
 class CableRoute(Task):
-    """A cable, one end fixed to the table and the other in the hand, is laid into two clips one after the other.
+    """Lay a cable, one end fixed to the table and the other in the hand, into two clips one after the other.
 
-    The episode begins with the tab at the cable's end between the closed fingers, which hold it by friction; actions
-    do not move them. Success: the cable passes through the channels of both clips below their rims.
+    The episode begins with the tab at the cable's end between the closed fingers, which hold it by friction; actions do
+    not move them. Success: the cable passes through the channels of both clips below their rims.
 
     Object state: for each clip the vector from the end effector to the clip's foot (base frame) [m], its turn from its
     nominal direction [rad], and where the cable passes it: sideways and up from the clip's foot, in the clip's frame
-    [m], and the same in units of ``FINE``, clipped to 1, which resolves millimetres; the
-    vector from the end effector to the middle of the cable [m].
+    [m], and the same in units of ``FINE``, clipped to 1, which resolves millimetres; the vector from the end effector
+    to the middle of the cable [m].
 
     Shaped terms: ``first``, ``second`` (1 with the cable in this clip, 0 with it far away).
     """
@@ -129,7 +129,7 @@ class CableRoute(Task):
             yaw = math.pi / 2 + rng.uniform(-config.yaw_range, config.yaw_range)
             data.mocap_quat[clip] = (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
 
-        # The tab's x axis is the hand's, its z axis points up: half a turn about x.
+        # The tab's x axis is the hand's, and its z axis points up: half a turn about x.
         tab = data.site_xmat[self._end_effector].reshape(3, 3) @ np.diag([1.0, -1.0, -1.0])
         start = np.array([*ANCHOR, cable_model.ANCHOR_HEIGHT])
         end = data.site_xpos[self._end_effector] - cable_model.TAB_LENGTH / 2 * tab[:, 0]
@@ -173,14 +173,14 @@ class CableRoute(Task):
 
 
 class CableExpert:
-    """The scripted solution: over the first clip, down, over the second, down, chosen from the present state alone.
+    """A scripted expert: over the first clip, down, over the second, down, chosen from the current state alone.
 
     The hand stays at the distance from the anchor or the first clip at which the cable hangs without tension. A taut
     cable would jump out of the clip, and a slack one would fall beside it.
 
     Args:
         cable: reads cable and clips.
-        simulation: of the arm.
+        simulation: simulation of the arm.
     """
 
     def __init__(self, cable: cable_model.CableState, simulation: ArmSimulation) -> None:
@@ -188,10 +188,10 @@ class CableExpert:
         self._simulation = simulation
 
     def reset(self) -> None:
-        """Do nothing: there is no memory."""
+        """Do nothing: the expert has no memory."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
-        """Return the action (3,) for the simulator's present state; ``observation`` is not looked at."""
+        """Return the action (3,) for the simulator's current state; ``observation`` is ignored."""
         simulation, data = self._simulation, self._simulation.data
         first = self._cable.foot(data, 0)[:2]
         remaining = cable_model.LENGTH - float(np.linalg.norm(first - ANCHOR))
@@ -213,11 +213,11 @@ class CableExpert:
         return bool(abs(self._cable.passage(data, number)[0]) < ALIGNED)
 
     def _beside(self, data: mujoco.MjData, number: int) -> bool:
-        """Return whether the cable lies beside a clip, so low that it cannot come over it."""
+        """Return whether the cable lies beside a clip, so low that it cannot move over the clip."""
         return not self._aligned(data, number) and bool(self._cable.passage(data, number)[1] < BLOCKED)
 
     def _aim(self, data: mujoco.MjData, number: int) -> Array:
-        """Return the point (2,) [m] to lead the cable to, so that it comes over a clip: opposite to its error."""
+        """Return the point (2,) [m] towards which to lead the cable over a clip: displaced opposite to its error."""
         yaw = math.pi / 2 + self._cable.clip_yaw(data, number)
         correction = float(np.clip(self._cable.passage(data, number)[0], -CORRECTION, CORRECTION))
         return self._cable.foot(data, number)[:2] - correction * np.array([-math.sin(yaw), math.cos(yaw)])
@@ -226,8 +226,8 @@ class CableExpert:
 def _hand(origin: Array, target: Array, length: float, height: float) -> Array:
     """Return the end effector's position (3,) [m] at which ``length`` of cable hangs from it to ``origin`` (2,).
 
-    The cable leads from ``origin`` in the direction of ``target`` (2,), there level, and rises to the end effector's
-    ``height`` as a parabola: over the distance x its length is near x + 2 height^2 / (3 x).
+    The cable leaves ``origin`` level in the direction of ``target`` (2,), and rises to the end effector's ``height`` as
+    a parabola: over the distance x, its length is about x + 2 height^2 / (3 x).
     """
     along = (target - origin) / np.linalg.norm(target - origin)
     distance = length - SLACK - 2 * height**2 / (3 * length) + cable_model.TAB_LENGTH / 2

@@ -1,4 +1,4 @@
-"""A door in a frame, with a lever handle and a latch, for MjSpec. It is a mechanism of joints and contacts alone.
+"""A door in a frame, with a lever handle and a latch, for MjSpec. The mechanism uses only joints and contacts.
 
 The latch is a tongue on the inner end of the handle's spindle, behind the door. At rest it lies in front of a keeper
 on the frame, so that the door cannot swing. Turning the lever down lifts the tongue over the keeper.
@@ -31,12 +31,12 @@ SPINDLE_TO_EDGE = 0.06
 LEVER_LENGTH = 0.13
 LEVER_RADIUS = 0.010
 LEVER_STANDOFF = 0.055  # lever axis to the panel's front face
-PRESS_DISTANCE = 0.10  # spindle to the point of the lever that one presses
+PRESS_DISTANCE = 0.10  # spindle to the point of the lever that is pressed
 TONGUE_OVERLAP = 0.018  # the part of the tongue behind the post
 TONGUE_HALF_HEIGHT = 0.006
 TONGUE_THICKNESS = 0.010
 KEEPER_HALF_HEIGHT = 0.015
-KEEPER_INSET = 0.004  # the keeper begins so far beyond the panel's gap
+KEEPER_INSET = 0.004  # the keeper begins at this distance beyond the panel's gap
 LATCH_PLAY = 0.001
 MAX_HANDLE_ANGLE = 0.8
 MAX_HINGE_ANGLE = 1.2
@@ -47,7 +47,7 @@ PAINT = (0.90, 0.90, 0.87, 1.0)
 METAL = (0.25, 0.27, 0.30, 1.0)
 BRASS = (0.85, 0.66, 0.22, 1.0)
 
-# Stiff contacts: the latch has to hold against the arm with a fraction of a degree of give.
+# Stiff contacts: the latch has to resist the arm and give by only a fraction of a degree.
 _STIFF = {"solref": [0.004, 1.0], "solimp": [0.95, 0.99, 0.001, 0.5, 2.0]}
 
 
@@ -75,8 +75,8 @@ class DoorDynamics:
 def latch_angle() -> float:
     """Return the angle of the lever [rad] from which the tongue clears the keeper.
 
-    The tongue's lower edge is lowest, over the keeper, at the keeper's inner end: at distance l from the spindle it is
-    at height l tan(a) - h / cos(a).
+    The tongue's lower edge is lowest, over the keeper, at the keeper's inner end: at distance l from the spindle, its
+    height is l tan(a) - h / cos(a).
     """
     reach = SPINDLE_TO_EDGE + GAP + KEEPER_INSET
     angles = np.linspace(0.0, MAX_HANDLE_ANGLE, 8001)
@@ -90,7 +90,7 @@ def add_door(spec: mujoco.MjSpec, dynamics: DoorDynamics) -> None:
     _add_frame(frame)
 
     hinge_y = WIDTH / 2
-    # The hinge axis runs along the panel's back edge, as on a real door: the panel then turns clear of the post.
+    # The hinge axis runs along the panel's back edge, as on a real door, so that the panel turns clear of the post.
     door = frame.add_body(name="door", pos=[THICKNESS, hinge_y, BOTTOM])
     door.add_joint(
         name=HINGE_JOINT, type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1], range=[0.0, MAX_HINGE_ANGLE],
@@ -115,7 +115,7 @@ def _spring(preload: float, stiffness: float) -> dict[str, object]:
 def _box(
     body: mujoco.MjsBody, low: list[float], high: list[float], rgba: tuple[float, ...], **attributes: object
 ) -> None:
-    """Add a box by two opposite corners."""
+    """Add a box given by two opposite corners."""
     lower, upper = np.array(low), np.array(high)
     body.add_geom(
         type=mujoco.mjtGeom.mjGEOM_BOX, pos=(lower + upper) / 2, size=(upper - lower) / 2, rgba=rgba, **attributes
@@ -165,7 +165,7 @@ def _add_handle(handle: mujoco.MjsBody) -> None:
         size=[LEVER_RADIUS, 0, 0],
         rgba=METAL,
         mass=0.15,
-        priority=2,  # its parameters count, not the fingers'
+        priority=2,  # its parameters apply, not the fingers'
         **_STIFF,
     )
     handle.add_geom(

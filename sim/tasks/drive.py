@@ -1,4 +1,4 @@
-"""``drive``: go round a closed track with a small car, faster than it was demonstrated."""
+"""``drive``: drive a small car round a closed track, faster than the demonstration."""
 
 import math
 from collections.abc import Mapping
@@ -22,33 +22,33 @@ from ..episode import SimulatedTask
 Array = NDArray[np.float64]
 
 START = np.array([0.2, 0.3, 0.15, 0.1])
-"""Half widths of the uniform noise on the start: sideways, along the track [m], heading and steering [rad]."""
+"""Half widths of the uniform noise on the start: sideways and along the track [m], heading and steering [rad]."""
 
 IMPACT_UNIT, IMPACT_LIMIT = 5.0, 5.0
-"""Hardness of a failure: acceleration in units of 5 m/s^2, at most 5 of them (FastRLAP)."""
+"""Hardness of a failure: acceleration in units of 5 m/s^2, at most 5 units (FastRLAP)."""
 
 KEPT_DISTANCE = 0.1
-"""Smallest distance between the positions kept of the demonstrated lap [m]."""
+"""Smallest distance between the stored positions of the demonstrated lap [m]."""
 
 
 class Drive(SimulatedTask):
-    """A car goes round a closed track between walls, on and on (docs/reference/driving.md).
+    """Drive a car round a closed track between walls, lap after lap (docs/reference/driving.md).
 
-    When the backend is made, the scripted driver drives one slow lap from the start line, which becomes the
-    checkpoints. Success: the laps of the configuration. ``Step.info["lap_seconds"]`` of a step that completes a lap is
-    how long it took [s].
+    When the backend is made, the scripted driver drives one slow lap from the start line, which defines the
+    checkpoints. Success: the number of laps in the configuration. ``Step.info["lap_seconds"]`` of a step that completes
+    a lap is the duration of that lap [s].
 
-    Shaped terms: ``progress`` and ``regress``, speed towards the next checkpoint and away from it as a share of the
-    top speed, mean of the control period; ``crashed`` and ``flipped``, which terminate; ``stuck``, which truncates;
-    ``impact``, how hard one of the three was.
+    Shaped terms: ``progress`` and ``regress``, speed towards the next checkpoint and away from it as a share of the top
+    speed, mean of the control period; ``crashed`` and ``flipped``, which terminate; ``stuck``, which truncates;
+    ``impact``, the hardness of any of these three.
 
     Object state: the next checkpoints in the car's frame [m].
 
     Attributes:
-        simulation: of the car on the track.
+        simulation: simulation of the car on the track.
         track: centre line.
         lap: the demonstrated lap, whose corners are the checkpoints.
-        progress: along that lap.
+        progress: progress along that lap.
     """
 
     config_class = DriveConfig
@@ -70,10 +70,10 @@ class Drive(SimulatedTask):
         add_track(spec, self.config, self.track)
 
     def bind(self, model: mujoco.MjModel) -> None:
-        """Have the scripted driver drive the lap that gives the checkpoints.
+        """Record the scripted driver's lap, which defines the checkpoints.
 
         Raises:
-            DriverError: if it does not complete the lap.
+            DriverError: if the driver does not complete the lap.
         """
         config = self.config
         self.lap = self._demonstrate().resampled(config.checkpoint_spacing)
@@ -85,7 +85,7 @@ class Drive(SimulatedTask):
         self.begin_here(data)
 
     def put(self, along: float, sideways: float, heading: float, steering: float = 0.0) -> None:
-        """Put the car at rest on the track, ``along`` it from the start line and ``sideways`` to its left [m].
+        """Put the car at rest on the track, ``along`` from the start line and ``sideways`` to the left [m].
 
         Heading, relative to the direction of the track, and steering are angles [rad].
         """
@@ -139,7 +139,7 @@ class Drive(SimulatedTask):
         return reached or rewards["crashed"] > 0 or rewards["flipped"] > 0, truncated
 
     def expert(self, backend: CarSimulation, rng: np.random.Generator) -> PurePursuit:
-        """Return the scripted driver of the configuration; it draws nothing from ``rng``."""
+        """Return the scripted driver of the configuration; ``rng`` is not used."""
         return PurePursuit(backend, self.track, self.config.driver)
 
     def _demonstrate(self) -> ClosedPath:
@@ -148,17 +148,17 @@ class Drive(SimulatedTask):
         car, data = simulation.car, simulation.data
         self.put(0.0, 0.0, 0.0)
         driver = PurePursuit(simulation, self.track, config.driver)
-        kept, travelled = [car.position(data)], 0.0
-        along = self.track.locate(kept[0])
+        positions, travelled = [car.position(data)], 0.0
+        along = self.track.locate(positions[0])
         for _ in range(round(4 * self.track.length / config.driver.speed * config.control_rate)):
             simulation.execute(driver.act({}))
             position = car.position(data)
             before, along = along, self.track.locate(position)
             travelled += float(self.track.ahead(along, before))
             if travelled > self.track.length - KEPT_DISTANCE:
-                return ClosedPath(kept)
-            if math.hypot(*(position - kept[-1])) >= KEPT_DISTANCE:
-                kept.append(position)
+                return ClosedPath(positions)
+            if math.hypot(*(position - positions[-1])) >= KEPT_DISTANCE:
+                positions.append(position)
         raise DriverError(
             f"the scripted driver came {travelled:.1f} of {self.track.length:.1f} m round the track: give it a lower "
             "driver.speed or driver.lateral_acceleration, or the track a larger min_radius"

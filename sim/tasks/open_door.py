@@ -1,6 +1,6 @@
 """``open_door``: turn the lever down until the latch is free, then push the door open against its closer.
 
-The fingers are closed and three axes (x, y, z) are enough: the fingers press on the lever, and the hand pushes the
+The fingers are closed, and three axes (x, y, z) are sufficient: the fingers press on the lever, and the hand pushes the
 panel.
 """
 
@@ -19,13 +19,13 @@ from . import door_model
 from .base import Array, FunctionExpert, Task, aim_cameras, distance_captions
 
 HOVER = 0.035
-"""Height above the lever's axis at which the end effector is brought over it [m]."""
+"""Height above the lever's axis at which the end effector is moved over it [m]."""
 CONTACT_HEIGHT = 0.019
-"""The same where the fingertips touch the lever [m]."""
+"""The same height when the fingertips touch the lever [m]."""
 ASIDE = 0.025
-"""Largest horizontal distance from the lever at which the fingers go down [m]."""
+"""Largest horizontal distance from the lever at which the fingers move down [m]."""
 TURN_MARGIN = 0.2
-"""Angle by which the expert turns the lever further than the latch needs [rad]."""
+"""Angle by which the expert turns the lever further than the latch requires [rad]."""
 AJAR = 0.03
 """Angle of the door at which the tongue has passed the keeper [rad]."""
 
@@ -41,7 +41,7 @@ NOMINAL_POSITION = (0.655, 0.04)
 
 CONTROLLER = ControllerConfig(action_axes="xyz", workspace_high=(0.80, 0.4, 0.6))
 ARM = ArmConfig(home=(0.0, -0.17238, 0.0, -2.1549, 0.0, 1.98252, math.pi / 4), home_opening=0.0)
-"""The hand points down, its closed fingers 10 cm above the lever and 10 cm before it."""
+"""The hand points down, with its closed fingers 10 cm above the lever and 10 cm in front of it."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class OpenDoorConfig(TaskConfig):
 
 
 class OpenDoor(Task):
-    """A door with a lever handle and a latch. Success: the door stands open by ``success_angle``.
+    """Open a door with a lever handle and a latch. Success: the door stands open by ``success_angle``.
 
-    Object state: the vector from the end effector to the place on the lever to press (base frame) [m], the angles of
+    Object state: the vector from the end effector to the point of the lever to press (base frame) [m], the angles of
     lever and door [rad], the yaw of the door's frame [rad].
     """
 
@@ -96,7 +96,7 @@ class OpenDoor(Task):
             handle_stiffness=config.handle_stiffness,
         )
         door_model.add_door(spec, dynamics)
-        # The usual cameras would look at the back of the door.
+        # The default cameras would look at the back of the door.
         aim_cameras(spec, CAMERAS)
 
     def bind(self, model: mujoco.MjModel) -> None:
@@ -158,7 +158,7 @@ class OpenDoor(Task):
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Over the lever, down with it, forward, chosen from the present state alone."""
+        """Return an expert that moves over the lever, down with it, and forward, from the current state alone."""
 
         def act() -> NDArray[np.float32]:
             data = backend.data
@@ -167,7 +167,7 @@ class OpenDoor(Task):
             opened = self.hinge_angle(data) > AJAR
             if not opened and float(np.linalg.norm((lever - hand)[:2])) > ASIDE:
                 return backend.action_towards((lever[0], lever[1], lever[2] + HOVER), gripper=1.0)
-            # Down to where the lever is turned far enough.
+            # Down to the height at which the lever is turned far enough.
             down = lever[2] + CONTACT_HEIGHT - hand[2] - door_model.PRESS_DISTANCE * remaining
             if not opened and remaining > 0.5 * TURN_MARGIN:
                 return backend.action_towards((lever[0], lever[1], hand[2] + down), gripper=1.0)

@@ -1,4 +1,4 @@
-"""``peg_insert``: put a held square peg into a square hole that is hardly wider."""
+"""``peg_insert``: put a held square peg into a square hole that is hardly wider than the peg."""
 
 import math
 from dataclasses import dataclass
@@ -18,34 +18,34 @@ CAMERAS = (
     ("front", (0.82, 0.0, 0.32), (0.50, 0.0, 0.06)),
     ("view", (0.95, -0.62, 0.50), (0.42, 0.0, 0.17)),
 )
-"""Name, position and target [m] of cameras that come close: the peg is small."""
+"""Name, position and target [m] of cameras that are close, because the peg is small."""
 
 HOLE_POSITION = (0.5, 0.0)
-"""Middle of the region in which the hole lies (x, y) [m]."""
+"""Middle of the region in which the hole is placed (x, y) [m]."""
 GRASP_HEIGHT = 0.06
-"""From the peg's tip to the end effector before the random grasp offset [m]."""
+"""Height of the end effector above the peg's tip, before the random grasp offset [m]."""
 FINE = 0.003
-"""Distance that is 1 in the fine part of the observation [m]."""
+"""Distance that equals 1 in the fine part of the observation [m]."""
 PAD_SQUEEZE = 0.00005
-"""How far each finger sinks in under its grip: with it the peg is at rest from the first moment on [m]."""
+"""Depth to which each finger sinks in under its grip, with which the peg is at rest from the start [m]."""
 INSERTED_SHARE = 0.8
 """Share of the hole's depth that counts as inserted."""
 
 # The expert's funnel: height of the tip above the block by its remaining error.
 ALLOWED = 0.3
-"""Distance from the axis at which the peg goes down, as share of the clearance."""
+"""Distance from the axis at which the peg moves down, as a share of the clearance."""
 DOWN = 0.02
 """Descent of a step once the peg fits [m]."""
 AIM = 1.5
-"""Sideways motion by distance: more than 1, to overcome friction on the block."""
+"""Sideways motion per distance: more than 1, to overcome friction on the block."""
 FADE = 1.0
-"""Distance over which the descent fades in, as share of the clearance."""
+"""Distance over which the descent fades in, as a share of the clearance."""
 INSIDE = 0.001
-"""Depth from which on the peg is in the hole [m]."""
+"""Depth from which the peg counts as in the hole [m]."""
 FUNNEL_SLOPE = 2.0
-"""Height by distance from the hole's axis."""
+"""Height per distance from the hole's axis."""
 TURN_LEVER = 0.05
-"""Distance that an angle counts for [m/rad]."""
+"""Distance that one unit of angle counts for [m/rad]."""
 FUNNEL_TOP = 0.04
 """Greatest height [m]."""
 
@@ -63,9 +63,9 @@ CONTROLLER = ControllerConfig(
     damping=(300.0, 300.0, 110.0, 10.0, 10.0, 10.0),
     error_clip=(0.006, 0.006, 0.01, 0.1, 0.1, 0.1),
 )
-"""Stiff and well damped across the peg, for the aim; soft along it, for the touch: 30 N and 10 N at most.
+"""Stiff and well damped across the peg, for precision; soft along it, for contact: 30 N and 10 N at most.
 
-Steps of 5 mm: with larger ones, the noise of an exploring policy would be wider than the clearance by far."""
+Steps of 5 mm: with larger ones, the noise of an exploring policy would be far wider than the clearance."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ class PegInsertConfig(TaskConfig):
 
 
 class PegInsert(Task):
-    """A square peg, held by friction between the fingers, goes into the hole of a block on the table.
+    """Insert a square peg, held by friction between the fingers, into the hole of a block on the table.
 
-    The episode begins with the peg in the hand. A peg that is dropped is not picked up again: the episode goes on to
-    the time limit. Success: the tip is in the hole, below ``INSERTED_SHARE`` of its depth.
+    The episode begins with the peg in the hand. A dropped peg is not picked up again: the episode continues to the time
+    limit. Success: the tip is in the hole, below ``INSERTED_SHARE`` of its depth.
 
     Object state: the vector from the peg's tip to the middle of the hole's mouth (base frame) [m], and the same in
-    units of ``FINE``, clipped to 1, which resolves the fractions of a millimetre that decide; the angle by which the
-    peg must turn to fit, in [-pi/4, pi/4] as the peg is square, and the yaw of the hole [rad]; the horizontal part
-    of the peg's axis, 0 when upright.
+    units of ``FINE``, clipped to 1, which resolves the decisive fractions of a millimetre; the angle by which the peg
+    must turn to fit, in [-pi/4, pi/4] as the peg is square, and the yaw of the hole [rad]; the horizontal part of the
+    peg's axis, 0 when upright.
 
     Shaped terms: ``aligned`` (1 with the tip on the axis of the hole), ``inserted`` (share of the depth for success).
     """
@@ -194,7 +194,7 @@ class PegInsert(Task):
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Down a funnel to the hole's mouth, then straight in; all of it a function of the present state."""
+        """Return an expert that moves down a funnel to the hole, then straight in, from the current state alone."""
         allowed = ALLOWED * self.config.clearance
         allowed_turn = ALLOWED * self.config.clearance / peg_model.PEG_WIDTH
 
@@ -202,7 +202,7 @@ class PegInsert(Task):
             data = backend.data
             away, turn = self.tip_to_hole(data), self.yaw_to_hole(data)
             hand = backend.arm.position(data)
-            # The error of the peg beyond what fits; the larger it is, the higher the tip stays above the block.
+            # The error of the peg beyond the tolerance. The larger it is, the higher the tip stays above the block.
             error = max(float(np.linalg.norm(away[:2])) - allowed, TURN_LEVER * (abs(turn) - allowed_turn), 0.0)
             rise = (
                 min(FUNNEL_SLOPE * error, FUNNEL_TOP)

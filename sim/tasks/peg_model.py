@@ -14,7 +14,7 @@ BLOCK_BODY = "hole"
 PEG_WIDTH = 0.020
 PEG_LENGTH = 0.080
 PEG_MASS = 0.25  # steel
-HOLE_DEPTH = 0.040  # the height of the block: the hole goes through to the table
+HOLE_DEPTH = 0.040  # height of the block: the hole goes through to the table
 BLOCK_WIDTH = 0.100
 
 GRIP_FRICTION = 1.5  # rubber on steel

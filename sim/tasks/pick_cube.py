@@ -21,7 +21,7 @@ COLOURS = {
 }
 
 HOVER = 0.06
-"""Height above the cube at which the open gripper is brought over it [m]."""
+"""Height above the cube at which the open gripper is moved over it [m]."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PickCubeConfig(TaskConfig):
 
 
 class PickCube(Task):
-    """A cube at a random place is held by both fingers, ``lift_height`` above where it lay.
+    """Lift a cube from a random place: both fingers hold it, ``lift_height`` above where it lay.
 
     Shaped terms: ``near`` (1 with the cube between the fingers), ``grasped`` (0 or 1), ``lifted`` (share of the height,
     while grasped).
@@ -112,7 +112,7 @@ class PickCube(Task):
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Over the cube, down, close, up, chosen from the present state alone."""
+        """Return an expert that moves over the cube, down, closes and lifts, from the current state alone."""
 
         def act() -> NDArray[np.float32]:
             data = backend.data

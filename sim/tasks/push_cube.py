@@ -15,18 +15,18 @@ from .base import Array, FunctionExpert, Task, add_free_box, cube_axes, distance
 from .pick_cube import COLOURS
 
 BEHIND = 0.02
-"""Distance between the cube's middle and the end effector that adds to half the cube where the fingers touch it [m]."""
+"""Distance between the cube's middle and the end effector when the fingers touch it, less half the cube's edge [m]."""
 APPROACH = 0.01
-"""Further distance behind the cube from which the expert begins to push [m]."""
+"""Additional distance behind the cube from which the expert begins to push [m]."""
 ASIDE = 0.02
-"""Largest distance of the end effector from the line through cube and goal with which the expert pushes [m]."""
+"""Largest distance of the end effector from the line through cube and goal at which the expert pushes [m]."""
 GOAL_THICKNESS = 0.001
 """Half thickness of the disc that shows the goal [m]."""
 
 
 CONTROLLER = ControllerConfig(action_axes="x+y")
 ARM = ArmConfig(home=(0.0, 0.30406, 0.0, -2.74221, 0.0, 3.04627, math.pi / 4), home_opening=0.0)
-"""The hand points down between the base and the cube, its closed fingers 2.5 cm above the table."""
+"""The hand points down between the base and the cube, with its closed fingers 2.5 cm above the table."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class PushCubeConfig(TaskConfig):
 
 
 class PushCube(Task):
-    """A cube at a random place is pushed over the table to a random goal, shown as a disc, by closed fingers.
+    """Push a cube from a random place over the table to a random goal, shown as a disc, with closed fingers.
 
     The fingers move along the table (x, y). Shaped terms: ``behind`` (1 with the fingers at the side of the cube that
-    looks away from the goal, or the cube within ``tolerance`` of it), ``at_goal`` (1 with the cube at the goal, 0 far
+    faces away from the goal, or the cube within ``tolerance`` of it), ``at_goal`` (1 with the cube at the goal, 0 far
     away).
 
-    Object state: the vector from the end effector to the cube, the one from the cube to the goal [m], the direction of
-    the cube's edge that points most nearly along x.
+    Object state: the vector from the end effector to the cube and the vector from the cube to the goal [m], and the
+    direction of the cube's edge that points most nearly along x.
     """
 
     config_class = PushCubeConfig
@@ -122,7 +122,7 @@ class PushCube(Task):
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
         away = self._behind(data)[:2] - data.site_xpos[self._end_effector][:2]
         return {
-            # At the goal there is no direction of pushing, and so no side behind the cube.
+            # At the goal there is no pushing direction, and so no side behind the cube.
             "behind": 1.0 if self.success(data) else 1.0 - math.tanh(5.0 * math.hypot(*away.tolist())),
             "at_goal": 1.0 - math.tanh(5.0 * math.hypot(*self._to_goal(data).tolist())),
         }
@@ -137,7 +137,7 @@ class PushCube(Task):
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Behind the cube, then towards the goal, chosen from the present state alone."""
+        """Return an expert that moves behind the cube, then towards the goal, from the current state alone."""
 
         def act() -> NDArray[np.float32]:
             data = backend.data
@@ -146,35 +146,35 @@ class PushCube(Task):
             offset = hand - behind
             along, aside = float(offset @ way), float(way[0] * offset[1] - way[1] * offset[0])
             if self.success(data):
-                target = hand  # stop: the cube would move on
+                target = hand  # stop, or the cube would move on
             elif abs(aside) < ASIDE and along > -2 * APPROACH:
                 target = hand + self._to_goal(data) - aside * np.array([-way[1], way[0]])
             elif along > -APPROACH / 2:  # beside the cube, or too near to move sideways
                 target = hand - 0.03 * way
             else:
                 target = behind - APPROACH * way
-            return backend.action_towards((*target, 0.0), gripper=1.0)  # heights are not acted on
+            return backend.action_towards((*target, 0.0), gripper=1.0)  # actions do not move along z
 
         return FunctionExpert(act)
 
     def _way(self, data: mujoco.MjData) -> Array:
-        """Direction (2,) from the cube to the goal."""
+        """Return the direction (2,) from the cube to the goal."""
         remaining = self._to_goal(data)
         way: Array = remaining / max(float(np.linalg.norm(remaining)), 1e-9)
         return way
 
     def _behind(self, data: mujoco.MjData) -> Array:
-        """Return the position (3,) of the end effector where the fingers touch the cube opposite to the goal [m]."""
+        """Return the position (3,) of the end effector at which the fingers touch the cube opposite to the goal [m]."""
         place: Array = data.xpos[self._cube].copy()
         place[:2] -= (self.config.cube_size / 2 + BEHIND) * self._way(data)
         return place
 
     def _to_cube(self, data: mujoco.MjData) -> Array:
-        """Vector (2,) along the table [m]."""
+        """Return the vector (2,) along the table from the end effector to the cube [m]."""
         away: Array = (data.xpos[self._cube] - data.site_xpos[self._end_effector])[:2]
         return away
 
     def _to_goal(self, data: mujoco.MjData) -> Array:
-        """Vector (2,) along the table [m]."""
+        """Return the vector (2,) along the table from the cube to the goal [m]."""
         away: Array = (data.mocap_pos[self._goal] - data.xpos[self._cube])[:2]
         return away

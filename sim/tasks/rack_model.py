@@ -1,4 +1,4 @@
-"""A bar of two colours and racks with a roofed slot for it, for MjSpec.
+"""A bar with two colours, and racks with a roofed slot for it, for MjSpec.
 
 Frame of a rack: origin on the table below the middle of the slot's mouth, x into the slot, z up. Frame of the bar
 ("bar" body): origin in its middle, x along it to the middle of its red end. [m].
@@ -14,16 +14,16 @@ BAR = "bar"
 
 BAR_LENGTH = 0.16
 BAR_WIDTH = 0.03
-"""Also its height."""
+"""Width of the bar, and its height."""
 BAR_MASS = 0.1
-"""[kg]"""
+"""Mass of the bar [kg]."""
 
 FLOOR_HEIGHT = 0.11
-"""Of the slot's floor above the table: a bar that is less than half in the slot leans so steeply that it slides out."""
+"""Height of the slot's floor above the table: a bar less than half in the slot leans so steeply that it slides out."""
 SLOT_DEPTH = 0.1
-"""More than half the bar, from the mouth to the back wall."""
+"""Depth of the slot from the mouth to the back wall, more than half the bar."""
 HEADROOM = 0.012
-"""Between a bar on the slot's floor and the roof."""
+"""Gap between a bar on the slot's floor and the roof."""
 WALL = 0.006
 """Thickness of walls and roof."""
 
@@ -32,15 +32,16 @@ WALL_COLOUR = (0.86, 0.87, 0.88, 1.0)
 ROOF_COLOUR = (0.75, 0.85, 0.90, 0.35)  # clear plastic: cameras see the end of the bar
 
 _FIRM = {"solref": [0.005, 1.0], "solimp": [0.97, 0.995, 0.0005, 0.5, 2.0]}
-"""Contacts that give by less than a millimetre under the grip, though the bar is light."""
-# Equal priority with the pads, whose friction is greater and counts; of stiffness nearly the bar's alone does.
+"""Contacts that give by less than a millimetre under the grip, although the bar is light."""
+# Its priority equals that of the pads, so the greater friction, theirs, applies. The stiffness is almost the bar's
+# alone.
 _BAR = {"priority": 1, "solmix": 20.0, "friction": (1.0, 0.01, 0.0005), **_FIRM}
-# Smooth plastic: by priority its low friction counts, not the bar's. On it a tilted bar slides instead of jamming.
+# Smooth plastic: by priority, its low friction applies, not the bar's. On it, a tilted bar slides instead of jamming.
 _RACK = {"type": mujoco.mjtGeom.mjGEOM_BOX, "priority": 2, "friction": (0.1, 0.005, 0.0001), **_FIRM}
 
 
 def add_bar(spec: mujoco.MjSpec) -> None:
-    """Add a free bar, its free joint named like its body."""
+    """Add a free bar, whose free joint has the name of its body."""
     bar = spec.worldbody.add_body(name=BAR)
     bar.add_freejoint(name=BAR)
     half = (BAR_LENGTH / 4, BAR_WIDTH / 2, BAR_WIDTH / 2)
@@ -52,7 +53,7 @@ def add_bar(spec: mujoco.MjSpec) -> None:
 
 
 def add_rack(spec: mujoco.MjSpec, name: str, colour: str, clearance: float) -> None:
-    """Add a rack whose slot is ``clearance`` [m] wider than the bar: half of it lies on each side.
+    """Add a rack whose slot is ``clearance`` [m] wider than the bar, with half of it on each side.
 
     The rack is a mocap body, fixed to the table: place it by :func:`place_rack`. Its base has one of ``COLOURS``.
     """
@@ -74,7 +75,7 @@ def add_rack(spec: mujoco.MjSpec, name: str, colour: str, clearance: float) -> N
 
 
 def place_rack(data: mujoco.MjData, mocap: int, mouth: ArrayLike, yaw: float) -> None:
-    """Put the rack with the number ``mocap`` on the table: ``mouth`` (2,) [m], ``yaw`` of its slot [rad]."""
+    """Put the rack with the mocap index ``mocap`` on the table: ``mouth`` (2,) [m], ``yaw`` of its slot [rad]."""
     data.mocap_pos[mocap] = (*np.asarray(mouth), 0.0)
     data.mocap_quat[mocap] = (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
 
@@ -86,7 +87,7 @@ def rack_yaw(data: mujoco.MjData, mocap: int) -> float:
 
 
 def in_slot(data: mujoco.MjData, mocap: int, point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return where a point (3,) of the base frame is from the mouth: depth in the slot, aside, above its floor [m]."""
+    """Return the position of a point (3,) of the base frame in a slot: depth, aside, height above its floor [m]."""
     x, y, z = point - data.mocap_pos[mocap]
     yaw = rack_yaw(data, mocap)
     cosine, sine = math.cos(yaw), math.sin(yaw)

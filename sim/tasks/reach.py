@@ -15,9 +15,9 @@ from .base import Array, FunctionExpert, Task, distance_captions
 
 CONTROLLER = ControllerConfig(action_axes="xyz")
 CAMERAS = (("ahead", (1.15, 0.0, 0.1)), ("side", (0.0, -1.15, 0.1)))
-"""Name and position from the middle of the goals [m]: each sees two of three axes.
+"""Name, and position relative to the middle of the goals [m]. Each camera sees two of three axes.
 
-None looks down: from above the hand hides the goal as soon as it is near."""
+No camera looks down, because from above the hand hides the goal as soon as it is near."""
 FINE = 0.05
 """Distance that is 1 in the fine part of the observation [m]."""
 
@@ -75,7 +75,7 @@ class Reach(Task):
         data.mocap_pos[self._goal] = rng.uniform(self.config.goal_low, self.config.goal_high)
 
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
-        # Where the goal is in the world is left out: critics learned goals by heart from it.
+        # The goal's position in the world is left out, because critics memorised goals from it.
         away = self._to_goal(data)
         return {
             "to_goal": away,

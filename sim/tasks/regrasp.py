@@ -1,4 +1,4 @@
-"""``regrasp``: move a bar from one rack into the other, its other end first, for which it is grasped twice."""
+"""``regrasp``: move a bar from one rack into the other, with its other end first, which takes two grasps."""
 
 import math
 from dataclasses import dataclass
@@ -20,59 +20,59 @@ CONTROLLER = ControllerConfig(action_axes="xyz+yaw+gripper", translation_scale=0
 
 START, GOAL = "start_rack", "goal_rack"
 MOUTHS = {START: (0.62, 0.15), GOAL: (0.43, -0.16)}
-"""Middles of the regions in which the mouths of the racks lie (x, y) [m]."""
+"""Middles of the regions in which the mouths of the racks are placed (x, y) [m]."""
 DIRECTIONS = {START: 0.0, GOAL: -math.pi / 2}
-"""Nominal directions into their slots, from the x axis of the base [rad]."""
+"""Nominal directions into the slots, from the x axis of the base [rad]."""
 ENDS = {START: "blue", GOAL: "red"}
-"""Ends of the bar that are inside."""
+"""Ends of the bar that are inside the racks."""
 START_GAP = 0.008
-"""Largest distance of the blue end from the back wall at first [m]."""
+"""Largest initial distance of the blue end from the back wall [m]."""
 
 FREE = 0.01
 """Distance of the blue end from the mouth of the start rack from which the bar is free [m]."""
 PLACED = 0.015
 """Distance from the back wall below which the red end is in its place [m]."""
 LEVEL = 0.05
-"""Largest sine of the tilt of a bar that lies level."""
+"""Largest sine of the tilt of a bar that counts as level."""
 REST_SPEED = 0.05
 """Speed below which the bar counts as at rest [m/s]."""
 
-# The expert's numbers, [m] but for the angles [rad].
+# Parameters of the expert, in [m] except for the angles [rad].
 GRASP_FROM_END = 0.032
-"""Of the fingers from the end of the bar."""
+"""Distance of the fingers from the end of the bar."""
 GRASP_HEIGHT = 0.008
-"""Of the end effector above the middle of the bar."""
+"""Height of the end effector above the middle of the bar."""
 HOVER = 0.06
-"""The same while the gripper is brought over the bar."""
+"""The same height while the gripper is moved over the bar."""
 GRASP_ERROR, GRASP_TURN = 0.01, 0.1
-"""Horizontal distance and angle with which the fingers go down beside the bar."""
+"""Horizontal distance and angle within which the fingers move down beside the bar."""
 FUNNEL_SLOPE = 2.5
-"""Height over the bar by distance beyond that."""
+"""Height above the bar per distance beyond that."""
 TURN_LEVER = 0.05
-"""Distance that an angle counts for [m/rad]."""
+"""Distance that one unit of angle counts for [m/rad]."""
 DESCENT = 0.4
-"""Motion down of a step by height over the place to grasp."""
+"""Downward motion of a step per height above the grasp point."""
 PULLED = -0.035
 """Depth of the blue end in the start rack from which the bar is turned."""
 IN_SLOT = (BAR_WIDTH + HEADROOM) / 2
-"""Of the middle of the bar above the slot's floor, halfway to the roof."""
+"""Height of the middle of the bar above the slot's floor, halfway to the roof."""
 PUT_DOWN = -0.08
-"""Depth of the red end in the goal rack where the bar is put down."""
+"""Depth of the red end in the goal rack at which the bar is put down."""
 PUT_DOWN_ERROR, PUT_DOWN_TURN = 0.035, 0.3
-"""Distance and angle from there at which it may be put down."""
+"""Distance and angle from that pose within which the bar may be put down."""
 STANDOFF = -0.02
-"""Depth of the red end in the goal rack where it is aligned."""
+"""Depth of the red end in the goal rack at which the bar is aligned."""
 RELEASE_GAP = 0.006
-"""Below the bar, or between it and the back wall, when it is let go."""
+"""Gap below the bar, or between it and the back wall, when it is released."""
 ALIGNED = 0.004
-"""Distance from the middle of the slot at which the bar goes in."""
+"""Distance from the middle of the slot within which the bar moves in."""
 ALIGNED_TURN = 0.06
 STRIDE = 0.025
 """Largest horizontal motion of a step with the bar."""
 TURN_GAIN = 0.5
-"""Turn of a step by angle: below 1, so that a slow hand does not turn too far."""
+"""Turn of a step per angle: below 1, so that a slow hand does not turn too far."""
 AIM = 1.5
-"""Motion across a slot by distance."""
+"""Motion across a slot per distance."""
 
 
 @dataclass(frozen=True)
@@ -99,23 +99,23 @@ class RegraspConfig(TaskConfig):
 
 
 class Regrasp(Task):
-    """A bar lies in a rack, its blue end first, and goes into the other rack, its red end first.
+    """Move a bar that lies in a rack, its blue end first, into the other rack, its red end first.
 
-    One grasp cannot do it. At first only the red end is out of its slot, whose walls and roof leave no room for
-    fingers; in the end only the blue end is. The slots are deeper than half the bar, so no place on it is free in both.
-    A hand at the red end brings less than half the bar into the goal rack. Let go, the bar tips out: the slot's floor
-    is high above the table. Pushed from there, it jams below the roof. So it is pulled out, turned, put down and
-    grasped at the blue end.
+    One grasp is not enough. At first only the red end is out of its slot, whose walls and roof leave no room for
+    fingers; in the end only the blue end is. The slots are deeper than half the bar, so no part of it is free in both.
+    A hand at the red end brings less than half the bar into the goal rack. If released there, the bar tips out, because
+    the slot's floor is high above the table. If pushed from there, it jams below the roof. So it is pulled out, turned,
+    put down and grasped at the blue end.
 
-    Success: the bar rests level in the goal rack, its red end at the back wall, and no finger touches it.
+    Success: the bar rests level in the goal rack, with its red end at the back wall, and no finger touches it.
 
-    Object state: the vectors from the end effector to the middles of the red and of the blue end (base frame) [m];
-    where the blue end is in the start rack, and the red end in the goal rack: depth in the slot, distance aside of its
-    middle and height above its floor [m]; the directions into the two slots in the base frame, and the angle by which
-    the bar must turn about the vertical to enter the goal rack with its red end, as cosine and sine.
+    Object state: the vectors from the end effector to the middles of the red and of the blue end (base frame) [m]; the
+    position of the blue end in the start rack and of the red end in the goal rack: depth in the slot, distance aside of
+    its middle and height above its floor [m]; the directions into the two slots in the base frame, and the angle by
+    which the bar must turn about the vertical to enter the goal rack with its red end, as cosine and sine.
 
-    Shaped terms: ``near`` (1 with the next place to grasp between the fingers), ``grasped`` (0 or 1: there), ``pulled``
-    (1 with the bar out of the start rack), ``placed`` (1 with the red end in its place).
+    Shaped terms: ``near`` (1 with the next grasp point between the fingers), ``grasped`` (0 or 1: at that end),
+    ``pulled`` (1 with the bar out of the start rack), ``placed`` (1 with the red end in its place).
     """
 
     config_class = RegraspConfig
@@ -160,7 +160,7 @@ class Regrasp(Task):
         return end
 
     def in_rack(self, data: mujoco.MjData, rack: str) -> Array:
-        """Return where the end that goes into a rack first is: depth in its slot, aside, above its floor (3,) [m]."""
+        """Return the position in a rack of the end that enters it first: depth, aside, above its floor (3,) [m]."""
         return rack_model.in_slot(data, self._racks[rack], self.end(data, ENDS[rack]))
 
     def slot_yaw(self, data: mujoco.MjData, rack: str) -> float:
@@ -168,7 +168,7 @@ class Regrasp(Task):
         return rack_model.rack_yaw(data, self._racks[rack])
 
     def next_end(self, data: mujoco.MjData) -> str:
-        """Return which end is to be grasped next: ``red`` while the bar is in the start rack, then ``blue``."""
+        """Return the end to grasp next: ``red`` while the bar is in the start rack, then ``blue``."""
         depth, aside, _ = self.in_rack(data, START)
         return "red" if depth > -FREE and abs(aside) < BAR_WIDTH else "blue"
 
@@ -180,7 +180,7 @@ class Regrasp(Task):
         return "red" if along > 0 else "blue"
 
     def in_place(self, data: mujoco.MjData) -> bool:
-        """Return whether the bar lies in the goal rack as it should, at rest or not, held or not."""
+        """Return whether the bar lies in its place in the goal rack, at rest or not, held or not."""
         depth, aside, height = self.in_rack(data, GOAL)
         inside = depth > SLOT_DEPTH - PLACED and abs(aside) < self.config.clearance
         level = abs(float(self.axis(data)[2])) < LEVEL and abs(height - BAR_WIDTH / 2) < HEADROOM
@@ -216,7 +216,7 @@ class Regrasp(Task):
         }
 
     def grasp_point(self, data: mujoco.MjData, colour: str) -> Array:
-        """Return where the end effector holds the bar at an end (3,) [m]."""
+        """Return the position (3,) at which the end effector grasps the bar at an end [m]."""
         sign = -1.0 if colour == "red" else 1.0
         return raised(self.end(data, colour) + sign * GRASP_FROM_END * self.axis(data), GRASP_HEIGHT)
 
@@ -225,11 +225,11 @@ class Regrasp(Task):
 
 
 class RegraspExpert:
-    """The scripted solution: pull out, turn, put down, grasp at the other end, push in, from the present state alone.
+    """A scripted expert: pull out, turn, put down, grasp at the other end, push in, from the current state alone.
 
     Args:
         task: reads bar and racks.
-        simulation: of the arm.
+        simulation: simulation of the arm.
     """
 
     def __init__(self, task: Regrasp, simulation: ArmSimulation) -> None:
@@ -238,10 +238,10 @@ class RegraspExpert:
         self._lowest = simulation.config.controller.workspace_low[2]
 
     def reset(self) -> None:
-        """Do nothing: there is no memory."""
+        """Do nothing: the expert has no memory."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
-        """Return the action (5,) for the simulator's present state; ``observation`` is not looked at."""
+        """Return the action (5,) for the simulator's current state; ``observation`` is ignored."""
         task, data = self._task, self._simulation.data
         held = task.held_end(data)
         if held is None:
@@ -252,13 +252,13 @@ class RegraspExpert:
         return self.pull() if inside or task.next_end(data) == "red" else self.put_down()
 
     def retreat(self) -> NDArray[np.float32]:
-        """Open the gripper, and go up once it is open."""
+        """Open the gripper, and move up once it is open."""
         simulation = self._simulation
         height = HOVER if simulation.arm.opening(simulation.data) > 0.6 else 0.0
         return simulation.action_towards(raised(simulation.arm.position(simulation.data), height), gripper=-1.0)
 
     def grasp(self, colour: str) -> NDArray[np.float32]:
-        """Down a funnel over an end of the bar, the fingers across it, then close."""
+        """Move down a funnel over an end of the bar, with the fingers across it, then close the gripper."""
         simulation, task, data = self._simulation, self._task, self._simulation.data
         point, hand = task.grasp_point(data, colour), simulation.arm.position(data)
         turn = _wrapped(_heading(-task.axis(data)) - _heading(simulation.arm.rotation(data)[:, 0]))
@@ -275,32 +275,34 @@ class RegraspExpert:
         return self._carry(START, self._task.in_rack(self._simulation.data, START)[0] - STRIDE)
 
     def put_down(self) -> NDArray[np.float32]:
-        """Turn the bar towards the goal rack, put it down before it and let go."""
+        """Turn the bar towards the goal rack, put it down in front of it and release it."""
         data, hand, low = self._simulation.data, self._simulation.arm.position(self._simulation.data), BAR_WIDTH / 2
         depth, aside, _ = self._task.in_rack(data, GOAL)
         if math.hypot(depth - PUT_DOWN, aside) > PUT_DOWN_ERROR or abs(self._turn(GOAL)) > PUT_DOWN_TURN:
             return self._carry(GOAL, PUT_DOWN)
-        # The bar may be low in the fingers, or an end hang down.
+        # The bar may be low in the fingers, or one end may hang down.
         height = min(float(self._task.end(data, colour)[2]) - low for colour in ("red", "blue"))
         if min(height, hand[2] - self._lowest) < RELEASE_GAP:
             return self.retreat()
         return self._towards(raised(hand, -height), 0.0, 1.0)
 
     def insert(self) -> NDArray[np.float32]:
-        """Lift the bar before the goal rack and push it in; let go at the back wall."""
+        """Lift the bar in front of the goal rack and push it in; release it at the back wall."""
         place, turn = self._task.in_rack(self._simulation.data, GOAL), abs(self._turn(GOAL))
         depth, aside, height = place
         if depth > SLOT_DEPTH - RELEASE_GAP:
             return self.retreat()
-        # Nearer to the mouth less will do, so that the bar does not go back for what motion has added.
+        # Nearer to the mouth, a larger error is accepted, so that the bar does not move back for errors that motion
+        # adds.
         slack = 2.0 if depth > STANDOFF + 0.005 else 1.0
         aligned = max(abs(aside), abs(height - IN_SLOT)) < slack * ALIGNED and turn < slack * ALIGNED_TURN
         return self._carry(GOAL, depth + STRIDE if aligned or _inside(place) else STANDOFF)
 
     def _carry(self, rack: str, depth: float) -> NDArray[np.float32]:
-        """Return the action that brings the held bar into line with a slot, and the end that goes in first to a depth.
+        """Return the action that aligns the held bar with a slot and moves the end that enters first to a depth.
 
-        Outside the slot that end is led to the middle line. Inside, where it cannot give way, hand and other end are.
+        Outside the slot, that end is moved to the middle line. Inside, where it cannot give way, the hand and the other
+        end are.
         """
         task, data, hand = self._task, self._simulation.data, self._simulation.arm.position(self._simulation.data)
         place, yaw = task.in_rack(data, rack), task.slot_yaw(data, rack)
@@ -319,7 +321,7 @@ class RegraspExpert:
         return _wrapped(self._task.slot_yaw(data, rack) - _heading(sign * self._task.axis(data)))
 
     def _towards(self, position: ArrayLike, turn: float, gripper: float) -> NDArray[np.float32]:
-        """Return the action that leads to a position (3,) [m] and turns the hand by an angle [rad]."""
+        """Return the action that moves towards a position (3,) [m] and turns the hand by an angle [rad]."""
         turned = exponential(np.array([0.0, 0.0, TURN_GAIN * turn])) @ self._simulation.arm.rotation(
             self._simulation.data
         )
@@ -327,13 +329,13 @@ class RegraspExpert:
 
 
 def _inside(place: Array) -> bool:
-    """Return whether an end of the bar at a place (3,) in a rack is in its slot."""
+    """Return whether an end of the bar at a position (3,) in a rack is in its slot."""
     depth, aside, height = place
     return bool(depth > 0 and abs(aside) < BAR_WIDTH / 2 and abs(height - IN_SLOT) < HEADROOM)
 
 
 def _direction(angle: float) -> Array:
-    """Return cosine and sine (2,) of an angle [rad]."""
+    """Return the cosine and sine (2,) of an angle [rad]."""
     return np.array([math.cos(angle), math.sin(angle)])
 
 
@@ -343,5 +345,5 @@ def _heading(direction: Array) -> float:
 
 
 def _wrapped(angle: float) -> float:
-    """Return an angle in [-pi, pi] [rad]."""
+    """Return an equivalent angle in [-pi, pi] [rad]."""
     return math.remainder(angle, 2 * math.pi)

@@ -15,25 +15,25 @@ from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, cube_t
 
 CONTROLLER = ControllerConfig(action_axes="xyz+gripper")
 COLOURS = ((0.80, 0.18, 0.14, 1.0), (0.16, 0.60, 0.22, 1.0), (0.14, 0.28, 0.80, 1.0), (0.93, 0.75, 0.10, 1.0))
-"""From the lowest cube to the highest."""
+"""Colours from the lowest cube to the highest."""
 CUBE_MASS = 0.05
-"""[kg]"""
+"""Mass of a cube [kg]."""
 FRICTION = (1.0, 0.01, 0.0005)
 
 APART = 0.055
-"""Least distance between the faces of two cubes at first: the open hand fits between them [m]."""
+"""Smallest initial distance between the faces of two cubes: the open hand fits between them [m]."""
 REST_SPEED = 0.05
 """Speed below which a cube counts as at rest [m/s]."""
 
-# The expert's numbers, all [m].
+# Parameters of the expert, all in [m].
 GRASP_HEIGHT = 0.008
-"""Of the end effector above the middle of a cube."""
+"""Height of the end effector above the middle of a cube."""
 CLEARANCE = 0.045
-"""Of what the hand carries, or of its empty fingers, above all that stands on the table."""
+"""Height of what the hand carries, or of its empty fingers, above everything that stands on the table."""
 RELEASE_GAP = 0.004
-"""Between a cube and the one below it when it is let go."""
+"""Gap between a cube and the one below it when it is released."""
 ALIGNED = 0.006
-"""Horizontal distance from its place at which a cube is lowered."""
+"""Horizontal distance from its place within which a cube is lowered."""
 
 
 @dataclass(frozen=True)
@@ -65,23 +65,23 @@ class StackCubesConfig(TaskConfig):
         require(len(self.area_centre) == 2, "area_centre", "2 values", self.area_centre)
         valid = len(self.area_size) == 2 and min(self.area_size) >= 0 and max(self.area_size) <= 0.5
         require(valid, "area_size", "2 values in [0, 0.5]", self.area_size)
-        # So that places are found by drawing: each cube keeps the others away from a circle around it.
+        # So that random draws find places: each cube keeps the others out of a circle around it.
         room = math.prod(edge + self.distance for edge in self.area_size)
         needed = 2 * self.cubes * math.pi * (self.distance / 2) ** 2
         require(room >= needed, "area_size", f"large enough for {self.cubes} cubes {APART} m apart", self.area_size)
 
     @property
     def distance(self) -> float:
-        """Least distance between the middles of two cubes at first [m]."""
+        """Smallest initial distance between the middles of two cubes [m]."""
         return self.cube_size * math.sqrt(2) + APART
 
 
 class StackCubes(Task):
-    """Cubes at random places are stacked: each but the first on the one before it.
+    """Stack cubes from random places: each cube but the first on the one before it.
 
-    Success: every cube but the lowest rests on the one before it, and no finger touches any.
+    Success: every cube but the lowest rests on the one before it, and no finger touches any cube.
 
-    Object state, for each cube in order: the vector from the end effector to it, and for all but the lowest the vector
+    Object state, for each cube in order: the vector from the end effector to it and, for all but the lowest, the vector
     to its place on the one before it (base frame) [m]; cosine and sine of four times its yaw, as a cube looks the same
     after a quarter turn; how upright its most upright axis is (1: flat on a face).
 
@@ -108,21 +108,21 @@ class StackCubes(Task):
 
     def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
         config = self.config
-        one, other = np.triu_indices(config.cubes, 1)
-        while True:  # draws all again where two are too near: the first ones may leave no room for the others
+        first, second = np.triu_indices(config.cubes, 1)
+        while True:  # all are drawn again if two are too near: the first ones may leave no room for the others
             places = config.area_centre + rng.uniform(-0.5, 0.5, (config.cubes, 2)) * config.area_size
-            if (np.linalg.norm(places[one] - places[other], axis=1) >= config.distance).all():
+            if (np.linalg.norm(places[first] - places[second], axis=1) >= config.distance).all():
                 break
         for number, place in enumerate(places):
             yaw = rng.uniform(-config.cube_yaw, config.cube_yaw)
             set_free_pose(model, data, f"cube_{number}", (*place, config.cube_size / 2), yaw)
 
     def stacked(self, data: mujoco.MjData) -> int:
-        """Return how many cubes, counted from the second on, lie on the one before them, at rest or not."""
+        """Return how many cubes, counted from the second, lie on the one before them, at rest or not."""
         count = 0
         for number in range(1, self.config.cubes):
             away = self._to_place(data, number)
-            # A cube that stands on an edge, or on a finger, is not at the height of one that lies.
+            # A cube that stands on an edge, or on a finger, is not at the height of one that lies flat.
             level = abs(float(away[2])) < 0.1 * self.config.cube_size
             if not level or math.hypot(away[0], away[1]) > self.config.tolerance * self.config.cube_size:
                 break
@@ -145,7 +145,7 @@ class StackCubes(Task):
     def success(self, data: mujoco.MjData) -> bool:
         if self.stacked(data) < self.config.cubes - 1:
             return False
-        at_rest = all(np.linalg.norm(data.qvel[each]) < REST_SPEED for each in self._velocities)
+        at_rest = all(np.linalg.norm(data.qvel[velocity]) < REST_SPEED for velocity in self._velocities)
         return at_rest and not any(grasp.touches(data) for grasp in self._grasps)
 
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
@@ -160,13 +160,13 @@ class StackCubes(Task):
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Over the next cube, down, close, up, across, down, open, up, chosen from the present state alone."""
+        """Return an expert that picks up, carries and releases the next cube, from the current state alone."""
         size = self.config.cube_size
 
         def act() -> NDArray[np.float32]:
             data = backend.data
             hand = backend.arm.position(data)
-            held = next((each for each in range(1, self.config.cubes) if self._grasps[each].holds(data)), None)
+            held = next((index for index in range(1, self.config.cubes) if self._grasps[index].holds(data)), None)
             if held is not None:
                 return self._carry(backend, held)
             number = self.stacked(data) + 1
@@ -204,8 +204,8 @@ class StackCubes(Task):
         return backend.action_towards(hand + np.array([away[0], away[1], safe - lowest]), gripper=1.0)
 
     def _top(self, data: mujoco.MjData, number: int) -> float:
-        """Return the height of the highest face of all cubes but one [m]."""
-        others = [float(data.xpos[cube][2]) for each, cube in enumerate(self._cubes) if each != number]
+        """Return the height of the highest face of all cubes except one [m]."""
+        others = [float(data.xpos[cube][2]) for index, cube in enumerate(self._cubes) if index != number]
         return max(others) + self.config.cube_size / 2
 
     def _to_cube(self, data: mujoco.MjData, number: int) -> Array:

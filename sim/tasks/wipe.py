@@ -1,4 +1,4 @@
-"""``wipe``: wipe a line of spots off a board, pressing neither too little nor too hard."""
+"""``wipe``: wipe a line of spots off a board with a force that is neither too small nor too large."""
 
 import math
 from collections.abc import Mapping
@@ -18,45 +18,45 @@ from . import wipe_model
 from .base import Array, FunctionExpert, Task, aim_cameras, raised
 
 WIPING_SPEED = 0.01
-"""Least speed of the pad along the board at which it wipes [m/s]."""
+"""Smallest speed of the pad along the board at which it wipes [m/s]."""
 MARGIN = 0.02
-"""Least distance of a spot from the board's edge [m]."""
+"""Smallest distance of a spot from the board's edge [m]."""
 
-# The expert's numbers.
+# Parameters of the expert.
 APPROACH = 0.4
-"""Share of the way to the line that an action of the approach aims at."""
+"""Share of the way to the line that one action of the approach commands."""
 HOVER = 0.035
-"""Height of the pad above the nominal surface while it is brought over the line [m]."""
+"""Height of the pad above the nominal surface while it is moved over the line [m]."""
 LOW = 0.008
-"""Distance below that height from which on the pad is on its way to the board [m]."""
+"""Distance below that height from which the pad is on its way down to the board [m]."""
 LEAD = 0.025
-"""Distance before the next spot at which the pad goes down [m]."""
+"""Distance before the next spot at which the pad moves down [m]."""
 ASIDE = 0.008
-"""Largest distance from there [m]."""
+"""Largest distance from that point [m]."""
 NEAR = 0.06
-"""Distance from the next spot up to which the pad stays down [m]."""
+"""Distance from the next spot within which the pad stays down [m]."""
 TURNING = 0.005
-"""Distance from the next spot up to which the pad goes on along the line [m]."""
+"""Distance from the next spot within which the pad keeps its direction along the line [m]."""
 DOWN = 0.16
-"""Share of the fastest motion with which the pad goes down until it touches the board."""
+"""Share of the fastest motion at which the pad moves down until it touches the board."""
 ACROSS = 0.4
-"""The same of its motion along the board."""
+"""The same for its motion along the board."""
 TOUCH = 1.0
-"""Force from which on the pad is taken to touch the board [N]."""
+"""Force from which the pad is assumed to touch the board [N]."""
 AIM = 0.45
-"""Force that the expert wants, as share of the way from the least to the largest."""
+"""Target force of the expert, as a share of the range from the smallest to the largest."""
 FEEDBACK = 0.3
-"""Correction of the force by its error."""
+"""Gain of the force correction by the force error."""
 UP = np.array([0.0, 0.0, 1.0])
 
 CAMERAS = (
     ("front", (1.0, 0.0, 0.46), (0.49, 0.0, 0.06)),
     ("view", (1.05, -0.70, 0.62), (0.42, 0.0, 0.13)),
 )
-"""Name, position and target [m] of cameras that come close: the spots are small."""
+"""Name, position and target [m] of cameras that are close, because the spots are small."""
 
 ARM = ArmConfig(home=(0.0, 0.08053, 0.0, -2.46315, 0.0, 2.54368, math.pi / 4), home_opening=0.35)
-"""The pad is 8 cm above the board; the fingers hold its handle."""
+"""The pad is 8 cm above the board, and the fingers hold its handle."""
 
 CONTROLLER = ControllerConfig(
     action_axes="xyz",
@@ -65,7 +65,7 @@ CONTROLLER = ControllerConfig(
     workspace_high=(0.70, 0.26, 0.30),
     damping=(110.0, 110.0, 200.0, 12.0, 12.0, 7.0),
 )
-"""On the board an action along z is a force, of 40 N at most: stiffness times translation. Damped, for the touch."""
+"""On the board an action along z is a force, of 40 N at most: stiffness times translation. Damped for first contact."""
 
 
 @dataclass(frozen=True)
@@ -106,18 +106,19 @@ class WipeConfig(TaskConfig):
 
 
 class Wipe(Task):
-    """Spots in a line on a board of uncertain height are wiped off with a pad that is fixed to the hand.
+    """Wipe a line of spots off a board of uncertain height, with a pad that is fixed to the hand.
 
     The force is that on the wrist along the board's normal, the mean of a control period. A spot is wiped at the end of
-    a period in which the force was in [``force_low``, ``force_high``] if the pad touches the board above the spot and
-    moves along the board, at ``WIPING_SPEED`` or faster. Success: all spots are wiped. A period in which the force was
+    a period in which the force was in [``force_low``, ``force_high``], if the pad touches the board above the spot and
+    moves along the board at ``WIPING_SPEED`` or faster. Success: all spots are wiped. A period in which the force was
     above ``force_high`` scratches the board, which ends the episode without success.
 
-    An episode that begins where the last one ended, by a reset without a seed, has all spots again, at their places.
+    An episode that begins where the last one ended, by a reset without a seed, has all spots again, in their places.
 
     Object state: the vector from the middle of the pad's face to the next spot (base frame), as if the board were level
-    at its nominal height [m]: the first of the line that is not wiped, or the last; the direction of the line, from the
-    end that is nearer to the base; for each spot whether it is wiped, and whether the board is scratched (0 or 1).
+    at its nominal height [m], where the next spot is the first of the line that is not wiped, or the last; the
+    direction of the line, from the end that is nearer to the base; for each spot whether it is wiped, and whether the
+    board is scratched (0 or 1).
 
     Shaped terms: ``near`` (1 with the pad at the next spot), ``pressed`` (0 or 1: the force is within its bounds),
     ``wiped`` (share of the spots), ``intact`` (1 until the board is scratched).
@@ -170,7 +171,7 @@ class Wipe(Task):
             self.board.wipe(data, self._below(data))
         else:
             return {}
-        mujoco.mj_kinematics(self._model, data)  # images show it at once
+        mujoco.mj_kinematics(self._model, data)  # so that images show it at once
         return {}
 
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
@@ -198,9 +199,9 @@ class Wipe(Task):
         return ended or rewards["intact"] == 0, truncated
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Before the first spot, down until the board is felt, along the line with feedback of the force; then up.
+        """Return an expert that moves down before the first spot, along the line with force feedback, and then up.
 
-        It uses what is observed and no more: the object state, the pose, and the force on the wrist.
+        It uses only observed quantities: the object state, the pose, and the force on the wrist.
         """
         config = self.config
         full, stiffness = config.controller.translation_scale, config.controller.stiffness[2]
@@ -216,7 +217,7 @@ class Wipe(Task):
                 return backend.action_towards(raised(hand, HOVER - height))
             start = away[:2] - LEAD * direction
             if height > HOVER - LOW and math.hypot(*start) > ASIDE:
-                # Slower and slower: whoever comes fast and late presses too hard.
+                # Slower and slower, because a pad that arrives fast and late presses too hard.
                 return backend.action_towards(hand + APPROACH * np.array([*start, HOVER - height]))
             force = self.force(data, UP)
             if force < TOUCH:
@@ -243,7 +244,7 @@ class Wipe(Task):
         return below
 
     def _next(self, data: mujoco.MjData) -> int:
-        """Return the number of the first spot that is not wiped, or of the last one."""
+        """Return the index of the first spot that is not wiped, or of the last one."""
         wiped = self.board.wiped(data)
         return self.config.spots - 1 if wiped.all() else int(np.argmin(wiped))
 

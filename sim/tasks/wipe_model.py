@@ -1,7 +1,7 @@
 """The board, the spots on it and the pad of ``wipe``.
 
-Spots and scratch are bodies without contacts that lie on the board, or are hidden inside it. What was wiped is
-therefore part of the state of physics: it is seen in images, saved and restored with it.
+Spots and scratch are bodies without contacts that lie on the board or are hidden inside it. What was wiped is therefore
+part of the state of the physics: images show it, and it is saved and restored with that state.
 """
 
 import math
@@ -24,13 +24,13 @@ PAD_HALF = (0.02, 0.015)
 PAD_DEPTH = 0.03
 """Distance from the end effector to the pad's face [m]."""
 HANDLE_HALF_WIDTH = 0.014
-"""Of the pad's handle, which the fingers hold [m]."""
+"""Half width of the pad's handle, which the fingers hold [m]."""
 PAD_MASS = 0.03
-"""[kg]"""
+"""Mass of the pad [kg]."""
 SPOT_RADIUS = 0.008
-"""[m]"""
+"""Radius of a spot [m]."""
 HIDDEN = 0.02
-"""Depth inside the board of what is not to be seen [m]."""
+"""Depth inside the board of hidden bodies [m]."""
 
 WHITE, FRAME = (0.95, 0.95, 0.93, 1.0), (0.55, 0.57, 0.60, 1.0)
 INK, RED = (0.10, 0.16, 0.50, 1.0), (0.75, 0.08, 0.06, 1.0)
@@ -45,7 +45,7 @@ def spot_name(number: int) -> str:
 
 
 def add_board(spec: mujoco.MjSpec, spots: int) -> None:
-    """Add the board, ``spots`` spots and a scratch, all to be placed by :class:`Board`."""
+    """Add the board, ``spots`` spots and a scratch, which :class:`Board` places."""
     x, y, z = BOARD_HALF
     board = spec.worldbody.add_body(name=BOARD_BODY, mocap=True)
     board.add_geom(name=BOARD_BODY, type=BOX, pos=(0, 0, -z), size=(x, y, z), rgba=WHITE)
@@ -63,8 +63,8 @@ def add_board(spec: mujoco.MjSpec, spots: int) -> None:
 
 def add_pad(spec: mujoco.MjSpec, end_effector: str) -> None:
     """Add the pad, fixed to the end effector: a handle between the fingers, sponge, and the fleece that wipes."""
-    # The names of a scene are read from one without an arm; any parent will do there.
-    site = next((each for each in spec.sites if each.name == end_effector), None)
+    # The names of a scene are read from a scene without an arm, in which any parent will do.
+    site = next((candidate for candidate in spec.sites if candidate.name == end_effector), None)
     parent = spec.worldbody if site is None else site.parent
     pose = {} if site is None else {"pos": site.pos, "quat": site.quat}
     pad = parent.add_body(name=PAD_BODY, **pose)
@@ -76,7 +76,7 @@ def add_pad(spec: mujoco.MjSpec, end_effector: str) -> None:
     )  # fmt: skip
     middle, half = (top + PAD_DEPTH - fleece) / 2, (PAD_DEPTH - fleece - top) / 2
     pad.add_geom(type=BOX, pos=(0, 0, middle), size=(x, y, half), rgba=SPONGE, **UNTOUCHED)
-    # Soft: it gives by some millimetres. Its softness and friction have priority over the board's.
+    # Soft: it gives by a few millimetres. Its softness and friction have priority over the board's.
     pad.add_geom(
         name=PAD_BODY, type=BOX, pos=(0, 0, PAD_DEPTH - fleece / 2), size=(x, y, fleece / 2), rgba=FLEECE,
         mass=PAD_MASS, friction=(0.5, 0.005, 0.0001), solref=(0.04, 1.0), priority=1, contype=1, conaffinity=0,
@@ -85,11 +85,11 @@ def add_pad(spec: mujoco.MjSpec, end_effector: str) -> None:
 
 
 class Board:
-    """The board of a compiled model: places it, hides what was wiped, and reads both.
+    """The board of a compiled model: places it, hides wiped spots, and reads their state.
 
     Args:
-        model: with what :func:`add_board` adds.
-        spots: how many there are.
+        model: compiled model with the bodies from :func:`add_board`.
+        spots: number of spots.
     """
 
     def __init__(self, model: mujoco.MjModel, spots: int) -> None:
@@ -98,14 +98,14 @@ class Board:
         self._scratch = int(model.body(SCRATCH_BODY).mocapid[0])
 
     def place(self, data: mujoco.MjData, height: float, tilt: float, axis: float, spots: ArrayLike) -> None:
-        """Put the board in its place with all spots on it and no scratch.
+        """Place the board with all spots on it and no scratch.
 
         Args:
-            data: the poses are written into ``data.mocap_pos`` and ``data.mocap_quat``.
-            height: of the middle of the surface above the table [m].
+            data: MuJoCo state, whose ``data.mocap_pos`` and ``data.mocap_quat`` receive the poses.
+            height: height of the middle of the surface above the table [m].
             tilt: angle between the board and the table [rad].
-            axis: direction of the horizontal axis about which it is tilted, from the x axis [rad].
-            spots: their places (n, 2) in x and y [m].
+            axis: direction of the horizontal axis of the tilt, from the x axis [rad].
+            spots: positions of the spots (n, 2) in x and y [m].
         """
         sine = math.sin(tilt / 2)
         bodies = [self._body, *self._spots, self._scratch]
@@ -115,20 +115,20 @@ class Board:
         self.renew(data)
 
     def renew(self, data: mujoco.MjData) -> None:
-        """Bring all spots back, at their places, and take the scratch away."""
+        """Restore all spots in their places, and remove the scratch."""
         away = data.mocap_pos[self._spots, :2] - data.mocap_pos[self._body, :2]
         x, y, z = self.normal(data)
         data.mocap_pos[self._spots, 2] = data.mocap_pos[self._body, 2] - away @ (x / z, y / z)
         data.mocap_pos[self._scratch] = data.mocap_pos[self._body] - (0.0, 0.0, HIDDEN)
 
     def normal(self, data: mujoco.MjData) -> Array:
-        """Return the direction (3,) that points up from the surface."""
+        """Return the unit vector (3,) that points up from the surface."""
         matrix = np.empty(9)
         mujoco.mju_quat2Mat(matrix, data.mocap_quat[self._body])
         return matrix[2::3]
 
     def spots(self, data: mujoco.MjData) -> Array:
-        """Return the places (n, 3) of the spots in the base frame [m]; those of wiped spots are inside the board."""
+        """Return the positions (n, 3) of the spots in the base frame [m]; wiped spots are inside the board."""
         places: Array = data.mocap_pos[self._spots]
         return places
 
@@ -144,7 +144,7 @@ class Board:
         return wiped
 
     def wipe(self, data: mujoco.MjData, spots: NDArray[np.bool_]) -> None:
-        """Hide the spots (n,) of which ``spots`` is true, unless they are hidden."""
+        """Hide those spots (n,) for which ``spots`` is true, unless they are hidden already."""
         data.mocap_pos[self._spots[spots & ~self.wiped(data)], 2] -= HIDDEN
 
     def scratched(self, data: mujoco.MjData) -> bool:
@@ -157,6 +157,6 @@ class Board:
         data.mocap_pos[self._scratch] = position - (position - data.mocap_pos[self._body]) @ normal * normal
 
     def _height(self, data: mujoco.MjData, bodies: NDArray[np.int_] | int) -> Array:
-        """Return the height of bodies over the surface [m]."""
+        """Return the height of bodies above the surface [m]."""
         height: Array = (data.mocap_pos[bodies] - data.mocap_pos[self._body]) @ self.normal(data)
         return height
