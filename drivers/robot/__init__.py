@@ -13,22 +13,22 @@ __all__ = ["RobotConfig", "make_robot", "register_configs"]
 
 
 def make_robot(simulation: "EnvBackend", **fields: Any) -> "RobotBackend":
-    """Return a robot as a backend; it is connected to when the first episode begins.
+    """Return a backend that drives a robot and connects to it when the first episode begins.
 
     Args:
-        simulation: the task's simulated arm or car, which says what is observed and what actions mean.
+        simulation: the task's simulated arm or car, which defines observations and the meaning of actions.
         fields: of :class:`RobotConfig`.
 
     Raises:
-        ConfigError: if the robot does not give what the task observes, or cannot take its actions.
+        ConfigError: if the robot does not provide what the task observes, or cannot execute its actions.
     """
-    from .backend import RobotBackend  # ROS 2 comes with it
+    from .backend import RobotBackend  # it imports ROS 2
 
     return RobotBackend(RobotConfig(**fields), simulation)
 
 
 def register_configs() -> None:
-    """Offer ``robot_schema`` in the group ``robot``; the files of configs/robot are made from it."""
+    """Store ``robot_schema`` in the group ``robot``; the files in configs/robot derive from it."""
     from hydra.core.config_store import ConfigStore
 
     from robo_rl.core import config_node

@@ -1,7 +1,7 @@
-"""Selection of the messages that make one observation: the newest, or those measured at one time.
+"""Selection of the messages for one observation: the newest, or those measured at the same time.
 
-Only monotonic time counts. A stamp in a message is another machine's wall clock: it is only compared with the stamp of
-the message before.
+Ages are measured by monotonic time alone. A stamp in a message comes from another machine's wall clock, so it is only
+compared with the stamp of the previous message.
 """
 
 import threading
@@ -15,7 +15,7 @@ Entry = tuple[int, Any]
 """When a message was measured (monotonic time [ns]), and the message."""
 
 KEPT = 4096
-"""Largest number of messages that are kept of a source."""
+"""Largest number of messages kept for each source."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class SourceTiming:
     """Limit on the age of a source's messages.
 
     Attributes:
-        max_age_ns: since it was measured, when it is acted on; None: it holds until the next message.
-        delay_ns: between measurement and arrival.
+        max_age_ns: largest time from the measurement to the action [ns]; None: a message is valid until the next one.
+        delay_ns: time between measurement and arrival [ns].
     """
 
     max_age_ns: int | None
@@ -33,12 +33,12 @@ class SourceTiming:
 
 @dataclass(frozen=True)
 class Selection:
-    """Messages that make one observation.
+    """Messages for one observation.
 
     Attributes:
-        messages: by source.
-        stamp_ns: monotonic time at which the oldest of them was measured.
-        expires_ns: monotonic time after which one of them is too old to act on; None: none grows old.
+        messages: messages by source.
+        stamp_ns: monotonic time at which the oldest message was measured [ns].
+        expires_ns: monotonic time after which one of them is too old to act on [ns]; None: none of them expires.
     """
 
     messages: Mapping[str, Any]
@@ -47,20 +47,21 @@ class Selection:
 
 
 class ObservationAssembler:
-    """Keeps the newest messages of each source and selects among them.
+    """Buffer of the newest messages of each source, and selection among them.
 
-    Messages may be put from other threads.
+    :meth:`put` may be called from any thread.
 
     Args:
-        timings: by source.
-        align_to: source, of those that grow old, to whose newest message the others are matched: each gives what it
-            measured nearest to that, at most its ``max_age_ns`` before or after. None: the newest of each.
+        timings: age limits by source.
+        align_to: a source whose messages expire. The other sources are matched to its newest message: each provides the
+            message measured nearest to it, at most its ``max_age_ns`` before or after. None: the newest message of each
+            source.
     """
 
     def __init__(self, timings: Mapping[str, SourceTiming], align_to: str | None = None) -> None:
         self._timings = dict(timings)
         self._align_to = align_to
-        # Nothing is ever matched to a time longer ago than this.
+        # No message is matched to a time further back than this.
         self._span_ns = 0 if align_to is None else timings[align_to].max_age_ns or 0
         self._lock = threading.Lock()
         self._kept: dict[str, deque[Entry]] = {name: deque(maxlen=KEPT) for name in timings}
@@ -70,10 +71,10 @@ class ObservationAssembler:
         """Add a message.
 
         Args:
-            source: where it came from.
+            source: name of the source.
             message: any object.
             received_ns: monotonic time of its arrival.
-            stamp: of its header; one that repeats the stamp before is nothing new and is left out. (0, 0) is no stamp.
+            stamp: stamp of its header. A message that repeats the previous stamp is dropped. (0, 0) means no stamp.
         """
         with self._lock:
             if stamp is not None and stamp != (0, 0):
@@ -86,7 +87,7 @@ class ObservationAssembler:
                 kept.popleft()
 
     def clear(self) -> None:
-        """Forget all messages but those that hold; the next ones are new, whatever their stamps."""
+        """Remove all messages except those that never expire. The next messages count as new, whatever their stamps."""
         with self._lock:
             for name, kept in self._kept.items():
                 if self._timings[name].max_age_ns is not None:
@@ -99,13 +100,13 @@ class ObservationAssembler:
             return [name for name, kept in self._kept.items() if not kept]
 
     def newest(self, source: str) -> Any:
-        """Return a source's newest message; None where there is none."""
+        """Return a source's newest message, or None if it has none."""
         with self._lock:
             kept = self._kept[source]
             return kept[-1][1] if kept else None
 
     def stale(self, now_ns: int) -> dict[str, float]:
-        """Return the age [s] of each source whose newest message is too old; infinity where there is none."""
+        """Return the age [s] of each source whose newest message is too old; infinity for a source without messages."""
         with self._lock:
             return {
                 name: (now_ns - self._kept[name][-1][0]) * 1e-9 if self._kept[name] else float("inf")
@@ -115,11 +116,11 @@ class ObservationAssembler:
             }
 
     def select(self, now_ns: int, without: Collection[str] = ()) -> Selection | None:
-        """Return the messages of one observation; None while a source is stale, or has none that matches.
+        """Return the messages for one observation; None while a source is stale or has no matching message.
 
         Args:
             now_ns: monotonic time.
-            without: sources that are left out.
+            without: sources to leave out.
         """
         if self.stale(now_ns).keys() - set(without):
             return None
@@ -129,13 +130,13 @@ class ObservationAssembler:
             return None
         ages = {name: age for name in chosen if (age := self._timings[name].max_age_ns) is not None}
         measured = [chosen[name][0] for name in ages]
-        # What was matched to a source's message is as good as that.
+        # A matched message expires together with the message that it is matched to.
         expires = [chosen[name][0] + age for name, age in ages.items() if self._align_to in (None, name)]
         messages = {name: message for name, (_, message) in chosen.items()}
         return Selection(messages, min(measured, default=now_ns), min(expires, default=None))
 
     def _chosen(self, names: Sequence[str]) -> dict[str, Entry] | None:
-        """Return what :meth:`select` chooses of the sources ``names``, and when it was measured, by source."""
+        """Return the entry that :meth:`select` chooses for each source in ``names``."""
         newest = {name: self._kept[name][-1] for name in names}
         if self._align_to is None:
             return newest
@@ -148,9 +149,9 @@ class ObservationAssembler:
         return chosen
 
     def _nearest(self, source: str, at_ns: int) -> Entry | None:
-        """Return the message measured nearest to ``at_ns``, or the newest where it holds until the next message.
+        """Return the message measured nearest to ``at_ns``, or the newest message if it is valid until the next.
 
-        None where it was measured too long before or after, or one that was forgotten may have been nearer.
+        Return None if it was measured too long before or after, or if a dropped message may have been nearer.
         """
         kept, max_age_ns = self._kept[source], self._timings[source].max_age_ns
         if max_age_ns is None:

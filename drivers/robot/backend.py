@@ -1,4 +1,4 @@
-"""The backend that drives a robot over ROS 2."""
+"""Backend that drives a robot over ROS 2."""
 
 import os
 from collections.abc import Iterator
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 
 
 class RobotBackend:
-    """Drives a robot over ROS 2 in fixed control periods.
+    """Robot over ROS 2, driven in fixed control periods.
 
-    A command is repeated within its control period and never after it: if this process fails, the robot does what it
-    does without commands. No step is invented: once a source is too old the robot is stopped, and the episode ends
-    without that step, whose action was not executed.
+    A command is repeated within its control period and never after it. If this process fails, the robot therefore
+    behaves as it does without commands. No step is made up: when a source becomes too old, the robot is stopped and the
+    episode ends without that step, whose action was not executed.
 
     Args:
-        config: topics, ages, commands.
-        simulation: the task's simulated arm or car; its spec, description and model are used, it is not stepped.
-        clock: monotonic time.
+        config: configuration of the robot.
+        simulation: the task's simulated arm or car. Its spec, description and model are used; it is never stepped.
+        clock: monotonic clock.
 
     Raises:
-        ConfigError: if the robot does not give what the task observes, or cannot take its actions.
+        ConfigError: if the robot does not provide what the task observes, or cannot execute its actions.
     """
 
     def __init__(self, config: RobotConfig, simulation: EnvBackend, clock: Clock | None = None) -> None:
         self._config = config
-        if config.discovery_range:  # before any node is opened: those of a process share it
+        if config.discovery_range:  # before the first node: all nodes of a process share it
             os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", config.discovery_range)
         self.clock: Clock = clock or MonotonicClock()
         self._simulation = simulation
@@ -84,9 +84,9 @@ class RobotBackend:
         return self._simulation.robot
 
     def watch(self) -> "RobotWatch":
-        """Return a watch that observes the robot and never moves it, for a guard in a process of its own.
+        """Return a watch that observes the robot and never moves it, for a guard in a separate process.
 
-        Cameras of this machine are left out: the driver has them open.
+        Cameras of this machine are left out because the driver has opened them.
         """
         from .watch import RobotWatch
 
@@ -94,17 +94,17 @@ class RobotBackend:
         return RobotWatch(self._config, self._layout, self.clock, ignored=filmed)
 
     def scored(self, topic: str) -> "ScoredRobot":
-        """Return a watch that observes the robot, never moves it, and publishes rewards below ``topic``."""
+        """Return a watch that observes the robot without moving it and publishes rewards below ``topic``."""
         from .watch import ScoredRobot
 
         return ScoredRobot(self._config, self._layout, self.clock, topic)
 
     def connect(self) -> None:
-        """Open topics, cameras and services, switch controllers, wait for everything. Done by the first ``reset``.
+        """Open topics, cameras and services, switch controllers and wait for the robot. The first ``reset`` does this.
 
         Raises:
-            DriverError: if something is missing, types or profiles do not fit, or controllers cannot be switched; all
-                of it is named.
+            DriverError: if something is missing, types or profiles do not match, or controllers cannot be switched. The
+                message lists everything that is missing.
         """
         if self._connection is not None:
             return
@@ -114,12 +114,13 @@ class RobotBackend:
             print(f"The control loop has no real-time priority: {reason}; see docs/reference/robots.md", flush=True)
 
     def reset(self, seed: int | None = None) -> Step:
-        """Reset arm and scene and begin an episode. A robot takes no seed.
+        """Reset arm and scene and begin an episode. A robot does not use the seed.
 
         Raises:
-            DriverError: if the robot is not there at the first call.
-            SafetyStop: if the reset fails, controllers cannot be activated, or no observation comes after it. A reset
-                that did not answer in time may still be running: none is called until a person has looked and re-armed.
+            DriverError: if the robot is not available at the first call.
+            SafetyStop: if the reset fails, controllers cannot be activated, or no observation follows. A reset that did
+                not answer in time may still be running: no other reset is called until a person has looked and
+                re-armed.
         """
         self.connect()
         assert self._connection is not None
@@ -141,10 +142,10 @@ class RobotBackend:
         """Execute ``action`` for one control period.
 
         Raises:
-            SpecError: if the action does not fit the spec.
+            SpecError: if the action does not match the spec.
             RuntimeError: if no episode is running.
-            SafetyStop: if a source becomes too old, the robot reports that it does not obey, refuses a command or sends
-                a message that does not fit, or too many control periods in a row begin too late.
+            SafetyStop: if a source becomes too old, if the robot reports that it does not execute commands, refuses one
+                or sends an invalid message, or if too many control periods in a row begin too late.
         """
         if not self._running:
             raise RuntimeError("the episode has ended or none was begun: call reset() before step()")
@@ -177,7 +178,7 @@ class RobotBackend:
         """Return the newest image of the first camera.
 
         Raises:
-            RenderingError: if there is none, or none now: not before the first ``reset``, nor while a source is silent.
+            RenderingError: if the robot has no camera, before the first ``reset``, and while a source is silent.
         """
         cameras, name = [key for key in self._spec.observation if key.startswith(IMAGES)], self._config.name
         if not cameras:
@@ -196,14 +197,14 @@ class RobotBackend:
         raise ConfigError("a robot has no scripted expert: it is the simulation's, which has the same observations")
 
     def stop(self, reason: str) -> None:
-        """End the episode and command the robot to stay where it was last measured, once.
+        """End the episode and command the robot once to stay where it was last measured.
 
-        It is not commanded where that measurement is too old: it may be elsewhere by now.
+        No command is sent if that measurement is too old: the robot may have moved since.
         """
         if self._running:
             self._running = False
-            old = self._sources.assembler.stale(self.clock.now_ns() - round(self._config.silence * 1e9))
-            self._body.hold(self._sources.newest() | dict.fromkeys(old))
+            stale = self._sources.assembler.stale(self.clock.now_ns() - round(self._config.silence * 1e9))
+            self._body.hold(self._sources.newest() | dict.fromkeys(stale))
 
     def close(self) -> None:
         if self._connection is not None:
@@ -217,7 +218,7 @@ class RobotBackend:
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
-        """Stop the robot where the block raises :class:`SafetyStop`."""
+        """Stop the robot if the block raises :class:`SafetyStop`."""
         try:
             yield
         except SafetyStop as stop:
@@ -238,16 +239,16 @@ class RobotBackend:
         success = happened(rewards, ["success"]) if self._layout.reports_success else None
         config, limit = self._config, self._spec.max_episode_steps
         ends = (bool(success) and config.terminate_on_success) or happened(rewards, config.terminate_on)
-        cut = (limit is not None and self._steps >= limit) or happened(rewards, config.truncate_on)
+        truncated = (limit is not None and self._steps >= limit) or happened(rewards, config.truncate_on)
         step = Step(
             observation=observation,
             rewards=rewards if rewarded else dict.fromkeys(rewards, 0.0),
             terminated=rewarded and ends,
-            truncated=rewarded and cut and not ends,
+            truncated=rewarded and truncated and not ends,
             stamp_ns=selection.stamp_ns,
             success=success,
             expires_ns=selection.expires_ns,
         )
         if step.ended:
-            self.stop("the episode has ended")  # a base would drive on until the reset
+            self.stop("the episode has ended")  # a mobile base would keep driving until the reset
         return step

@@ -1,4 +1,4 @@
-"""Kinds of robots that a driver can drive: arms and mobile bases."""
+"""Kinds of robots that the driver supports: arms and mobile bases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,64 +31,64 @@ from .rotation import to_vector
 Array = NDArray[np.float64]
 
 JOINT_JUMP = 0.2
-"""Largest motion of a joint from one control period to the next beyond what its largest speed explains [rad or m]."""
+"""Largest motion of a joint within a control period beyond what its largest speed explains [rad or m]."""
 
 FORCE_AT_REST = 30.0
-"""Largest force at the wrist of an arm at rest that is not said [N]; or a quarter of the largest of a contact."""
+"""Largest force at the wrist of an arm at rest that is not reported [N], or a quarter of its largest contact force."""
 
 
 @runtime_checkable
 class SimulatedArm(EnvBackend, Protocol):
-    """The simulation of a task for an arm; :class:`robo_rl.sim.backend.ArmBackend` is one."""
+    """Simulation of a task for an arm; :class:`robo_rl.sim.backend.ArmBackend` is one."""
 
     @property
     def robot(self) -> RobotDescription: ...
 
     def as_model(self) -> ArmModel:
-        """Return the arm's kinematics, and what actions of the task mean for it."""
+        """Return the arm's kinematics and the meaning of the task's actions."""
         ...
 
 
 class Body(Protocol):
-    """A kind of robot.
+    """Interface to one kind of robot.
 
     Attributes:
-        layout: makes observations of messages.
+        layout: builds observations from messages.
     """
 
     @property
     def layout(self) -> SourceLayout: ...
 
     def open(self, node: Node) -> None:
-        """Make the publishers and clients of commands."""
+        """Create the publishers and clients for commands."""
         ...
 
     def missing(self) -> list[str]:
-        """Return a text for each command that nothing receives."""
+        """Return a text for each command that has no receiver."""
         ...
 
     def turn_on(self) -> None:
-        """Switch on the receiver of the commands, where it needs that; it exists.
+        """Switch on the receiver of the commands, if it needs that. The receiver must exist.
 
         Raises:
-            DriverError: if it does not answer, or refuses.
+            DriverError: if it refuses or does not answer.
         """
         ...
 
     def begin(self, messages: Mapping[str, Any]) -> None:
-        """Begin an episode where the robot is.
+        """Begin an episode at the robot's current posture.
 
         Raises:
-            SpecError: if a message has not what is expected.
-            DriverError: if this is another robot than the task's.
+            SpecError: if a message is not as expected.
+            DriverError: if the robot is not the one that the task is for.
         """
         ...
 
     def plan(self, messages: Mapping[str, Any], action: NDArray[np.float32]) -> Any:
-        """Return what ``action`` means where the robot is now, to be sent by :meth:`send` again and again.
+        """Return the command for ``action`` in the robot's current state, which :meth:`send` sends repeatedly.
 
         Raises:
-            SpecError: if a message has not what is expected.
+            SpecError: if a message is not as expected.
         """
         ...
 
@@ -96,37 +96,37 @@ class Body(Protocol):
         """Send what :meth:`plan` returned.
 
         Args:
-            plan: of this control period.
-            messages: the newest of each source.
+            plan: command of this control period.
+            messages: newest message of each source.
 
         Raises:
-            SpecError: if a message has not what is expected.
-            DriverError: if the robot refuses what was sent before.
+            SpecError: if a message is not as expected.
+            DriverError: if the robot refuses an earlier command.
         """
         ...
 
     def hold(self, messages: Mapping[str, Any]) -> None:
-        """Command the robot to stay where it is, if that is known; a source may have no recent message (None)."""
+        """Command the robot to stay where it is, if that is known. The message of a source is None if it is too old."""
         ...
 
     def settle(self) -> None:
-        """Wait until all commands were received, so that none is executed after a reset that follows."""
+        """Wait until all commands have been received, so that none of them is executed after the following reset."""
         ...
 
     def close(self) -> None:
-        """End threads."""
+        """End all threads."""
         ...
 
 
 class ArmBody:
-    """An arm, with or without a gripper.
+    """Arm with or without a gripper.
 
     Args:
-        config: of the robot.
+        config: configuration of the robot.
         simulation: the task's simulated arm.
 
     Raises:
-        ConfigError: if the robot does not give what the task observes, or cannot take its actions.
+        ConfigError: if the robot does not provide what the task observes, or cannot execute its actions.
     """
 
     def __init__(self, config: RobotConfig, simulation: SimulatedArm) -> None:
@@ -150,9 +150,9 @@ class ArmBody:
         skew = 0.0 if source is None else source.max_age
         self._correction = PoseCorrection(config.pose_tolerance, skew, self._period)
         self._endless = self._description.endless
-        self._farthest = 2 * self._period * np.array(self._description.speed) + JOINT_JUMP
+        self._largest_motion = 2 * self._period * np.array(self._description.speed) + JOINT_JUMP
         self._bias_reported = False
-        self._believed = np.array(self._description.home)  # joint positions (n,) of the last plan
+        self._positions = np.array(self._description.home)  # joint positions (n,) of the last plan
 
     @property
     def layout(self) -> ObservationLayout:
@@ -181,35 +181,35 @@ class ArmBody:
         modelled, measured = self._model.pose(positions), self._layout.pose(messages)
         self._check_pose(modelled, measured)
         self._correction.begin(modelled, measured)
-        self._believed = positions
+        self._positions = positions
         self._report_bias(messages)
         self._arm.reset()
         self._gripper.reset()
 
     def plan(self, messages: Mapping[str, Any], action: NDArray[np.float32]) -> tuple[ArmTarget, ArmPose]:
-        """Return what ``action`` means where the arm is now, and where that is.
+        """Return the target of ``action`` from the arm's current state, and the current pose of the end effector.
 
-        Robot and model differ by calibration. What the model wants of its own end effector is carried over to where
-        the robot has its own, so that nothing creeps. No single measurement makes the arm jump.
+        Robot and model differ by calibration. Target poses of the model are corrected to the robot's end effector, so
+        that the arm does not drift. No single measurement makes the arm jump.
         """
         positions, velocities = self._layout.joints(messages)
-        if (self._moved(positions) > self._farthest).any():
-            joint = int((self._moved(positions) - self._farthest).argmax())
+        if (self._moved(positions) > self._largest_motion).any():
+            joint = int((self._moved(positions) - self._largest_motion).argmax())
             raise MismatchError(
-                f"{self._description.joints[joint]} jumped from {self._believed[joint]:.3f} to {positions[joint]:.3f} "
-                f"within a control period; {self._farthest[joint]:.3f} are allowed"
+                f"{self._description.joints[joint]} jumped from {self._positions[joint]:.3f} to {positions[joint]:.3f} "
+                f"within a control period; {self._largest_motion[joint]:.3f} are allowed"
             )
         modelled = self._model.pose(positions)
         speeds = np.linalg.norm(self._model.velocity(positions, velocities), axis=1)
         fastest = self._description.linear_speed, self._description.angular_speed
         self._correction.update(modelled, self._layout.pose(messages), np.minimum(speeds, fastest))
-        self._believed = positions
+        self._positions = positions
         target = self._model.target(positions, action)
         if target.pose is not None:
             target = replace(target, pose=self._correction.apply(target.pose))
         if target.joints is not None and self._config.command.kind == "joint_velocities":
             velocities = shortest(target.joints - positions, self._endless) / self._period
-            # None is faster than it may be, and they still lead towards the target.
+            # No joint exceeds its largest speed, and the direction towards the target is kept.
             velocities /= max(1.0, float(np.max(np.abs(velocities) / self._description.speed)))
             target = replace(target, joints=None, velocities=velocities)
         return target, self._correction.apply(modelled)
@@ -221,8 +221,8 @@ class ArmBody:
             self._gripper.send(target.opening)
         if target.joints is not None and self._config.command.kind == "joint_efforts":
             positions, velocities = self._layout.joints(messages)
-            away = shortest(target.joints - positions, self._endless)
-            efforts = self._stiffness * away - self._damping * velocities
+            difference = shortest(target.joints - positions, self._endless)
+            efforts = self._stiffness * difference - self._damping * velocities
             target = ArmTarget(efforts=np.clip(efforts, -self._effort, self._effort))
         self._arm.send(target, pose)
 
@@ -231,24 +231,24 @@ class ArmBody:
         if self._config.command.kind in (*GO_ON, "joint_trajectory_action"):
             self._arm.stop()
             return
-        joints, unknown = self._layout.by_kind["joints"], ""
+        joints, reason = self._layout.by_kind["joints"], ""
         if messages[joints] is None:
-            unknown = f"{joints} did not say of late"
+            reason = f"{joints} did not say of late"
         else:
             try:
                 positions, _ = self._layout.joints(messages)
             except SpecError:
-                return  # nothing is known of where it is; it is left with what it does in silence
-            if (self._moved(positions) > self._farthest).any():
-                unknown = f"{joints} contradicts itself about"
-        if unknown:
+                return  # its posture is unknown, so the robot's own reaction to silence applies
+            if (self._moved(positions) > self._largest_motion).any():
+                reason = f"{joints} contradicts itself about"
+        if reason:
             print(
-                f"Robot {self._config.name} is not told to stay where it is, which {unknown}: it is left with what it "
+                f"Robot {self._config.name} is not told to stay where it is, which {reason}: it is left with what it "
                 "does in silence",
                 flush=True,
             )
             return
-        pose = self._correction.apply(self._model.pose(positions))  # a measured one may be what is not believed
+        pose = self._correction.apply(self._model.pose(positions))  # a measured pose may be the wrong measurement
         if self._config.command.kind in ("pose", "twist"):
             self._arm.send(ArmTarget(pose=pose), pose)
         else:
@@ -263,7 +263,7 @@ class ArmBody:
         self._gripper.close()
 
     def _report_bias(self, messages: Mapping[str, Any]) -> None:
-        """Print once that a force is measured at rest: filters may slow every action because of it."""
+        """Print once if a force is measured at rest: safety filters may slow every action because of it."""
         if self._layout.wrench is None or self._bias_reported:
             return
         force = float(np.linalg.norm(self._layout.wrench(messages[self._layout.by_kind["wrist_wrench"]])[:3]))
@@ -276,17 +276,17 @@ class ArmBody:
             )
 
     def _moved(self, positions: Array) -> Array:
-        """Return how far joints (n,) are from where the last plan found them."""
-        return np.abs(shortest(positions - self._believed, self._endless))
+        """Return the distance of each joint (n,) from its position at the last plan."""
+        return np.abs(shortest(positions - self._positions, self._endless))
 
     def _check_pose(self, modelled: ArmPose, measured: ArmPose) -> None:
-        """Raise :class:`DriverError` where robot and task are not the same arm."""
-        away = float(np.linalg.norm(measured.position - modelled.position))
+        """Raise :class:`DriverError` if robot and task do not have the same arm."""
+        distance = float(np.linalg.norm(measured.position - modelled.position))
         turned = float(np.linalg.norm(to_vector(measured.rotation @ modelled.rotation.T)))
         differs = []
-        if away > self._config.pose_tolerance:
+        if distance > self._config.pose_tolerance:
             allowed = f"{self._config.pose_tolerance:g} m are allowed (robot.pose_tolerance)"
-            differs.append(f"{away:.3f} m from where the task's arm has it with the same joints; {allowed}")
+            differs.append(f"{distance:.3f} m from where the task's arm has it with the same joints; {allowed}")
         if turned > TURN_TOLERANCE:
             differs.append(
                 f"turned by {turned:.3f} rad from how the task's arm has it with the same joints; {TURN_TOLERANCE:g} "
@@ -300,14 +300,14 @@ class ArmBody:
 
 
 class BaseBody:
-    """A mobile base, whose actions are steering and throttle.
+    """Mobile base with the actions steering and throttle.
 
     Args:
-        config: of the robot.
-        spec: of the task.
+        config: configuration of the robot.
+        spec: the task's spec.
 
     Raises:
-        ConfigError: if the robot does not give what the task observes.
+        ConfigError: if the robot does not provide what the task observes.
     """
 
     def __init__(self, config: RobotConfig, spec: EnvSpec) -> None:
@@ -347,21 +347,21 @@ class BaseBody:
 
 
 def _for_each_joint(key: str, values: Sequence[float], count: int) -> Array:
-    """Return one value for each of ``count`` joints; one that is given is for all.
+    """Return one value for each of ``count`` joints; a single value applies to all of them.
 
     Raises:
-        ConfigError: if there are others.
+        ConfigError: if ``values`` has another length.
     """
     require(len(values) in (0, 1, count), key, f"one value, or one for each of {count} joints", tuple(values))
     return np.broadcast_to(np.array(values or (0.0,), np.float64), (count,))
 
 
 def make_body(config: RobotConfig, simulation: EnvBackend) -> Body:
-    """Return the kind of robot that the task is for.
+    """Return the body for the kind of robot that the task needs.
 
     Args:
-        config: of the robot.
-        simulation: of the task.
+        config: configuration of the robot.
+        simulation: simulation of the task.
 
     Raises:
         ConfigError: if no robot can do the task, or this one cannot.

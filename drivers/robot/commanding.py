@@ -1,4 +1,4 @@
-"""Commands to an arm or a mobile base, as messages."""
+"""Publishers of commands to an arm or a mobile base."""
 
 import threading
 import time
@@ -30,56 +30,56 @@ FITTING: dict[str, tuple[str, ...]] = {
     "steering_throttle": ("ackermann", "base_twist", "base_twist_stamped"),
 }
 FITTING["joint_position"] = FITTING["joint_delta"]
-"""Kinds of command that an action space can be sent as."""
+"""Kinds of command that can carry the actions of each action space."""
 
 NUMBERS = {"joint_positions": "joints", "joint_velocities": "velocities", "joint_efforts": "efforts"}
-"""Kinds of command that are numbers, one a joint, and what of a target they are."""
+"""Kinds of command with one number per joint, and the attribute of a target that holds the numbers."""
 
 GO_ON = ("joint_velocities", "joint_efforts")
-"""Kinds of command that a controller keeps executing when no other follows."""
+"""Kinds of command that a controller keeps executing until the next one arrives."""
 
 COMMAND_QOS = QoSProfile(depth=1)
 SETTLE_SECONDS = 3.0
-"""Longest wait until a robot has received what it was sent."""
+"""Longest wait until the robot has received all commands [s]."""
 
 
 def check_command(config: CommandConfig, spec: EnvSpec) -> None:
-    """Raise :class:`ConfigError` unless actions of ``spec`` can be sent as ``config`` says."""
-    fitting = FITTING.get(spec.action_space, ())
-    if config.kind not in fitting:
+    """Raise :class:`ConfigError` unless actions of ``spec`` can be sent as commands of ``config.kind``."""
+    kinds = FITTING.get(spec.action_space, ())
+    if config.kind not in kinds:
         raise ConfigError(
             f"robot.command.kind={config.kind} cannot carry actions of the space {spec.action_space!r}; it can be sent "
-            f"as: {', '.join(fitting) or 'nothing'}. Choose another task.controller.action_space"
+            f"as: {', '.join(kinds) or 'nothing'}. Choose another task.controller.action_space"
         )
 
 
 def check_listener(publisher: Publisher) -> None:
-    """Raise :class:`DriverError` if no subscription receives what ``publisher`` sends: the robot would stand still."""
+    """Raise :class:`DriverError` if ``publisher`` has no subscription: the robot would stand still."""
     if publisher.matched_count == 0:
         raise DriverError(f"nobody listens to {publisher.topic} any more")
 
 
 class StoppingPublisher:
-    """Publishes commands that a robot executes until the next one, and a stop when none follows in time.
+    """Publisher of commands that a robot executes until the next one, with a stop if none follows in time.
 
     Args:
-        node: of the driver.
-        publisher: of the commands.
+        node: node of the driver.
+        publisher: publishes the commands.
         timeout: time after the last command at which the stop is sent [s].
-        stop: returns the stop.
+        stop: returns the stop message.
     """
 
     def __init__(self, node: Node, publisher: Publisher, timeout: float, stop: Callable[[], Message]) -> None:
         self._publisher, self._timeout, self._stop = publisher, timeout, stop
         self._lock = threading.Lock()
-        self._moves = False
+        self._is_moving = False
         self._sent_at = 0.0
         node.create_timer(timeout / 4, self._stop_when_late)
 
     def publish(self, message: Message) -> None:
         """Send a command."""
         with self._lock:
-            self._moves, self._sent_at = True, time.monotonic()
+            self._is_moving, self._sent_at = True, time.monotonic()
             self._publisher.publish(message)
 
     def stop(self) -> None:
@@ -90,22 +90,22 @@ class StoppingPublisher:
     def _stop_when_late(self) -> None:
         """Called in the node's thread."""
         with self._lock:
-            if self._moves and time.monotonic() - self._sent_at > self._timeout:
+            if self._is_moving and time.monotonic() - self._sent_at > self._timeout:
                 self._publish_stop()
 
     def _publish_stop(self) -> None:
-        self._moves = False
+        self._is_moving = False
         self._publisher.publish(self._stop())
 
 
 class ArmCommander:
-    """Sends targets to an arm, as messages or as goals of an action.
+    """Sender of targets to an arm, as messages or as goals of an action.
 
-    Velocities and efforts are followed by zeros, see :class:`StoppingPublisher`.
+    Velocities and efforts are followed by zeros; see :class:`StoppingPublisher`.
 
     Args:
-        node: of the driver.
-        config: topic or action, and kind.
+        node: node of the driver.
+        config: topic or action and kind of the commands.
         joints: names of the task's joints.
         period: length of a control period in the robot's time [s].
     """
@@ -132,41 +132,41 @@ class ArmCommander:
                 self._servo = ServoSwitch(node, self.publisher.topic)
 
     def turn_on(self) -> None:
-        """Switch MoveIt Servo on, if it executes the commands. A subscription to them exists.
+        """Switch MoveIt Servo on if it executes the commands. It must have subscribed to them.
 
         Raises:
-            DriverError: if it does not answer, or refuses.
+            DriverError: if it refuses or does not answer.
         """
         if self._servo is not None:
             self._servo.turn_on()
 
     def reset(self) -> None:
-        """Begin an episode: forget refused goals."""
+        """Begin an episode: clear refused goals."""
         self._refused, self._sent_target = "", None
         if self._goals is not None:
             self._goals.reset()
 
     def check(self) -> None:
-        """Raise :class:`DriverError` if no subscription receives the commands any more."""
+        """Raise :class:`DriverError` if the commands have no subscription any more."""
         if self.publisher is not None:
             check_listener(self.publisher)
 
     def settle(self) -> None:
-        """Wait a few seconds at most until commands were received and goals answered."""
+        """Wait until commands have been received and goals answered, at most a few seconds."""
         if self._goals is not None:
             self._goals.settle(SETTLE_SECONDS)
         elif self.publisher is not None:
             self.publisher.wait_for_all_acked(SETTLE_SECONDS)
 
     def send(self, target: ArmTarget, pose: ArmPose) -> None:
-        """Send a target. A trajectory is sent once: a repetition would start it again.
+        """Send a target. A trajectory is sent only once, because a repetition would restart it.
 
         Args:
-            target: of the motion.
-            pose: measured pose of the end effector, from which a twist leads to the target in one period.
+            target: target of the motion.
+            pose: measured pose of the end effector. A twist leads from it to the target in one control period.
 
         Raises:
-            DriverError: if the last goal was refused or aborted, or its server is gone.
+            DriverError: if the last goal was refused or aborted, or its server has ended.
         """
         is_new, self._sent_target = target is not self._sent_target, target
         if self._goals is not None:
@@ -183,7 +183,7 @@ class ArmCommander:
         publisher.publish(self._message(target, pose))
 
     def stop(self) -> None:
-        """Cancel the goal, or send zeros. Other kinds of command have no stop that needs no measured posture."""
+        """Cancel the goal, or send zeros. Other kinds of command have no stop that works without a measured posture."""
         if self._goals is not None:
             self._goals.cancel()
         elif self._stopping is not None:
@@ -212,7 +212,7 @@ class ArmCommander:
         self._refused = reason
 
     def _path(self, target: ArmTarget) -> dict[str, Any]:
-        """Return the fields of a trajectory of one point, to be begun at once (a stamp of 0)."""
+        """Return the fields of a trajectory with one point that starts at once (a stamp of 0)."""
         nanoseconds = round(self._period * 1e9)
         arrival = {"sec": nanoseconds // 1_000_000_000, "nanosec": nanoseconds % 1_000_000_000}
         return {"joint_names": self._joints, "points": [{"positions": target.joints, "time_from_start": arrival}]}
@@ -227,7 +227,8 @@ class ArmCommander:
         assert target.pose is not None
         if kind == "pose":
             quaternion = to_quaternion(target.pose.rotation)
-            # Of the two quaternions of a rotation the one near the last: controllers filter and interpolate them.
+            # Of the two quaternions of a rotation, send the one nearer to the last: controllers filter and interpolate
+            # them.
             self._quaternion = np.copysign(1.0, quaternion @ self._quaternion) * quaternion
             orientation = _fields("xyzw", self._quaternion)
             value = {"position": _fields("xyz", target.pose.position), "orientation": orientation}
@@ -240,11 +241,11 @@ class ArmCommander:
 
 
 class BaseCommander:
-    """Sends steering and throttle to a mobile base; a stop follows, see :class:`StoppingPublisher`.
+    """Sender of steering and throttle to a mobile base. A stop follows, see :class:`StoppingPublisher`.
 
     Args:
-        node: of the driver.
-        config: topic and kind, speed and turn of a full action.
+        node: node of the driver.
+        config: topic and kind of the commands; speed and turn of a full action.
     """
 
     def __init__(self, node: Node, config: CommandConfig) -> None:
@@ -268,7 +269,7 @@ class BaseCommander:
         self._stopping.stop()
 
     def settle(self) -> None:
-        """Wait a few seconds at most until commands were received."""
+        """Wait until commands have been received, at most a few seconds."""
         self.publisher.wait_for_all_acked(SETTLE_SECONDS)
 
     def _message(self, steering: float, throttle: float) -> Message:

@@ -1,4 +1,4 @@
-"""The connection of a driver to its robot: all that is open while the robot is driven."""
+"""The connection of a driver to its robot: topics, cameras, services and controllers."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,26 +15,26 @@ from .sources import POLL_NS, RobotSources
 from .taring import WrenchTare
 
 UNDER_WAY_NS = 50_000_000
-"""Time after which messages and commands from before a reset have arrived."""
+"""Time after which messages and commands sent before a reset have arrived [ns]."""
 AWAY_NS = 2_000_000_000
-"""Longest wait for the subscriptions to commands before the robot counts as away."""
+"""Longest wait for subscriptions to the commands before the robot counts as away [ns]."""
 
 
 class RobotConnection:
-    """Opens topics, cameras and services, switches controllers and waits until the whole robot is there.
+    """Connection to the topics, cameras, services and controllers of a robot; its creation waits for all of them.
 
     Args:
-        config: topics, ages, commands.
-        body: sends commands.
-        clock: monotonic time.
+        config: configuration of the robot.
+        body: sends the commands.
+        clock: monotonic clock.
 
     Attributes:
-        sources: what the robot publishes, and its cameras.
-        tare: measures the bias of the wrist's sensor; None: it is not measured.
+        sources: the robot's topics and cameras.
+        tare: measures the bias of the wrist sensor; None: the bias is not measured.
 
     Raises:
-        DriverError: if something is missing, types or profiles do not fit, or controllers cannot be switched; the
-            message names all of it.
+        DriverError: if something is missing, types or profiles do not match, or controllers cannot be switched. The
+            message lists everything that is missing.
     """
 
     def __init__(self, config: RobotConfig, body: Body, clock: Clock) -> None:
@@ -51,26 +51,26 @@ class RobotConnection:
             self._reset = ResetService(self._node, config.reset, clock, config.name)
             self.tare = self._make_tare()
             self._await(self._controllers.missing)
-            self._controllers.activate()  # before the rest: broadcasters may be among them
+            self._controllers.activate()  # first, because broadcasters may be among them
             self._await(lambda: [*self.sources.missing(), *body.missing(), *self._reset.missing()])
             body.turn_on()
             self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Close all of it and give the controllers back."""
+        """Close everything and restore the earlier controllers."""
         self._opened.close()
 
     def reset_robot(self) -> None:
-        """Reset arm and scene; every message that the sources hold afterwards is newer than the reset.
+        """Reset arm and scene. Every message in the sources is newer than the reset afterwards.
 
         Raises:
-            SafetyStop: if nothing subscribes to the commands, the reset fails or controllers cannot be activated.
+            SafetyStop: if the commands have no subscription, the reset fails, or controllers cannot be activated.
         """
         self._await_listeners()
         self._body.settle()
         self._clock.sleep_until_ns(self._clock.now_ns() + UNDER_WAY_NS)
         self._reset.call()
-        try:  # what resets the robot may have used other controllers
+        try:  # the reset may have switched to other controllers
             self._controllers.activate()
             self._body.turn_on()
         except DriverError as error:
@@ -96,9 +96,9 @@ class RobotConnection:
             if not missing:
                 return
             if self._clock.now_ns() >= deadline_ns:
-                others = self._node.graph.unanswering
-                if others:
-                    missing = [*missing, f"services of {', '.join(others)} (Fast DDS) need rmw_cyclonedds_cpp there"]
+                silent = self._node.graph.unanswering
+                if silent:
+                    missing = [*missing, f"services of {', '.join(silent)} (Fast DDS) need rmw_cyclonedds_cpp there"]
                 raise RobotAwayError(
                     f"robot {self._config.name!r} is not all there after {self._config.start_timeout:g} s: "
                     f"{'; '.join(missing)}. Is it on, in this ROS_DOMAIN_ID and namespace? The virtual one is started "
@@ -107,10 +107,10 @@ class RobotConnection:
             self._clock.sleep_until_ns(self._clock.now_ns() + 10 * POLL_NS)
 
     def _await_listeners(self) -> None:
-        """Wait a moment for subscriptions to the commands: a robot that does not obey is not reset.
+        """Wait a moment for subscriptions to the commands: a robot that does not execute them is not reset.
 
         Raises:
-            SafetyStop: if one is missing.
+            SafetyStop: if a subscription is missing.
         """
         deadline_ns = self._clock.now_ns() + AWAY_NS
         while missing := self._body.missing():

@@ -1,4 +1,4 @@
-"""Switching of ros2_control's controllers while a robot is driven."""
+"""Switching of ros2_control controllers while a robot is driven."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,36 +11,36 @@ from .config import ControllersConfig
 LIST = "controller_manager_msgs/srv/ListControllers"
 SWITCH = "controller_manager_msgs/srv/SwitchController"
 STRICT = 2
-"""Strictness of SwitchController at which it does all or nothing."""
+"""Strictness of SwitchController: switch all controllers or none."""
 
 
 class ControllerSwitch:
-    """Activates the configured controllers, and restores the earlier ones at the end.
+    """Switch that activates the configured controllers and restores the earlier ones at the end.
 
     Args:
-        node: of the driver.
-        config: which controllers; where it names none, no controller manager is needed.
+        node: node of the driver.
+        config: names of the controllers; without names, no controller manager is needed.
     """
 
     def __init__(self, node: Node, config: ControllersConfig) -> None:
         self._node, self._config = node, config
-        self._found: tuple[list[str], list[str]] | None = None  # what the first switch started, and stopped
+        self._switched: tuple[list[str], list[str]] | None = None  # that the first switch started and stopped
         if config.active:
             self._list = node.create_client(LIST, f"{config.manager}/list_controllers")
             self._switch = node.create_client(SWITCH, f"{config.manager}/switch_controller")
 
     def missing(self) -> list[str]:
-        """Return the services that are not there."""
+        """Return the services that are not available."""
         if not self._config.active:
             return []
         clients = {"list_controllers": self._list, "switch_controller": self._switch}
         return [f"no service {self._config.manager}/{name}" for name, client in clients.items() if not client.wait(0.0)]
 
     def activate(self) -> None:
-        """Activate what is configured, and deactivate what commands the same joints.
+        """Activate the configured controllers, and deactivate controllers that command the same joints.
 
         Raises:
-            DriverError: if a controller is not loaded or not configured, or the manager does not answer or refuses.
+            DriverError: if a controller is not loaded or not configured, or if the manager refuses or does not answer.
         """
         if not self._config.active:
             return
@@ -67,15 +67,15 @@ class ControllerSwitch:
         ]
         if start:
             self._call_switch(start, stop)
-        if self._found is None:
-            self._found = start, stop
+        if self._switched is None:
+            self._switched = start, stop
 
     def give_back(self) -> None:
-        """Restore the controllers as the first :meth:`activate` found them. Failures are printed."""
-        if self._found is None:
+        """Restore the controllers that were active before the first :meth:`activate`. Failures are printed."""
+        if self._switched is None:
             return
-        started, stopped = self._found
-        self._found = None
+        started, stopped = self._switched
+        self._switched = None
         try:
             listed = self._listed()
             stop = [name for name in started if name in listed and listed[name].state == "active"]
@@ -100,7 +100,7 @@ class ControllerSwitch:
             activate_asap=True,
             timeout={"sec": seconds, "nanosec": round((self._config.timeout - seconds) * 1e9)},
         )
-        # The manager may take all of the time that it is given, and its answer some more.
+        # The manager may use its whole timeout, and the answer takes additional time.
         answer = self._switch.call(request, 2 * self._config.timeout)
         if not answer.ok:
             reason = getattr(answer, "message", "") or "its log says why"  # Humble's answer has no message
@@ -111,5 +111,5 @@ class ControllerSwitch:
 
 
 def _joints(interfaces: Iterable[str]) -> set[str]:
-    """Return the joints of ``JOINT/position`` and so on: no robot takes positions and velocities of one at once."""
+    """Return the joints of interfaces ``JOINT/position`` etc.: a joint accepts only one kind of command at a time."""
     return {interface.rpartition("/")[0] for interface in interfaces}

@@ -30,39 +30,39 @@ UNMEASURED = (
     "; where the robot measures no velocities set velocity_window=0.05 of this source: they come from positions"
 )
 BEYOND = 0.5
-"""Largest distance of a finger from the stroke of its gripper, as a share of it: calibration, never another unit."""
+"""Largest distance of a finger from its stroke, as a fraction of the stroke: explained by calibration, not by units."""
 
 
 class Decoder(Protocol):
-    """Turns a message into numbers.
+    """Function from a message to numbers.
 
     Attributes:
-        names: of the numbers.
+        names: names of the numbers.
     """
 
     names: tuple[str, ...]
 
     def __call__(self, message: Any) -> NDArray[Any]:
-        """Return the numbers, float64, one a name; an image decoder an image.
+        """Return one float64 per name; the decoder of an image returns the image.
 
         Raises:
-            SpecError: if the message has not what is expected.
+            SpecError: if the message is not as expected.
         """
         ...
 
 
 class NamedNumbers:
-    """Picks elements of a JointState by name, whatever their order.
+    """Decoder of selected elements of a JointState, found by name in any order.
 
     Args:
-        topic: for messages.
+        topic: topic name, for error messages.
         wanted: names in the message.
-        fields: of the message, ``position`` and so on: all of the first, then all of the second.
-        names: what the numbers are called here.
+        fields: fields of the message such as ``position``. All numbers of the first field precede those of the second.
+        names: names of the resulting numbers.
 
     Attributes:
-        topic: as given.
-        wanted: as given.
+        topic: topic name.
+        wanted: names in the message.
     """
 
     def __init__(self, topic: str, wanted: Sequence[str], fields: Sequence[str], names: Sequence[str]) -> None:
@@ -94,14 +94,14 @@ class NamedNumbers:
 
 
 class Opening:
-    """The gripper's opening, 0 closed to 1 open, of the mean position of its fingers.
+    """Decoder of the gripper's opening, 0 closed to 1 open, from the mean position of its fingers.
 
-    A finger that is far outside of its stroke is an error: it moves in the other direction, or has another unit.
+    A finger far outside its stroke is an error: it moves in the other direction, or has another unit.
 
     Args:
-        fingers: reads their positions.
+        fingers: decoder of the finger positions.
         closed: position of a closed finger.
-        open: of an open one.
+        open: position of an open finger.
 
     Attributes:
         wanted: names of the fingers in the message.
@@ -128,10 +128,10 @@ class Opening:
 
 
 class Pose:
-    """Position and the first two columns of the rotation matrix, of a PoseStamped.
+    """Decoder of a PoseStamped: position and the first two columns of the rotation matrix.
 
     Args:
-        topic: for messages.
+        topic: topic name, for error messages.
     """
 
     names = POSE
@@ -149,7 +149,7 @@ class Pose:
 
 
 class Velocity:
-    """Linear and angular velocity of a TwistStamped."""
+    """Decoder of a TwistStamped: linear and angular velocity."""
 
     names = VELOCITY
 
@@ -159,10 +159,10 @@ class Velocity:
 
 
 class Wrench:
-    """Force and torque of a WrenchStamped.
+    """Decoder of a WrenchStamped: force and torque.
 
     Attributes:
-        bias: force and torque (6,) that are taken off [N, Nm]; None: not known yet, all are 0.
+        bias: force and torque (6,) to subtract [N, Nm]; None: not known yet, and the decoder returns zeros.
     """
 
     names = WRENCH
@@ -174,13 +174,13 @@ class Wrench:
         return np.zeros(6) if self.bias is None else self.measured(message) - self.bias
 
     def measured(self, message: Any) -> Array:
-        """Return what the sensor says (6,), of which nothing is taken off."""
+        """Return force and torque (6,) as measured, without subtracting the bias."""
         force, torque = message.wrench.force, message.wrench.torque
         return np.array([force.x, force.y, force.z, torque.x, torque.y, torque.z])
 
 
 class Truth:
-    """The value of a Bool: 1 true, 0 false."""
+    """Decoder of a Bool: 1 true, 0 false."""
 
     names: tuple[str, ...] = ("ready",)
 
@@ -189,7 +189,7 @@ class Truth:
 
 
 class Odometry:
-    """Velocity of a mobile base in its own frame, x forward, y left [m/s], of an Odometry."""
+    """Decoder of an Odometry: velocity of a mobile base in its own frame, x forward, y left [m/s]."""
 
     names: tuple[str, ...] = ODOMETRY
 
@@ -199,20 +199,20 @@ class Odometry:
 
 
 class Inertia:
-    """Acceleration with gravity [g] and rotation rate [rad/s] that an Imu feels."""
+    """Decoder of an Imu: acceleration with gravity [g] and rotation rate [rad/s]."""
 
     names: tuple[str, ...] = INERTIA
 
     def __call__(self, message: Any) -> Array:
-        felt, rate = message.linear_acceleration, message.angular_velocity
-        return np.array([felt.x / GRAVITY, felt.y / GRAVITY, felt.z / GRAVITY, rate.x, rate.y, rate.z])
+        accel, rate = message.linear_acceleration, message.angular_velocity
+        return np.array([accel.x / GRAVITY, accel.y / GRAVITY, accel.z / GRAVITY, rate.x, rate.y, rate.z])
 
 
 class Upward:
-    """The direction against gravity in the base's frame, of an Imu that knows its orientation.
+    """Decoder of an Imu with orientation: the upward direction in the base's frame.
 
     Args:
-        topic: for messages.
+        topic: topic name, for error messages.
     """
 
     names: tuple[str, ...] = UP
@@ -226,14 +226,14 @@ class Upward:
             rotation = to_matrix(np.array([quaternion.x, quaternion.y, quaternion.z, quaternion.w]))
         except ValueError as error:
             raise SpecError(f"{self._topic}: {error}") from error
-        if message.orientation_covariance[0] == -1:  # as sensor_msgs has it
+        if message.orientation_covariance[0] == -1:  # by the definition of sensor_msgs
             raise SpecError(f"{self._topic}: this IMU gives no orientation; name up_ in robot.unmeasured instead")
         up: Array = rotation[2]
         return up
 
 
 class Drive:
-    """Steering angle [rad] and speed of the treads [m/s] that a car reports as an AckermannDriveStamped."""
+    """Decoder of the AckermannDriveStamped that a car reports: steering angle [rad] and speed of the treads [m/s]."""
 
     names: tuple[str, ...] = DRIVE
 
@@ -242,14 +242,15 @@ class Drive:
 
 
 class Scan:
-    """The nearest distance in each of n equal sectors of a LaserScan, in its order [m].
+    """Decoder of a LaserScan: the smallest distance in each of n equal sectors, in the order of the scan [m].
 
-    Minus infinity is something too near to be measured (REP 117): as near as the sensor sees. All else that is out of
-    range is to be discarded (sensor_msgs/msg/LaserScan; many give 0 where there is no echo): as far as it sees.
+    Minus infinity marks an object too near to be measured (REP 117), and becomes the smallest range. All other values
+    out of range are to be discarded (sensor_msgs/msg/LaserScan; many sensors report 0 without an echo), and become the
+    largest range.
 
     Args:
-        topic: for messages.
-        names: of the n sectors.
+        topic: topic name, for error messages.
+        names: names of the n sectors.
     """
 
     def __init__(self, topic: str, names: tuple[str, ...]) -> None:
@@ -261,17 +262,17 @@ class Scan:
             raise SpecError(f"{self._topic}: expected {len(self.names)} ranges or more, got {len(ranges)}")
         near, far = message.range_min, message.range_max
         measured = (ranges >= near) & (ranges <= far)
-        seen = np.where(measured, ranges, np.where(np.isneginf(ranges), near, far))
-        return np.array([part.min() for part in np.array_split(seen, len(self.names))])
+        distances = np.where(measured, ranges, np.where(np.isneginf(ranges), near, far))
+        return np.array([part.min() for part in np.array_split(distances, len(self.names))])
 
 
 class Picture:
-    """An image (height, width, 3) in RGB, scaled to the size that the task observes.
+    """Decoder of an image (height, width, 3) in RGB, scaled to the size that the task observes.
 
     Args:
-        topic: for messages.
-        spec: of the image.
-        compressed: whether messages are CompressedImage (JPEG or PNG) rather than Image.
+        topic: topic name, for error messages.
+        spec: spec of the image.
+        compressed: whether messages are CompressedImage (JPEG or PNG) instead of Image.
     """
 
     names: tuple[str, ...] = ()
@@ -294,7 +295,7 @@ class Picture:
 
 
 class Filmed:
-    """A picture of a camera of this machine, which comes as it is observed."""
+    """Decoder of an image from a camera of this machine, which already has the observed size."""
 
     names: tuple[str, ...] = ()
 
@@ -308,14 +309,14 @@ def make_decoder(
     """Return the decoder of a source.
 
     Args:
-        source: its configuration.
-        observation: specs of what the task observes.
+        source: configuration of the source.
+        observation: specs of the task's observation.
         joints: names of the task's joints.
-        terms: names of reward terms.
+        terms: names of the reward terms.
 
     Raises:
-        ConfigError: if the task observes nothing of the kind or several frames in one image, or the source has too few
-            names.
+        ConfigError: if the task does not observe that kind of source, or observes several frames in one image, or if
+            the source has too few names.
     """
     topic, names = source.place, source.names
     match source.gives:
@@ -323,8 +324,8 @@ def make_decoder(
             wanted = names or tuple(joints)
             if len(wanted) != len(joints):
                 raise ConfigError(f"{topic}: {len(wanted)} joint names are given, the task has {len(joints)} joints")
-            called = [f"{joint}_{kind}" for kind in ("position", "velocity") for joint in joints]
-            return NamedNumbers(topic, wanted, ("position", "velocity"), called)
+            named = [f"{joint}_{kind}" for kind in ("position", "velocity") for joint in joints]
+            return NamedNumbers(topic, wanted, ("position", "velocity"), named)
         case "gripper":
             if not names:
                 raise ConfigError(f"{topic}: the names of the finger joints are missing (names)")
@@ -358,7 +359,7 @@ def make_decoder(
 
 
 def _make_direct_decoder(source: SourceConfig, spec: ArraySpec) -> Decoder:
-    """Return the decoder of a source that gives a whole array of the observation, of ``spec``."""
+    """Return the decoder of a source that provides the whole array of the observation with ``spec``."""
     topic, key = source.place, source.gives
     if key == "scan":
         return Scan(topic, tuple(f"scan_{index}" for index in range(spec.shape[0])))

@@ -1,4 +1,4 @@
-"""Goals of an action, sent without waiting for their answers."""
+"""Asynchronous goals of an action."""
 
 import threading
 import time
@@ -16,25 +16,25 @@ UNDER_WAY = (GoalStatus.ACCEPTED, GoalStatus.EXECUTING, GoalStatus.CANCELING)
 
 
 class GoalSender:
-    """Sends the newest goal, one after another, in a thread of its own.
+    """Thread that sends goals one after another; a newer goal replaces one that is still waiting.
 
     Args:
-        client: of the action.
-        failed: called, in that thread, with the reason why a goal was not accepted.
+        client: client of the action.
+        failed: called in that thread with the reason if a goal is not accepted.
 
     Attributes:
         failures: number of goals in a row that were not accepted.
-        lost: why the server that accepted the newest goal is gone, or empty.
+        lost: why the server that accepted the newest goal is gone; empty if it is not.
     """
 
     def __init__(self, client: ActionClient, failed: Callable[[str], None]) -> None:
         self._client, self._failed = client, failed
         self.failures, self.lost = 0, ""
-        self._wanted: Message = None
-        self._cancels = False
+        self._waiting: Message = None
+        self._is_cancelling = False
         self._closed = False
         self._goal: Goal | None = None
-        self._servers: Servers = frozenset()  # that were there when the newest goal was accepted
+        self._servers: Servers = frozenset()  # servers that were available when the newest goal was accepted
         self._accepted_at = 0.0
         self._busy = False
         self._changed = threading.Condition()
@@ -42,44 +42,44 @@ class GoalSender:
         self._thread.start()
 
     def send(self, goal: Message) -> None:
-        """Send a goal as soon as the one before it was answered; it replaces a goal that still waits."""
+        """Send a goal once the previous one is answered. It replaces a goal that is still waiting."""
         with self._changed:
-            self._wanted, self._cancels, self.lost = goal, False, ""
+            self._waiting, self._is_cancelling, self.lost = goal, False, ""
             self._changed.notify_all()
 
     def drop(self) -> None:
-        """Drop the goal that still waits; a goal that was sent goes on."""
+        """Drop the goal that is still waiting. A goal that was sent continues."""
         with self._changed:
-            self._wanted = None
+            self._waiting = None
 
     def cancel(self) -> None:
         """Cancel the newest goal."""
         with self._changed:
-            self._wanted, self._cancels = None, True
+            self._waiting, self._is_cancelling = None, True
             self._changed.notify_all()
 
     def settle(self, timeout: float) -> bool:
         """Return whether all goals and cancellations were sent and answered within ``timeout`` [s]."""
         with self._changed:
             return self._changed.wait_for(
-                lambda: self._wanted is None and not self._cancels and not self._busy, timeout
+                lambda: self._waiting is None and not self._is_cancelling and not self._busy, timeout
             )
 
     def reset(self) -> None:
-        """Forget what failed: an episode begins."""
+        """Begin an episode: clear all failures."""
         with self._changed:
             self.failures, self.lost, self._servers = 0, "", frozenset()
 
     def ended(self) -> tuple[GoalStatus, Message] | None:
-        """Return how the newest goal ended and its result; None while it has not, or another is being sent."""
+        """Return the status and result of the newest goal; None if it is still running or another one is being sent."""
         with self._changed:
-            goal = None if self._busy else self._goal  # a newer goal has servers abort the older one: no failure
+            goal = None if self._busy else self._goal  # a newer goal makes servers abort the older one
         if goal is None or goal.status in UNDER_WAY:
             return None
         return goal.result(ANSWER_SECONDS)
 
     def runs_for(self) -> float:
-        """Return for how long the newest goal has been executed [s]; 0 where it has ended, or none was accepted."""
+        """Return how long the newest goal has been running [s]; 0 if it has ended or none was accepted."""
         with self._changed:
             goal, accepted_at = None if self._busy else self._goal, self._accepted_at
         if goal is None or goal.status not in UNDER_WAY:
@@ -87,7 +87,7 @@ class GoalSender:
         return time.monotonic() - accepted_at
 
     def close(self) -> None:
-        """End the thread, after a goal that is to be cancelled."""
+        """End the thread, after sending a cancellation that is still waiting."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -97,10 +97,10 @@ class GoalSender:
         while True:
             with self._changed:
                 is_due = self._changed.wait_for(
-                    lambda: self._wanted is not None or self._cancels or self._closed, LOOK_SECONDS
+                    lambda: self._waiting is not None or self._is_cancelling or self._closed, LOOK_SECONDS
                 )
-                wanted, cancels = self._wanted, self._cancels
-                self._wanted, self._cancels = None, False
+                wanted, cancels = self._waiting, self._is_cancelling
+                self._waiting, self._is_cancelling = None, False
                 if self._closed and not cancels:
                     return
                 goal, self._busy = self._goal, is_due
@@ -110,8 +110,8 @@ class GoalSender:
                 self._look()
 
     def _act(self, wanted: Message | None, goal: Goal | None) -> None:
-        """Send a goal, or cancel ``goal``, the newest that was accepted, where none is wanted."""
-        newest = None if wanted is None else goal  # which goes on where the next is not accepted, and can be cancelled
+        """Send ``wanted``; if it is None, cancel ``goal``, the newest goal that was accepted."""
+        newest = None if wanted is None else goal  # stays the newest if the next is not accepted
         reason = ""
         servers: Servers = frozenset()
         try:
@@ -133,11 +133,11 @@ class GoalSender:
             self._failed(reason)
 
     def _look(self) -> None:
-        """Find out whether the server of the newest goal has gone."""
+        """Check whether the server of the newest goal has ended."""
         if not self._servers:
             return
-        now = self._client.servers()
+        servers = self._client.servers()
         with self._changed:
-            if self._servers and not now & self._servers:
-                self.lost = "a new server has taken its place" if now else "its server has ended"
+            if self._servers and not servers & self._servers:
+                self.lost = "a new server has taken its place" if servers else "its server has ended"
                 self._servers = frozenset()

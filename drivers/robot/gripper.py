@@ -1,4 +1,4 @@
-"""Commands to a gripper, as messages or goals."""
+"""Commands to a gripper, sent as messages or as goals of an action."""
 
 import math
 import time
@@ -16,18 +16,18 @@ GRIPPER = "control_msgs/action/GripperCommand"
 RETRY_SECONDS = 1.0
 """Pause between goals that were not accepted [s]."""
 MOST_FAILURES = 3
-"""Number of goals in a row, rejected or aborted without a stall, after which the gripper counts as dead."""
+"""Number of failed goals in a row, rejected or aborted without a stall, after which the gripper counts as dead."""
 
 
 class GripperCommander:
-    """Sends the opening of a gripper whenever it changes, and again if a goal was not accepted.
+    """Sender of a gripper's opening: whenever the opening changes, and again if a goal was not accepted.
 
-    A goal that its server aborted is not repeated: the fingers may hold an object. A goal whose server was restarted is
-    repeated. A gripper that accepts no goals, or does not end them, is an error.
+    A goal that its server aborted is not repeated, because the fingers may hold an object. A goal is repeated if its
+    server was restarted. It is an error if the gripper accepts no goals or does not end them.
 
     Args:
-        node: of the driver.
-        config: name and kind.
+        node: node of the driver.
+        config: name and kind of the commands.
     """
 
     def __init__(self, node: Node, config: GripperConfig) -> None:
@@ -35,8 +35,8 @@ class GripperCommander:
         self._sent: float | None = None
         self._retry_at = math.inf
         self._reason = ""  # why the last goal was not accepted
-        self._judged: Message | None = None  # the newest result of a goal
-        self._aborts = 0  # in a row, of fingers that had not stalled
+        self._counted_result: Message | None = None  # the newest result that was counted
+        self._aborts = 0  # goals aborted in a row although no finger had stalled
         self.publisher: Publisher | None = None
         self.client: ActionClient | None = None
         self._goals: GoalSender | None = None
@@ -47,16 +47,16 @@ class GripperCommander:
             self._goals = GoalSender(self.client, self._retry)
 
     def reset(self) -> None:
-        """Begin an episode: forget failures and send the next opening in any case."""
+        """Begin an episode: clear failures, and send the next opening in any case."""
         self._sent, self._aborts = None, 0
         if self._goals is not None:
             self._goals.reset()
 
     def send(self, opening: float) -> None:
-        """Move the gripper to ``opening``: 0 closed to 1 open. Does not wait for it.
+        """Move the gripper to ``opening``, 0 closed to 1 open. Return without waiting for the motion.
 
         Raises:
-            DriverError: if the gripper takes no goals, aborts them or does not end them, or its topic has no listener.
+            DriverError: if the gripper does not accept or end goals or aborts them, or its topic has no subscription.
         """
         config = self._config
         position = config.closed + opening * (config.open - config.closed)
@@ -76,13 +76,13 @@ class GripperCommander:
             self._goals.send(self._node.types.make(f"{GRIPPER}_Goal", command=command))
 
     def stop(self) -> None:
-        """Drop the goal that still waits. The gripper stays as it is: it may hold an object."""
+        """Drop the goal that is still waiting. The gripper keeps its opening, because it may hold an object."""
         if self._goals is not None:
             self._goals.drop()
             self._sent = None  # the next opening is sent in any case
 
     def settle(self) -> None:
-        """Wait a few seconds at most until commands were received."""
+        """Wait until commands have been received, at most a few seconds."""
         if self._goals is not None:
             self._goals.settle(SETTLE_SECONDS)
         elif self.publisher is not None:
@@ -91,7 +91,7 @@ class GripperCommander:
     def _check_goals(self, goals: GoalSender) -> None:
         """Raise :class:`DriverError` if the gripper is dead."""
         name, timeout = self._config.name, self._config.timeout
-        self._judge(goals.ended())
+        self._count_aborts(goals.ended())
         if goals.failures >= MOST_FAILURES:
             raise DriverError(f"the gripper: {goals.failures} goals of {name} in a row failed: {self._reason}")
         if self._aborts >= MOST_FAILURES:
@@ -108,16 +108,16 @@ class GripperCommander:
             self._sent = None
 
     def _retry(self, reason: str) -> None:
-        """Called in the thread of goals."""
+        """Schedule a repetition; called in the thread of the goals."""
         print(f"the gripper: {reason}", flush=True)
         self._reason, self._retry_at = reason, time.monotonic() + RETRY_SECONDS
 
-    def _judge(self, ended: tuple[GoalStatus, Message] | None) -> None:
-        """Count aborted goals, and print the result of each once."""
+    def _count_aborts(self, ended: tuple[GoalStatus, Message] | None) -> None:
+        """Count aborted goals, and print each result once."""
         status, result = ended or (None, None)
-        if result is None or result is self._judged:
+        if result is None or result is self._counted_result:
             return
-        self._judged = result
+        self._counted_result = result
         if status is not GoalStatus.ABORTED:
             self._aborts = 0
             return

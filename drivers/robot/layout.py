@@ -1,4 +1,4 @@
-"""Observations of a task, made of the messages of all sources."""
+"""Layout of a task's observation: which messages fill which elements."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -15,14 +15,14 @@ Array = NDArray[np.float64]
 
 ARM_KINDS = ("joints", "end_effector_pose", "end_effector_velocity", "wrist_wrench", "gripper")
 BASE_KINDS = ("odometry", "imu", "orientation", "drive")
-"""Kinds of sources that give elements of ``state``, for an arm and for a mobile base."""
+"""Kinds of sources that provide elements of ``state``, for an arm and for a mobile base."""
 
 
 class ArmModel(Protocol):
-    """Kinematics of the arm, and what its actions mean; :class:`robo_rl.sim.arm_model.ArmModel` is one.
+    """Kinematics of the arm and meaning of its actions; :class:`robo_rl.sim.arm_model.ArmModel` is one.
 
     Attributes:
-        endless: which joints (n,) turn without end.
+        endless: which joints (n,) turn without limits.
     """
 
     endless: NDArray[np.bool_]
@@ -37,25 +37,25 @@ class ArmModel(Protocol):
 
 
 class SourceLayout:
-    """Fills every element of the task's observation from what the robot's sources give.
+    """Layout that fills each element of the task's observation from the robot's sources.
 
     Args:
-        config: sources.
-        spec: of the task.
-        joints: names of its joints.
-        kinds: what sources may give of ``state``.
-        computed: elements of ``state`` that come from elsewhere.
+        config: configuration of the robot and its sources.
+        spec: the task's spec.
+        joints: names of the task's joints.
+        kinds: kinds of sources that provide elements of ``state``.
+        computed: elements of ``state``, by kind, that are computed if no source provides them.
 
     Attributes:
-        spec: as given.
-        used: sources by name, those that the task looks at.
-        by_kind: names of these by what they give.
-        wrench: decoder of force and torque at the wrist; None where no source gives them.
-        wanted: names that a source takes from messages with names (JointState). A topic may give them in some of its
-            messages, and others in others.
+        spec: the task's spec.
+        used: the sources that the task observes, by name.
+        by_kind: names of the used sources, by what they provide.
+        wrench: decoder of force and torque at the wrist; None if no source provides them.
+        wanted: names that a source picks from messages with names (JointState). A topic may carry different names in
+            different messages.
 
     Raises:
-        ConfigError: if an element or image comes from nowhere.
+        ConfigError: if nothing provides an element or image.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SourceLayout:
         kinds: Sequence[str],
         computed: Mapping[str, tuple[str, ...]],
     ) -> None:
-        # What the task does not look at is no fault of the robot's, if it is a camera, the objects or a scan.
+        # A robot may have cameras, objects or a scan that the task does not observe.
         self.used = {
             name: source
             for name, source in config.sources.items()
@@ -77,10 +77,12 @@ class SourceLayout:
             name: make_decoder(source, spec.observation, joints, spec.reward_terms)
             for name, source in self.used.items()
         }
-        named = {name: each for name, each in self._decoders.items() if isinstance(each, NamedNumbers | Opening)}
+        named = {
+            name: decoder for name, decoder in self._decoders.items() if isinstance(decoder, NamedNumbers | Opening)
+        }
         self.wanted = {name: frozenset(decoder.wanted) for name, decoder in named.items()}
         self.by_kind = {source.gives: name for name, source in self.used.items()}
-        self.wrench = next((each for each in self._decoders.values() if isinstance(each, Wrench)), None)
+        self.wrench = next((decoder for decoder in self._decoders.values() if isinstance(decoder, Wrench)), None)
         if self.wrench is not None and config.tare.seconds:
             self.wrench.bias = None
         self.spec = spec
@@ -88,20 +90,20 @@ class SourceLayout:
         self._parts = [
             (name, _places(self._decoders[name].names, elements)) for kind in kinds if (name := self.by_kind.get(kind))
         ]
-        given = {element for name, _ in self._parts for element in self._decoders[name].names}
-        wanted = {kind: names for kind, names in computed.items() if kind not in self.by_kind}
-        self._computed = {kind: _places(names, elements) for kind, names in wanted.items()}
-        given |= {element for names in wanted.values() for element in names}
+        provided = {element for name, _ in self._parts for element in self._decoders[name].names}
+        missing_kinds = {kind: names for kind, names in computed.items() if kind not in self.by_kind}
+        self._computed = {kind: _places(names, elements) for kind, names in missing_kinds.items()}
+        provided |= {element for names in missing_kinds.values() for element in names}
         for beginning in config.unmeasured:
-            meant = {element for element in elements if element.startswith(beginning)}
-            if meant and meant <= given:
+            matching = {element for element in elements if element.startswith(beginning)}
+            if matching and matching <= provided:
                 raise ConfigError(
-                    f"robot.unmeasured: {beginning!r} has no effect: {', '.join(sorted(meant))} of {config.name} "
-                    f"{'is' if len(meant) == 1 else 'are'} measured or computed. Leave it out, or the source"
+                    f"robot.unmeasured: {beginning!r} has no effect: {', '.join(sorted(matching))} of {config.name} "
+                    f"{'is' if len(matching) == 1 else 'are'} measured or computed. Leave it out, or the source"
                 )
-        given |= {element for element in elements if element.startswith(tuple(config.unmeasured))}
+        provided |= {element for element in elements if element.startswith(tuple(config.unmeasured))}
         for key, spec_of_key in spec.observation.items():
-            _require_given(config.name, key, spec_of_key, given, self.by_kind)
+            _require_given(config.name, key, spec_of_key, provided, self.by_kind)
 
     @property
     def reports_success(self) -> bool:
@@ -109,13 +111,13 @@ class SourceLayout:
         return "rewards" in self.by_kind and "success" in self._decoders[self.by_kind["rewards"]].names
 
     def observation(self, messages: Mapping[str, Any]) -> Observation:
-        """Return what the task observes, without images of which there is no message.
+        """Return the task's observation, without images that have no message.
 
         Args:
-            messages: by source.
+            messages: messages by source.
 
         Raises:
-            SpecError: if a message has not what is expected.
+            SpecError: if a message is not as expected.
         """
         state = np.zeros(self.spec.observation["state"].shape)
         for name, (from_, to) in self._parts:
@@ -132,7 +134,7 @@ class SourceLayout:
         return observation
 
     def rewards(self, messages: Mapping[str, Any]) -> dict[str, float]:
-        """Return the reward terms, 0 where no source gives them."""
+        """Return the reward terms; 0 for terms that no source provides."""
         terms = dict.fromkeys(self.spec.reward_terms, 0.0)
         name = self.by_kind.get("rewards")
         if name is not None:
@@ -140,23 +142,23 @@ class SourceLayout:
         return terms
 
     def ready(self, messages: Mapping[str, Any]) -> bool:
-        """Return whether the robot says that it obeys; true where no source says anything."""
+        """Return whether the robot reports that it executes commands; true if no source reports it."""
         name = self.by_kind.get("ready")
         return name is None or bool(self._numbers(name, messages)[0])
 
     def _compute(self, messages: Mapping[str, Any]) -> Mapping[str, Array]:
-        """Return what no source measures, by kind; nothing here, a subclass may know more."""
+        """Return elements that no source measures, by kind. None by default; subclasses override it."""
         return {}
 
     def _observed(self, source: str, numbers: Array) -> Array:
-        """Return the numbers of a source as ``state`` has them; the same here, a subclass may know more."""
+        """Return the numbers of a source as ``state`` contains them. Unchanged by default; subclasses override it."""
         return numbers
 
     def _numbers(self, source: str, messages: Mapping[str, Any]) -> NDArray[Any]:
-        """Return what a source says.
+        """Return the decoded message of a source.
 
         Raises:
-            SpecError: if that is not what is expected, or not finite.
+            SpecError: if it is not as expected, or not finite.
         """
         values = self._decoders[source](messages[source])
         if not np.isfinite(values).all():
@@ -167,17 +169,17 @@ class SourceLayout:
 class ObservationLayout(SourceLayout):
     """A :class:`SourceLayout` for an arm.
 
-    What no source measures of the end effector's pose and velocity is computed from the joints. Positions of endless
-    joints, which robots count over whole turns, are observed in [-pi, pi), as in simulation.
+    Pose and velocity of the end effector are computed from the joints if no source measures them. Positions of endless
+    joints, which robots count over whole turns, are wrapped to [-pi, pi) as in simulation.
 
     Args:
-        config: sources.
-        spec: of the task.
-        joints: names of its joints.
-        model: kinematics.
+        config: configuration of the robot and its sources.
+        spec: the task's spec.
+        joints: names of the task's joints.
+        model: kinematics of the arm.
 
     Raises:
-        ConfigError: if an element or image comes from nowhere.
+        ConfigError: if nothing provides an element or image.
     """
 
     def __init__(self, config: RobotConfig, spec: EnvSpec, joints: tuple[str, ...], model: ArmModel) -> None:
@@ -190,12 +192,12 @@ class ObservationLayout(SourceLayout):
         self._count = len(joints)
 
     def joints(self, messages: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Return positions (n,) and velocities (n,) of the joints, as the robot counts them."""
+        """Return positions (n,) and velocities (n,) of the joints. Endless joints count whole turns."""
         values = self._numbers(self.by_kind["joints"], messages)
         return values[: self._count], values[self._count :]
 
     def pose(self, messages: Mapping[str, Any]) -> ArmPose:
-        """Return where the end effector is: measured, or computed where no source measures it."""
+        """Return the measured pose of the end effector, or the computed one if no source measures it."""
         name = self.by_kind.get("end_effector_pose")
         if name is None:
             return self._model.pose(self.joints(messages)[0])
@@ -218,14 +220,14 @@ class ObservationLayout(SourceLayout):
 
 
 def _places(names: tuple[str, ...], elements: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where in ``names`` and where in ``elements`` the names are that both have."""
+    """Return the indices, in ``names`` and in ``elements``, of the names that both contain."""
     both = [name for name in names if name in elements]
     return np.array([names.index(name) for name in both], int), np.array([elements.index(name) for name in both], int)
 
 
-def _require_given(robot: str, key: str, spec: ArraySpec, given: set[str], sources: Mapping[str, str]) -> None:
+def _require_given(robot: str, key: str, spec: ArraySpec, provided: set[str], sources: Mapping[str, str]) -> None:
     if key == "state":
-        missing = [element for element in spec.names if element not in given]
+        missing = [element for element in spec.names if element not in provided]
         if missing:
             raise ConfigError(
                 f"robot {robot!r}: nothing gives {', '.join(missing)} of the observation 'state' of shape "

@@ -14,21 +14,21 @@ from .transforms import FrameSubscription
 from .velocities import VelocityEstimator
 
 DISCOVERY_NS = 2_000_000_000
-"""Longest wait for the publishers of images, whose profile decides with which they are listened to."""
+"""Longest wait for the publishers of images, whose profiles determine that of the subscription [ns]."""
 _POLL_NS = 20_000_000
 NEAR = 4
-"""Topics that are named, at most, where that of a source has no publisher."""
+"""Largest number of topics that are suggested for a topic without a publisher."""
 
 
 @dataclass
 class Arrivals:
-    """Statistics of one source's images.
+    """Statistics of the images of one source.
 
     Attributes:
-        reliability: with which they are listened to.
-        count: of messages.
-        size: of the newest [bytes].
-        first_ns: monotonic time of the first.
+        reliability: reliability of the subscription.
+        count: number of messages.
+        size: size of the newest message [bytes].
+        first_ns: monotonic time of the first message [ns].
     """
 
     reliability: str
@@ -42,34 +42,34 @@ class Arrivals:
         self.count, self.size = self.count + 1, len(message.data)
 
     def describe(self, source: str, now_ns: int) -> str:
-        """Return the statistics as a text, with advice where messages of that size get lost."""
+        """Return the statistics as a text, with advice if messages of that size are likely to get lost."""
         seconds = 1e-9 * (now_ns - self.first_ns)
-        came = f"{self.count} image(s) of {1e-6 * self.size:.1f} MB in {seconds:.0f} s" if self.count else "no image"
+        count = f"{self.count} image(s) of {1e-6 * self.size:.1f} MB in {seconds:.0f} s" if self.count else "no image"
         if self.reliability == "reliable":
-            return f"{came}, reliable"
+            return f"{count}, reliable"
         return (
-            f"{came} with best_effort, which loses an image with any of its packets: publish it reliable (and leave "
+            f"{count} with best_effort, which loses an image with any of its packets: publish it reliable (and leave "
             f"robot.sources.{source}.reliability=auto), publish smaller or compressed ones, or raise the receiver's "
             "buffer (sysctl net.core.rmem_max=8388608)"
         )
 
 
 class Listener:
-    """Puts the messages of sources into an assembler.
+    """Subscriptions that put the messages of sources into an assembler.
 
-    A message with names, none of which a source takes, is passed over: a gripper's beside those of its arm.
+    A message whose names no source picks is ignored, such as a gripper's message on the topic of its arm.
 
     Args:
-        node: of the driver.
-        sources: by name.
-        wanted: names that sources take, see :class:`.layout.SourceLayout`.
-        clock: monotonic time.
-        assembler: of these sources.
+        node: node of the driver.
+        sources: configurations by source.
+        wanted: names that sources pick; see :class:`.layout.SourceLayout`.
+        clock: monotonic clock.
+        assembler: receives the messages.
 
     Attributes:
-        subscriptions: by source, but for cameras of this machine; sources of one topic share one.
-        passed_over: names in the newest message that a source was not given, by source.
-        images: statistics of each source that gives images.
+        subscriptions: subscriptions by source, except for cameras of this machine; sources of one topic share one.
+        passed_over: names in the newest message that was ignored, by source.
+        images: statistics of each source of images.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Listener:
             self.subscriptions |= dict.fromkeys(names, subscription)
 
     def advice(self, source: str) -> str:
-        """Return the likely reason that a source gives nothing, or too little; empty where none is known."""
+        """Return the likely reason why a source provides nothing or too little; empty if none is known."""
         subscription = self.subscriptions[source]
         if subscription.matched_count:
             images = self.images.get(source)
@@ -121,7 +121,7 @@ class Listener:
         return f"published with this type are {', '.join(published[:NEAR])}" if published else ""
 
     def _receive(self, sources: list[str], message: Any) -> None:
-        """Called in the node's thread."""
+        """Put a message into the assembler; called in the node's thread."""
         header = getattr(message, "header", None)
         stamp = None if header is None else (header.stamp.sec, header.stamp.nanosec)
         now_ns = self._clock.now_ns()
@@ -135,7 +135,7 @@ class Listener:
 
 
 def timings_of(sources: Mapping[str, SourceConfig]) -> dict[str, SourceTiming]:
-    """Return how old what each source gives may be."""
+    """Return the age limit and delay of each source."""
     return {
         name: SourceTiming(None if source.latched else round(source.max_age * 1e9), round(source.delay * 1e9))
         for name, source in sources.items()
@@ -147,10 +147,11 @@ def _is_image(source: SourceConfig) -> bool:
 
 
 def _reliabilities_of(node: Node, sources: Mapping[str, SourceConfig], clock: Clock) -> dict[str, str]:
-    """Return the reliability with which each topic is listened to.
+    """Return the reliability of the subscription for each source.
 
-    With ``auto`` images have what their publishers offer: they take many packets, and best effort loses an image with
-    any of these. What takes one packet is listened to with best effort, which hears every publisher.
+    With ``auto``, images have the reliability that their publishers offer: an image takes many packets, and best effort
+    loses the image with any of them. A message of one packet is received with best effort, which matches every
+    publisher.
     """
     chosen = {
         name: "best_effort" if source.reliability == "auto" else source.reliability for name, source in sources.items()
@@ -169,6 +170,6 @@ def _reliabilities_of(node: Node, sources: Mapping[str, SourceConfig], clock: Cl
 
 
 def _quality_of(reliability: str, latched: bool) -> QoSProfile:
-    """Return the profile with which a source is listened to."""
+    """Return the profile for the subscription of a source."""
     # SourceConfig has checked the value; Hydra's fields cannot be Literals.
     return LATCHED if latched else QoSProfile(depth=10, reliability=reliability)  # type: ignore[arg-type]

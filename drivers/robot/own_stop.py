@@ -1,4 +1,4 @@
-"""The service by which a robot that stopped by itself is allowed to move again."""
+"""Service that re-arms a robot after its own emergency stop."""
 
 import os
 
@@ -12,7 +12,7 @@ RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 
 
 def rearm_facts(config: RobotConfig) -> dict[str, str]:
-    """Return what :func:`rearm_robot` needs, from another process and without the configuration."""
+    """Return the arguments for :func:`rearm_robot`, for another process without the configuration."""
     return {
         "service": config.rearm_service,
         "name": config.name,
@@ -31,10 +31,10 @@ def rearm_robot(
     domain: str = "",
     discovery_range: str = "",
 ) -> tuple[bool, str]:
-    """Call a robot's service ``robot.rearm_service``; return whether it says that it may move again, and what it says.
+    """Call a robot's service ``robot.rearm_service``; return whether the robot may move again, and its answer.
 
     Raises:
-        DriverError: if it does not answer.
+        DriverError: if the service does not answer.
     """
     for variable, value in ((DOMAIN, domain), (RANGE, discovery_range)):
         if value:

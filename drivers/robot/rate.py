@@ -1,4 +1,4 @@
-"""Control periods of equal length, and statistics of how well they were kept."""
+"""Schedule of control periods of equal length, with statistics of its accuracy."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,21 +9,21 @@ REMEMBERED = 20_000
 
 
 class RateKeeper:
-    """Schedules control periods by monotonic time.
+    """Schedule of control periods by monotonic time.
 
-    Periods follow one another without a gap: what the policy takes is part of the period. A period that begins later
-    than half its length is an *overrun*: it gets its whole length, and the schedule moves.
+    Periods follow one another without a gap: the time that the policy takes is part of the period. A period that begins
+    later than half its length is an *overrun*: it still gets its whole length, and the schedule shifts.
 
     Args:
         period_ns: length of a period.
 
     Attributes:
-        periods: that have begun.
-        overruns: of them, those that began too late.
-        overruns_in_row: of these, the newest without one in time between them.
+        periods: number of periods that have begun.
+        overruns: number of periods that began too late.
+        overruns_in_row: number of newest periods in a row that began too late.
         late: how late the newest periods ended [ns].
-        reactions: from when the observation was complete to the command that follows from it [ns].
-        ages: from when the oldest part of it was measured to that command [ns].
+        reactions: times from the complete observation to the command computed from it [ns].
+        ages: times from the measurement of the observation's oldest part to that command [ns].
     """
 
     def __init__(self, period_ns: int) -> None:
@@ -42,7 +42,7 @@ class RateKeeper:
         self.overruns_in_row = 0
 
     def begin(self, now_ns: int) -> int:
-        """Begin a period and return when it ends."""
+        """Begin a period and return the time at which it ends."""
         self.periods += 1
         scheduled_ns = now_ns if self._end_ns is None else self._end_ns
         if now_ns - scheduled_ns > self._period_ns // 2:
@@ -55,18 +55,18 @@ class RateKeeper:
         return self._end_ns
 
     def commanded(self, now_ns: int, complete_ns: int, stamp_ns: int) -> None:
-        """Take note of the first command of a period, sent at ``now_ns``.
+        """Record the first command of a period, sent at ``now_ns``.
 
         Args:
             now_ns: monotonic time.
-            complete_ns: when the observation that it follows from was complete.
-            stamp_ns: when the oldest part of that was measured.
+            complete_ns: time at which the observation behind the command was complete.
+            stamp_ns: time at which its oldest part was measured.
         """
         self.reactions.append(now_ns - complete_ns)
         self.ages.append(now_ns - stamp_ns)
 
     def ended(self, now_ns: int) -> None:
-        """Take note of when the period really ended."""
+        """Record the actual end of the period."""
         if self._end_ns is not None:
             self.late.append(now_ns - self._end_ns)
 
@@ -81,7 +81,7 @@ class RateKeeper:
 
 
 def percentiles(nanoseconds: Iterable[int]) -> tuple[float, float]:
-    """Return median and 99th percentile [ms], 0 where there is nothing."""
+    """Return median and 99th percentile [ms], 0 for no values."""
     values = np.fromiter(nanoseconds, np.float64)
     median, high = np.percentile(values, [50, 99]) * 1e-6 if values.size else (0.0, 0.0)
     return float(median), float(high)

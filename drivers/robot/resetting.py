@@ -1,4 +1,4 @@
-"""The service that brings arm and scene to the start of an episode."""
+"""Service that brings arm and scene to the start of an episode."""
 
 from robo_rl.core import RESET_UNANSWERED, ROBOT_AWAY, Clock, DriverError, ResetLatch, SafetyStop
 
@@ -13,16 +13,16 @@ AWAY_SECONDS = 2.0
 
 
 class ResetService:
-    """Calls the reset again where it failed, and never while one that was called before may still be running.
+    """Client of the reset service. It repeats a failed reset, but never calls one while an earlier one may still run.
 
-    From before the request until the answer a latch is taken that outlives this process (:class:`ResetLatch`). One
-    that did not answer keeps it until a person has looked at the robot. Where the server ended before it answered, and
-    another server takes its place, the reset ended with it, and the new one is called at once.
+    A latch that outlives this process (:class:`ResetLatch`) is held from the request to the answer. If there is no
+    answer, it remains until a person has looked at the robot. If the server ends before it answers and another server
+    replaces it, the reset has ended with the server, and the new server is called at once.
 
     Args:
-        node: of the driver.
-        config: which service, how often and how long.
-        clock: monotonic time.
+        node: node of the driver.
+        config: name of the service, number of attempts and time limits.
+        clock: monotonic clock.
         robot: name of the robot.
     """
 
@@ -30,18 +30,18 @@ class ResetService:
         self._node, self._config, self._clock = node, config, clock
         self._client = node.create_client(TRIGGER, config.service)
         self._latch = ResetLatch(robot)
-        self._lost: Servers = frozenset()  # those that ended, or fell silent, before they answered
+        self._lost: Servers = frozenset()  # servers that ended or fell silent before they answered
 
     def missing(self) -> list[str]:
-        """Return the service where it is not there."""
+        """Return the service if it is not available."""
         return [] if self._client.wait(0.0) else [f"no service {self._config.service} ({TRIGGER})"]
 
     def call(self) -> None:
         """Reset arm and scene.
 
         Raises:
-            SafetyStop: if that fails every time; if the service is not there; if it does not answer in time, now or at
-                an earlier call, of another process too.
+            SafetyStop: if every attempt fails, if the service is not available, or if it did not answer in time, in
+                this call or in an earlier one, even of another process.
         """
         config = self._config
         reason = ""
@@ -54,7 +54,7 @@ class ResetService:
         raise SafetyStop("reset_failed", f"the reset failed {config.attempts} times: {reason}")
 
     def _ask(self) -> tuple[bool, str]:
-        """Call the service of one server after another until one answers; return what it says."""
+        """Call one server after another until one answers; return its answer."""
         config = self._config
         while True:
             self._await_server()
@@ -73,10 +73,10 @@ class ResetService:
             return bool(answer.success), str(answer.message)
 
     def _take_latch(self) -> None:
-        """Take the latch, after a reset that another process waits for.
+        """Take the latch, after waiting for a reset of another process.
 
         Raises:
-            SafetyStop: if one was called that may still be running.
+            SafetyStop: if an earlier reset may still be running.
         """
         deadline_ns = self._clock.now_ns() + round(self._config.timeout * 1e9)
         while (problem := self._latch.take()) is not None:
@@ -88,7 +88,7 @@ class ResetService:
         """Wait a moment for a server that may be called.
 
         Raises:
-            SafetyStop: if there is none, or the one that fell silent over the request before is back: it may go on.
+            SafetyStop: if there is none, or if the server that fell silent is back: its reset may continue.
         """
         config = self._config
         if not self._client.wait(min(config.timeout, AWAY_SECONDS)):

@@ -1,4 +1,4 @@
-"""Rotations as ROS 2 writes them: unit quaternions (x, y, z, w)."""
+"""Conversions between rotations and ROS 2 unit quaternions (x, y, z, w)."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -11,30 +11,30 @@ TWIST = 1
 """Command type of ServoCommandType."""
 TRIGGER = "std_srvs/srv/Trigger"
 DISCOVERY_SECONDS = 1.0
-"""Longest wait for the services of a node whose subscription is there."""
+"""Longest wait for the services of a node whose subscription is known [s]."""
 ANSWER_SECONDS = 15.0
-"""Longest wait for an answer: Humble's waits 10 s for joint states."""
+"""Longest wait for an answer [s]: Servo of Humble waits 10 s for joint states."""
 
 
 class ServoSwitch:
-    """Has MoveIt Servo obey twists. A controller of twists without Servo's services needs nothing.
+    """Switch that makes MoveIt Servo accept twists. It does nothing for a twist controller without Servo's services.
 
     Args:
-        node: of the driver.
-        topic: of the twists, fully qualified, below the name of Servo's node.
+        node: node of the driver.
+        topic: fully qualified topic of the twists, below the name of Servo's node.
     """
 
     def __init__(self, node: Node, topic: str) -> None:
         self._node = node
         servo = topic.rpartition("/")[0]
         self._types = {f"{servo}/switch_command_type": COMMAND_TYPE, f"{servo}/start_servo": TRIGGER}  # Jazzy, Humble
-        self._service: str | None = None  # empty: there is none
+        self._service: str | None = None  # empty: no such service
 
     def turn_on(self) -> None:
         """Set Servo's command type.
 
         Raises:
-            DriverError: if it does not answer, or refuses.
+            DriverError: if it refuses or does not answer.
         """
         if self._service is None:
             self._service = self._find()
@@ -49,7 +49,7 @@ class ServoSwitch:
             raise DriverError(f"MoveIt Servo does not take twists: {self._service} was refused; its log says why")
 
     def _find(self) -> str:
-        """Return the service that is there, which is heard of a little later than the subscription."""
+        """Return Servo's service if it exists; services are discovered a little later than the subscription."""
         deadline = time.monotonic() + DISCOVERY_SECONDS
         while True:
             services = self._node.graph.services

@@ -1,4 +1,4 @@
-"""The sources of a robot, topics and cameras, and the observations made of their messages."""
+"""Sources of a robot: its topics and cameras, and the observations built from their messages."""
 
 from collections.abc import Callable, Container, Mapping
 from functools import partial
@@ -20,14 +20,14 @@ Result = TypeVar("Result")
 
 
 class RobotSources:
-    """The open topics and cameras of a robot; selects the messages that make one observation.
+    """Open topics and cameras of a robot, with the selection of messages for one observation.
 
     Args:
-        node: of the driver.
-        layout: makes observations of messages.
-        clock: monotonic time.
+        node: node of the driver.
+        layout: builds observations from messages.
+        clock: monotonic clock.
         align_to: source to whose newest message the others are matched, if it is used.
-        ignored: kinds of sources that are left out.
+        ignored: kinds of sources to leave out.
 
     Attributes:
         used: configuration of each source that is not left out.
@@ -55,16 +55,16 @@ class RobotSources:
                 self._cameras[name] = CameraReader(name, source.camera, (width, height), clock, take)
 
     def close(self) -> None:
-        """Release the cameras; the topics end with their node."""
+        """Release the cameras. The topics close with their node."""
         for camera in self._cameras.values():
             camera.close()
 
     def topic(self, name: str) -> str:
-        """Return the topic of a source, or the place of its camera."""
+        """Return the topic of a source, or the name of its camera."""
         return (self._cameras.get(name) or self._listener.subscriptions[name]).topic
 
     def missing(self) -> list[str]:
-        """Return a text for each source that has given nothing yet."""
+        """Return a text for each source that has provided nothing yet."""
         order = self.assembler.missing()
         order.sort(key=lambda name: (name in self._cameras, name not in self._listener.passed_over))
         return [self._absence(name) for name in order]
@@ -72,48 +72,48 @@ class RobotSources:
     def _absence(self, name: str) -> str:
         if name in self._cameras:
             return f"{self._cameras[name].topic}: {self._cameras[name].problem}"
-        subscription, others = self._listener.subscriptions[name], self._listener.passed_over.get(name)
-        if others is not None:
+        subscription, ignored = self._listener.subscriptions[name], self._listener.passed_over.get(name)
+        if ignored is not None:
             wanted = ", ".join(sorted(self._layout.wanted[name]))
-            return f"{subscription.topic} gives none of {wanted}, but {', '.join(others) or 'no names'}"
+            return f"{subscription.topic} gives none of {wanted}, but {', '.join(ignored) or 'no names'}"
         publishers = subscription.matched_count
-        said = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"
+        cause = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"
         hint = self._listener.advice(name)
-        return f"{said} {subscription.topic} ({self.used[name].type}){hint and f': {hint}'}"
+        return f"{cause} {subscription.topic} ({self.used[name].type}){hint and f': {hint}'}"
 
     def newest(self) -> dict[str, Any]:
-        """Return the newest message of each source; None where there was none."""
+        """Return the newest message of each source, or None if it has none."""
         return {name: self.assembler.newest(name) for name in self.used}
 
     def observe(self) -> Selection:
-        """Return the messages of one observation.
+        """Return the messages for one observation.
 
         Raises:
-            SafetyStop: if a source is too old, or the robot does not obey.
+            SafetyStop: if a source is too old, or the robot does not execute commands.
         """
         now_ns = self._clock.now_ns()
         self.check(now_ns)
         selection = self.assembler.select(now_ns)
         if selection is None:
             raise self._silence({})
-        if not self._obeys(selection):
+        if not self._is_ready(selection):
             raise SafetyStop("robot_stopped", "the robot says that it does not obey commands any more")
         return selection
 
     def observe_first(self, silence: float) -> Selection:
-        """Return the first messages of an episode; they, and word that the robot obeys again, may be on their way.
+        """Return the first messages of an episode, after waiting for them and for the robot to report that it is ready.
 
         Args:
-            silence: time that they may take longer than the largest age of a source [s].
+            silence: time that they may take beyond the largest ``max_age`` of all sources [s].
 
         Raises:
-            SafetyStop: if they do not come.
+            SafetyStop: if they do not arrive.
         """
         longest = max(source.max_age for source in self.used.values())
         deadline_ns = self._clock.now_ns() + round((longest + silence) * 1e9)
         while (now_ns := self._clock.now_ns()) < deadline_ns:
             selection = self.assembler.select(now_ns)
-            if selection is not None and self._obeys(selection):
+            if selection is not None and self._is_ready(selection):
                 return selection
             self._clock.sleep_until_ns(now_ns + POLL_NS)
         return self.observe()
@@ -124,29 +124,29 @@ class RobotSources:
             raise self._silence(stale)
 
     def describe(self, stale: Mapping[str, float]) -> str:
-        """Return the names, ages and likely faults of sources that are too old, by their age [s]."""
+        """Return names, ages and likely faults of the sources in ``stale``, which maps them to their ages [s]."""
         return ", ".join(self._describe(name, age) for name, age in stale.items())
 
     def _describe(self, name: str, age: float) -> str:
         camera = self._cameras.get(name)
-        old = "never came" if age == float("inf") else f"is {age:.2f} s old"
+        age_text = "never came" if age == float("inf") else f"is {age:.2f} s old"
         problem = self._listener.advice(name) if camera is None else camera.problem
         why = f", {problem}" if problem else ""
-        return f"{self.topic(name)} {old} ({self.used[name].max_age:g} s are allowed{why})"
+        return f"{self.topic(name)} {age_text} ({self.used[name].max_age:g} s are allowed{why})"
 
     def _silence(self, stale: Mapping[str, float]) -> SafetyStop:
         unmatched = f"not every source has measured something when {self._align_to} did (robot.align_to)"
         return SafetyStop("driver_silent", f"the robot has fallen silent: {self.describe(stale) or unmatched}")
 
-    def _obeys(self, selection: Selection) -> bool:
+    def _is_ready(self, selection: Selection) -> bool:
         return understood(self._layout.ready, selection.messages)
 
 
 def understood(decode: Callable[Arguments, Result], *arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
-    """Return what ``decode`` makes of messages.
+    """Call ``decode`` with messages and return its result.
 
     Raises:
-        SafetyStop: if they contradict each other, or one of them has not what is expected.
+        SafetyStop: if messages contradict each other, or one of them is not as expected.
     """
     try:
         return decode(*arguments, **keywords)

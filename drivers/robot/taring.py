@@ -1,4 +1,4 @@
-"""The bias of a wrist's sensor: measured at rest, subtracted by the driver and published for guards."""
+"""Bias of the wrist sensor: measured at rest, subtracted by the driver and published for guards."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,14 +19,14 @@ POLL_NS = 2_000_000
 
 
 class WrenchTare:
-    """Measures the bias at the start of each episode, subtracts it and publishes it for guards (latched).
+    """Measurement of the bias at the start of each episode, which is subtracted and published for guards (latched).
 
     Args:
-        node: of the driver.
-        config: of the robot.
+        node: node of the driver.
+        config: configuration of the robot.
         wrench: decoder that subtracts the bias.
-        newest: returns the newest message of the sensor; None where there is none.
-        clock: monotonic time.
+        newest: returns the newest message of the sensor, or None.
+        clock: monotonic clock.
     """
 
     def __init__(
@@ -54,24 +54,24 @@ class WrenchTare:
         self._publisher.publish(message)
 
     def _average(self) -> Array:
-        """Return the mean (6,) of the measurements in the configured time."""
-        measured, last = [], None
+        """Return the mean (6,) of the measurements over the configured time."""
+        measurements, last = [], None
         end_ns = self._clock.now_ns() + round(self._config.tare.seconds * 1e9)
         while (now_ns := self._clock.now_ns()) < end_ns:
             message = self._newest()
             if message is not None and message is not last:
-                measured.append(self._wrench.measured(message))
+                measurements.append(self._wrench.measured(message))
                 last = message
             self._clock.sleep_until_ns(min(now_ns + POLL_NS, end_ns))
-        return np.mean(measured, axis=0) if measured else np.full(6, np.nan)
+        return np.mean(measurements, axis=0) if measurements else np.full(6, np.nan)
 
 
 class HeardBias:
-    """Takes the bias over from the driver, for guards. Forces are unknown before it has arrived.
+    """Copy of the driver's bias, for guards. Forces are unknown until it has arrived.
 
     Args:
-        node: of the guard.
-        config: of the robot.
+        node: node of the guard.
+        config: configuration of the robot.
         wrench: decoder that subtracts the bias.
     """
 
@@ -84,7 +84,7 @@ class HeardBias:
         )
 
     def _take(self, message: Any) -> None:
-        """Called in the node's thread."""
+        """Copy the bias of a message; called in the node's thread."""
         bias = self._wrench.measured(message)
         if problem := too_large(self._config.tare, bias):
             print(f"{self.topic} is not taken over: {problem}", flush=True)
@@ -98,9 +98,9 @@ def bias_topic(config: RobotConfig) -> str:
 
 
 def too_large(config: TareConfig, bias: Array) -> str:
-    """Return why ``bias`` (6,) is too large [N, Nm]; empty where it is not."""
+    """Return why ``bias`` (6,) [N, Nm] is too large; empty if it is not."""
     force, torque = float(np.linalg.norm(bias[:3])), float(np.linalg.norm(bias[3:]))
-    if force <= config.force and torque <= config.torque:  # not where they are no numbers
+    if force <= config.force and torque <= config.torque:  # false for NaN
         return ""
     return (
         f"{force:.1f} N and {torque:.2f} Nm at its wrist at rest, which is no bias: at most {config.force:g} N and "

@@ -1,4 +1,4 @@
-"""Poses of frames in others, from the transforms on /tf and /tf_static."""
+"""Poses of frames relative to others, from the transforms on /tf and /tf_static."""
 
 import logging
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 log = logging.getLogger(__name__)
 
 DEPTH = 100
-"""As tf2's listeners have it."""
+"""Depth of the queues, as in tf2's listeners."""
 POSE = "geometry_msgs/msg/PoseStamped"
 
 
@@ -31,11 +31,11 @@ class Link:
     position: Array
     rotation: Array
     stamp: tuple[int, int]
-    received_ns: int | None  # None: it is fixed
+    received_ns: int | None  # None: a fixed transform
 
 
 class Placement(NamedTuple):
-    """Pose of a frame in another: position (3,) [m], rotation (3, 3), and arrival of its moving transforms [ns]."""
+    """Pose of a frame in another: position (3,) [m], rotation (3, 3) and arrival of its moving transforms [ns]."""
 
     position: Array
     rotation: Array
@@ -43,25 +43,25 @@ class Placement(NamedTuple):
 
 
 class TransformTree:
-    """The newest transform of each frame into its parent. They are not interpolated to one time."""
+    """Newest transform of each frame into its parent. Transforms are not interpolated to a common time."""
 
     def __init__(self) -> None:
         self._links: dict[str, Link] = {}
 
     @property
     def frames(self) -> list[str]:
-        """All frames that were heard of."""
+        """Names of all received frames."""
         links = list(self._links.items())  # the node's thread adds to them
         return sorted({name for child, link in links for name in (child, link.parent)})
 
     def update(self, message: Any, received_ns: int | None) -> None:
-        """Take the transforms of a TFMessage.
+        """Store the transforms of a TFMessage.
 
-        One that repeats the stamp of that before is nothing new; one that is none is left out.
+        A transform that repeats the previous stamp of its frame is ignored, and so is an invalid one.
 
         Args:
-            message: of the type tf2_msgs/msg/TFMessage.
-            received_ns: monotonic time of its arrival; None: its transforms are fixed.
+            message: message of the type tf2_msgs/msg/TFMessage.
+            received_ns: monotonic time of its arrival [ns]; None: its transforms are fixed.
         """
         for transform in message.transforms:
             child, stamp = transform.child_frame_id.strip("/"), transform.header.stamp
@@ -79,26 +79,26 @@ class TransformTree:
             self._links[child] = Link(transform.header.frame_id.strip("/"), position, rotation, seconds, received_ns)
 
     def look_up(self, frame: str, parent: str) -> Placement | None:
-        """Return where ``frame`` is in ``parent``; None where they are not connected."""
-        up, down = self._way_up(frame), self._way_up(parent)
-        common = next((name for name in up if name in down), None)
+        """Return the pose of ``frame`` in ``parent``; None if they are not connected."""
+        frame_path, parent_path = self._find_path(frame), self._find_path(parent)
+        common = next((name for name in frame_path if name in parent_path), None)
         if common is None:
             return None
-        there, times = self._compose(up, common)
-        here, other_times = self._compose(down, common)
-        return Placement(here[1].T @ (there[0] - here[0]), here[1].T @ there[1], (*times, *other_times))
+        lower, times = self._compose(frame_path, common)
+        upper, other_times = self._compose(parent_path, common)
+        return Placement(upper[1].T @ (lower[0] - upper[0]), upper[1].T @ lower[1], (*times, *other_times))
 
-    def _way_up(self, frame: str) -> list[str]:
-        """Return the frame and its ancestors."""
-        way = [frame]
-        while way[-1] in self._links and self._links[way[-1]].parent not in way:
-            way.append(self._links[way[-1]].parent)
-        return way
+    def _find_path(self, frame: str) -> list[str]:
+        """Return the frame and its ancestors, in this order."""
+        path = [frame]
+        while path[-1] in self._links and self._links[path[-1]].parent not in path:
+            path.append(self._links[path[-1]].parent)
+        return path
 
-    def _compose(self, way: list[str], end: str) -> tuple[tuple[Array, Array], list[int]]:
-        """Return where the first frame of a way is in the one called ``end``, and when what moves between came."""
+    def _compose(self, path: list[str], end: str) -> tuple[tuple[Array, Array], list[int]]:
+        """Return the pose of a path's first frame in the frame ``end``, and the arrival times of moving transforms."""
         position, rotation, times = np.zeros(3), np.eye(3), []
-        for name in way[: way.index(end)]:
+        for name in path[: path.index(end)]:
             link = self._links[name]
             position, rotation = link.rotation @ position + link.position, link.rotation @ rotation
             times += [] if link.received_ns is None else [link.received_ns]
@@ -106,13 +106,13 @@ class TransformTree:
 
 
 class FrameSubscription:
-    """The pose of a frame in another, as a subscription has messages: a PoseStamped for each that is new.
+    """Subscription to the pose of a frame in another, which provides a PoseStamped for each new transform.
 
     Args:
-        node: of the driver.
-        source: topic, frame and parent.
-        clock: monotonic time.
-        callback: given a message and when the oldest transform in it came, in the node's thread.
+        node: node of the driver.
+        source: configuration with topic, frame and parent.
+        clock: monotonic clock.
+        callback: called in the node's thread with a message and the arrival time of its oldest transform.
     """
 
     def __init__(
@@ -126,7 +126,8 @@ class FrameSubscription:
         self._tree = TransformTree()
         self._times: tuple[int, ...] = ()
         self._latest: tuple[Any, int] | None = None
-        # SourceConfig has checked the value; Hydra's fields cannot be Literals. Transforms are small: none is lost.
+        # SourceConfig has checked the value; Hydra's fields cannot be Literals. "auto" suits transforms: they are
+        # small.
         reliability = "best_effort" if source.reliability == "auto" else source.reliability
         moving = QoSProfile(DEPTH, reliability)  # type: ignore[arg-type]
         self._fixed = node.create_subscription(
@@ -136,17 +137,17 @@ class FrameSubscription:
 
     @property
     def topic(self) -> str:
-        """Name of the topics and frames, for messages."""
+        """Name of the topics and frames, for messages to people."""
         frames = "" if self._latest else f"; frames there: {', '.join(self._tree.frames) or 'none'}"
         return f"{self._moving.topic} (of {self._source.frame} in {self._source.parent}{frames})"
 
     @property
     def matched_count(self) -> int:
-        """Publishers of transforms that move."""
+        """Number of publishers of moving transforms."""
         return self._moving.matched_count
 
     def latest(self) -> tuple[Any, int] | None:
-        """Return the newest pose and when the oldest transform in it came (monotonic clock [ns])."""
+        """Return the newest pose and the arrival time of its oldest transform (monotonic clock [ns])."""
         return self._latest
 
     def _take_fixed(self, message: Any) -> None:

@@ -1,4 +1,4 @@
-"""Joint velocities of robots that do not measure them, from the positions of the last moments."""
+"""Estimation of joint velocities from recent positions, for robots that do not measure them."""
 
 from array import array
 from collections import deque
@@ -13,21 +13,21 @@ from robo_rl.core import shortest
 Array = NDArray[np.float64]
 
 FEWEST = 3
-"""Positions that a velocity needs."""
+"""Smallest number of positions for a velocity."""
 PAUSE = 0.2
-"""Longest time between two positions of one motion [s], or the window if that is longer; then it begins again."""
+"""Longest time between two positions of one motion [s], or the window if longer; beyond it the estimate restarts."""
 
 
 class VelocityEstimator:
-    """Slopes of the lines that fit the positions of the last moments best (least squares).
+    """Estimator of joint velocities: the slope of the least-squares line through the recent positions.
 
-    A slope is the velocity in the middle of the time that it spans: it is late by half of the window, or by one period
-    of the source where the window holds fewer than three messages. Positions that begin again after a whole turn are
-    followed.
+    A slope is the velocity in the middle of its time span. The estimate is therefore late by half of the window, or by
+    one period of the source if the window holds fewer than three messages. Positions that wrap around after a whole
+    turn are unwrapped.
 
     Args:
-        joints: whose velocities are wanted, by their names in messages.
-        window: the time that is looked back at [s].
+        joints: names of the joints in messages.
+        window: time span of the positions [s].
     """
 
     def __init__(self, joints: Collection[str], window: float) -> None:
@@ -36,17 +36,17 @@ class VelocityEstimator:
         self._rows: deque[tuple[float, Array]] = deque()
 
     def fill(self, message: Any, now_ns: int) -> bool:
-        """Set the velocities in a JointState, whatever it says of them; return whether they are known yet.
+        """Set the velocities in a JointState, replacing any that it has; return whether they are known yet.
 
-        A message that lacks a joint, or a position, is left as it is.
+        A message that lacks a joint or a position is left unchanged.
 
         Args:
-            message: whose joints are in any order; those that nobody wants get no number.
-            now_ns: monotonic time of its arrival.
+            message: JointState with joints in any order; the velocities of all other joints become NaN.
+            now_ns: monotonic time of its arrival [ns].
         """
         names, positions = list(message.name), np.asarray(message.position, np.float64)
         if len(positions) != len(names) or not set(self._joints) <= set(names):
-            return True  # its reader says what is wrong
+            return True  # the decoder reports the error
         places = [names.index(name) for name in self._joints]
         if not np.isfinite(positions[places]).all():
             return True
@@ -61,7 +61,7 @@ class VelocityEstimator:
         return True
 
     def _take(self, now: float, positions: Array) -> None:
-        """Add positions (n,), and forget those that are too old."""
+        """Add positions (n,), and remove those that are too old."""
         rows = self._rows
         if rows and now - rows[-1][0] > max(PAUSE, self._window):
             rows.clear()

@@ -1,4 +1,4 @@
-"""A robot observed by a process that never moves it: a safety guard, or one that scores it."""
+"""Observation of a robot by a process that never moves it, such as a guard or a process that publishes rewards."""
 
 from collections.abc import Container, Mapping
 from contextlib import ExitStack
@@ -20,13 +20,14 @@ ANSWER_SECONDS = 0.5
 
 
 class Seen(NamedTuple):
-    """The observation of a robot at one time.
+    """Observation of a robot at one time.
 
     Attributes:
-        observation: as the task has it, without images that are missing or too old; None while another source is.
-        stamp_ns: monotonic time at which the oldest message of it was measured [ns].
-        silent: seconds since its last message that repeated none, infinity where none came, of each topic that is too
-            old or missing.
+        observation: the task's observation, without images that are missing or too old; None while another source is
+            missing or too old.
+        stamp_ns: monotonic time at which its oldest message was measured [ns].
+        silent: seconds since the last new message of each topic that is missing or too old; infinity if it has had
+            none.
     """
 
     observation: Observation | None
@@ -35,17 +36,17 @@ class Seen(NamedTuple):
 
 
 class RobotWatch:
-    """Observes a robot's sources, and triggers its own emergency stop.
+    """Observer of a robot's sources that can trigger the robot's own emergency stop.
 
     Args:
         config: topics and ages, and the service that stops the robot.
-        layout: makes observations of messages.
-        clock: monotonic time.
-        purpose: end of the node's name.
-        ignored: kinds of sources that are left out.
+        layout: builds observations from messages.
+        clock: monotonic clock.
+        purpose: suffix of the node's name.
+        ignored: kinds of sources to leave out.
 
     Attributes:
-        spec: of the observation.
+        spec: spec with the observation that is not ignored.
     """
 
     def __init__(
@@ -79,19 +80,19 @@ class RobotWatch:
         """Return the newest observation.
 
         Raises:
-            SpecError: if a message has not what is expected.
+            SpecError: if a message is not as expected.
         """
         now_ns, sources = self._clock.now_ns(), self._sources
         stale = sources.assembler.stale(now_ns)
-        unseen = [name for name in stale if sources.used[name].gives.startswith(IMAGES)]
-        selection = sources.assembler.select(now_ns, unseen)
+        stale_images = [name for name in stale if sources.used[name].gives.startswith(IMAGES)]
+        selection = sources.assembler.select(now_ns, stale_images)
         silent = {sources.topic(name): age for name, age in stale.items()}
         if selection is None:
             return Seen(None, now_ns, silent)
         return Seen(self._layout.observation(selection.messages), selection.stamp_ns, silent)
 
     def stop(self) -> tuple[bool, str]:
-        """Trigger the robot's own emergency stop; return whether it confirmed, and a text for people."""
+        """Trigger the robot's own emergency stop; return whether it was confirmed, and a text for people."""
         listeners = 0
         if self._topic is not None:
             self._topic.publish(self._node.types.make(STOP, data=True))
@@ -109,7 +110,7 @@ class RobotWatch:
         return answer.success, f"the robot's own emergency stop: {answer.message}"
 
     def rearm_facts(self) -> dict[str, str] | None:
-        """Return how the robot's own stop is taken back; None where it has none."""
+        """Return the arguments that re-arm the robot after its own stop; None if it has no service for the stop."""
         return None if self._client is None else rearm_facts(self._config)
 
     def close(self) -> None:
@@ -118,16 +119,17 @@ class RobotWatch:
 
 
 class ScoredRobot(RobotWatch):
-    """A robot that is observed, and the topics of its rewards: ``TOPIC/terms`` and ``TOPIC/success``.
+    """Observer of a robot that publishes rewards on the topics ``TOPIC/terms`` and ``TOPIC/success``.
 
-    Terms are the named numbers (JointState: ``name``, ``position``) that ``robot.sources`` take as ``rewards``, success
-    is a std_msgs/msg/Bool too. The robot's own rewards and readiness are ignored.
+    The terms are named numbers (JointState: ``name``, ``position``), which ``robot.sources`` can receive as
+    ``rewards``. The success is also published as a std_msgs/msg/Bool. The robot's own rewards and readiness are
+    ignored.
 
     Args:
-        config: of the robot.
-        layout: makes observations of messages.
-        clock: monotonic time.
-        topic: see above.
+        config: configuration of the robot.
+        layout: builds observations from messages.
+        clock: monotonic clock.
+        topic: prefix of the two topics.
     """
 
     def __init__(self, config: RobotConfig, layout: SourceLayout, clock: Clock, topic: str) -> None:
