@@ -9,13 +9,14 @@ THREADS = Path("/proc/self/task")
 
 
 class RealTime:
-    """Gives this process real-time priority (SCHED_FIFO) while it drives a robot, where that is permitted.
+    """Real-time priority (SCHED_FIFO) of this process while it drives a robot, if the system permits it.
 
-    All threads get it: a thread that holds the interpreter while it waits for a processor would delay the loop. Child
-    processes stay ordinary. The objects made so far are frozen out of garbage collection, which would take 0.2 s.
+    All threads get it: a thread that holds the interpreter lock while it waits for a processor would delay the loop.
+    Child processes keep the ordinary priority. Existing objects are excluded from garbage collection, which would take
+    0.2 s.
 
     Args:
-        priority: 1 to 99; 0: the scheduling stays as it is.
+        priority: 1 to 99; 0: the scheduling stays unchanged.
     """
 
     def __init__(self, priority: int) -> None:
@@ -23,7 +24,7 @@ class RealTime:
         self._before: dict[int, tuple[int, os.sched_param]] = {}
 
     def claim(self) -> str:
-        """Take the priority; return why the process did not get it, empty where it did or none was configured."""
+        """Take the priority; return why that failed, or an empty text if it succeeded or no priority is configured."""
         gc.collect()
         gc.freeze()
         if not self._priority:
@@ -32,7 +33,7 @@ class RealTime:
             return "this system has no real-time scheduling"
         try:
             for thread in (int(entry.name) for entry in THREADS.iterdir()):
-                with contextlib.suppress(ProcessLookupError):  # it has ended
+                with contextlib.suppress(ProcessLookupError):  # the thread has ended
                     before = os.sched_getscheduler(thread), os.sched_getparam(thread)
                     policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
                     os.sched_setscheduler(thread, policy, os.sched_param(self._priority))
@@ -43,12 +44,12 @@ class RealTime:
         return ""
 
     def release(self) -> None:
-        """Give the priority back. May be called twice."""
+        """Restore the earlier priorities. May be called twice."""
         gc.unfreeze()
         self._restore()
 
     def _restore(self) -> None:
         for thread, (policy, parameter) in self._before.items():
-            with contextlib.suppress(OSError):  # it has ended
+            with contextlib.suppress(OSError):  # the thread has ended
                 os.sched_setscheduler(thread, policy | os.SCHED_RESET_ON_FORK, parameter)
         self._before = {}

@@ -1,4 +1,4 @@
-"""Topics that stop and re-arm a robot, for middlewares that can publish but not call its services."""
+"""Topics that stop and re-arm a robot, for middleware that can publish but not call services."""
 
 import time
 from collections.abc import Callable
@@ -11,19 +11,19 @@ REARM = "std_msgs/msg/Empty"
 
 LISTENING = (QoSProfile(reliability="best_effort"), QoSProfile(), LATCHED)
 """Profiles that together receive a stop from every publisher: the first matches all of them, the second has lost
-messages repeated, the last also receives those from before the subscription."""
+messages repeated, the last also receives messages from before the subscription."""
 
 REPEAT_SECONDS = 0.2
-"""A publisher that repeats a stop presses it at most this often: between two, a person may have re-armed."""
+"""Shortest time between two stops from a publisher that repeats them: a person may have re-armed in between."""
 
 
 def listen_for_stop(node: Node, topic: str, stop: Callable[[], Any]) -> None:
-    """Call ``stop`` in the node's thread whenever ``true`` is published; ``false`` re-arms nothing.
+    """Call ``stop`` in the node's thread whenever ``true`` is published; ``false`` does not re-arm.
 
     Args:
-        node: listens.
-        topic: of type std_msgs/msg/Bool.
-        stop: may be called several times for one message.
+        node: node that subscribes.
+        topic: name of a topic of type std_msgs/msg/Bool.
+        stop: stops the robot; may be called several times for one message.
     """
     pressed_at = float("-inf")
 
@@ -38,11 +38,11 @@ def listen_for_stop(node: Node, topic: str, stop: Callable[[], Any]) -> None:
 
 
 def listen_for_rearm(node: Node, topic: str, rearm: Callable[[], Any]) -> None:
-    """Call ``rearm`` in the node's thread for each message, but never for one from before the subscription.
+    """Call ``rearm`` in the node's thread for each message published after the subscription.
 
     Args:
-        node: listens.
-        topic: of type std_msgs/msg/Empty.
-        rearm: takes the stop back.
+        node: node that subscribes.
+        topic: name of a topic of type std_msgs/msg/Empty.
+        rearm: ends the stop.
     """
     node.create_subscription(REARM, topic, lambda _: rearm(), QoSProfile())

@@ -1,4 +1,4 @@
-"""The watchdog of a driver: holds, then stops a robot that receives no commands."""
+"""Watchdog of a driver: it holds, then stops a robot that receives no commands."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -37,10 +37,10 @@ class WatchdogConfig(Options, section="watchdog"):
 
 
 class Watchdog:
-    """Limits the time without commands, in the process that drives the robot. Time is monotonic.
+    """Limit on the time without commands, in the process that drives the robot. Times are monotonic.
 
     Args:
-        config: times.
+        config: the time limits.
     """
 
     def __init__(self, config: WatchdogConfig) -> None:
@@ -53,7 +53,7 @@ class Watchdog:
         self._fed_ns, self._stopped = now_ns, False
 
     def feed(self, now_ns: int) -> None:
-        """Register a command or heartbeat. It does not revive a robot that is stopped."""
+        """Register a command or heartbeat. A stopped robot stays stopped."""
         if self.look(now_ns) is not Watch.STOPPED:
             self._fed_ns = now_ns
 
@@ -62,7 +62,7 @@ class Watchdog:
         self._stopped = True
 
     def look(self, now_ns: int) -> Watch:
-        """Return the state that is allowed now."""
+        """Return the state that the robot is allowed to be in now."""
         if self._stopped or self._fed_ns is None:
             return Watch.STOPPED
         age_ns = now_ns - self._fed_ns
