@@ -1,4 +1,4 @@
-"""Teleoperation: devices by which a person drives a robot."""
+"""Teleoperation: devices with which a person drives a robot."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -53,17 +53,17 @@ def make_teleop(
     """Open a teleoperation device.
 
     Args:
-        device: ``keyboard`` (in this terminal), ``window`` (a window of its own), ``browser``, ``gamepad``,
-            ``spacemouse``; over ROS 2 ``joy``, ``twist``, ``leader``.
-        spec: of the robot that is driven.
-        clock: monotonic time.
-        page: that is served for ``browser``.
-        robot: that is driven; ``leader`` may need its kinematics.
-        fields: of :class:`TeleopConfig`.
+        device: ``keyboard`` (in this terminal), ``window`` (in a separate window), ``browser``, ``gamepad`` or
+            ``spacemouse``; over ROS 2 ``joy``, ``twist`` or ``leader``.
+        spec: spec of the robot to drive.
+        clock: monotonic clock.
+        page: the served page, for ``browser``.
+        robot: description of the robot to drive; ``leader`` may need its kinematics.
+        fields: fields of :class:`TeleopConfig`.
 
     Raises:
-        ConfigError: if there is no such device, it lacks a package, or cannot drive the actions of ``spec``.
-        DriverError: if the device is not there, or there is no terminal or no display.
+        ConfigError: if the device does not exist, lacks a package, or cannot drive the actions of ``spec``.
+        DriverError: if the device is not connected, or if there is no terminal or display.
     """
     if device not in DEVICES:
         raise ConfigError(f"unknown teleoperation device {device!r}: {nearest(device, DEVICES)}")
@@ -90,7 +90,7 @@ _SCREENS: dict[str, Callable[..., KeyboardTeleop | WindowTeleop]] = {"keyboard":
 
 
 def _open(device: str, spec: EnvSpec, config: TeleopConfig, clock: Clock, robot: RobotDescription | None) -> Screenless:
-    """Open a device without a screen. What it needs is imported here, so that nothing else needs it."""
+    """Open a device without a screen. Devices are imported on demand, so that each needs only its own packages."""
     from . import gamepad, spacemouse
     from .motion import AxisMotion, AxisTeleop
 
@@ -113,31 +113,31 @@ def _open(device: str, spec: EnvSpec, config: TeleopConfig, clock: Clock, robot:
 
 
 def find_devices() -> tuple[list[str], list[str]]:
-    """Return the gamepads and 3D mice that are plugged in, and why some could not be looked for."""
+    """Return the connected gamepads and 3D mice, and the reasons why some could not be searched for."""
     from .gamepad import find_gamepads
     from .spacemouse import find_spacemice
 
-    found: list[str] = []
+    names: list[str] = []
     reasons: list[str] = []
     for kind, find in (("gamepad", find_gamepads), ("SpaceMouse", find_spacemice)):
         try:
-            found += [f"{kind} ({name})" for name in find()]
+            names += [f"{kind} ({name})" for name in find()]
         except (ConfigError, DriverError) as error:
             reasons.append(str(error))
-    return found, reasons
+    return names, reasons
 
 
 def make_steering(emergency_stop: Callable[[], str] | None = None, marks: bool = True, **fields: Any) -> "SteeringNode":
-    """Open a node with services that press the buttons of a training or recording.
+    """Open a node with services for the buttons of a training or recording.
 
     Args:
-        emergency_stop: pressed at once by its service; returns why robots are not stopped, nothing where they are.
-            None: there is none that is latched.
-        marks: whether there are episodes to be reset and marked, and a robot that moves.
-        fields: of :class:`SteeringConfig`.
+        emergency_stop: called at once by its service; returns why robots are not stopped, or an empty text if they are.
+            None: there is no latched emergency stop.
+        marks: whether there are episodes to reset and mark, and a robot that moves.
+        fields: fields of :class:`SteeringConfig`.
 
     Raises:
-        DriverError: if there is no ROS 2.
+        DriverError: if ROS 2 is not available.
     """
     from .steering import SteeringNode
 
@@ -145,7 +145,7 @@ def make_steering(emergency_stop: Callable[[], str] | None = None, marks: bool =
 
 
 def register_configs() -> None:
-    """Offer the configuration of teleoperation (group ``teleop``) and steering (group ``steering``) to Hydra."""
+    """Store the configurations of teleoperation (group ``teleop``) and steering (group ``steering``)."""
     store = ConfigStore.instance()
     store.store(group="teleop", name="default", node=config_node(make_teleop, TeleopConfig))
     store.store(group="steering", name="ros2", node=config_node(make_steering, SteeringConfig))

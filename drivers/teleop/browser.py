@@ -1,4 +1,4 @@
-"""Teleoperation by a page in the browser of a phone, a headset or a computer."""
+"""Teleoperation with a web page on a phone, a headset or a computer."""
 
 from collections.abc import Mapping, Set
 from typing import Protocol
@@ -13,12 +13,12 @@ from .motion import AxisMotion, AxisTeleop, Polled
 
 
 class Page(Protocol):
-    """The page that a person drives with; ``robo_rl.web.person`` serves it."""
+    """Page with which a person drives a robot; ``robo_rl.web.person`` serves it."""
 
     def poll(self, timeout: float) -> tuple[Mapping[str, float] | None, Set[str], Set[str]]:
-        """Return axes, the buttons that are held, and those that were tapped since the last call.
+        """Return the axes, the held buttons, and the buttons tapped since the last call.
 
-        Axes are None, and nothing is held, where no page has said anything within ``timeout`` [s].
+        Axes are None, and no button is held, if no page has sent anything within ``timeout`` [s].
         """
         ...
 
@@ -30,11 +30,11 @@ class Page(Protocol):
 
 
 class PageReader:
-    """The axes and buttons of a page.
+    """Reader of a page's axes and buttons.
 
     Args:
-        page: what the person holds.
-        timeout: a page that was silent for longer is gone [s].
+        page: the page.
+        timeout: time without a message after which the page counts as disconnected [s].
     """
 
     absence = "no page is connected, or its connection is too slow"
@@ -51,19 +51,19 @@ class PageReader:
 
 
 class BrowserTeleop(AxisTeleop):
-    """Drives a robot by touch, or by the pose of a WebXR controller or phone, while the person touches or grips.
+    """Teleoperation by touch, or by the pose of a WebXR controller or phone, while the person touches or grips.
 
-    That touch is the deadman switch: when it ends, the page is left, or nothing is heard of it for a moment, the person
-    has handed back at once.
+    The touch is the deadman switch. The person loses control at once when the touch ends, when the page is left, or
+    when its messages stop for a moment.
 
     Args:
-        page: what the person holds, and sees.
-        spec: of the robot.
-        config: ``config.browser`` says what axes and buttons do.
-        clock: monotonic time.
+        page: the page that the person uses.
+        spec: spec of the robot.
+        config: ``config.browser`` maps axes and buttons to functions.
+        clock: monotonic clock.
 
     Raises:
-        ConfigError: if the actions are not those of an end effector or a vehicle.
+        ConfigError: if the actions do not move an end effector or a vehicle.
     """
 
     def __init__(self, page: Page, spec: EnvSpec, config: TeleopConfig, clock: Clock) -> None:

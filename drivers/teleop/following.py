@@ -1,4 +1,4 @@
-"""Actions from the motion of a leader arm: of joints, or of an end effector."""
+"""Actions from the motion of a leader arm: of its joints, or of its end effector."""
 
 from pathlib import Path
 
@@ -17,57 +17,57 @@ AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
 class JointFollowing:
-    """Joints that move as the leader's; see :class:`~.leader.Following`.
+    """Joint motion that copies the leader's; see :class:`~.leader.Following`.
 
     Args:
-        spec: of the robot; its action is ``joint_delta``.
-        leader: joints and scales.
+        spec: spec of the robot; its action space is ``joint_delta``.
+        leader: joints and scales of the leader.
 
     Raises:
-        ConfigError: if those are not as many as the robot's joints.
+        ConfigError: if their number is not that of the robot's joints.
     """
 
     def __init__(self, spec: EnvSpec, leader: LeaderConfig) -> None:
-        moved = [name for name in spec.action.names if name != "gripper"]
-        self.joints = leader.joints or tuple(moved)
-        scale = leader.scale or (1.0,) * len(moved)
-        for key, given in (("joints", self.joints), ("scale", scale)):
-            if len(given) != len(moved):
+        joints = [name for name in spec.action.names if name != "gripper"]
+        self.joints = leader.joints or tuple(joints)
+        scale = leader.scale or (1.0,) * len(joints)
+        for key, values in (("joints", self.joints), ("scale", scale)):
+            if len(values) != len(joints):
                 raise ConfigError(
-                    f"teleop.leader.{key} must be one for each of {', '.join(moved)}, got {len(given)} of them"
+                    f"teleop.leader.{key} must be one for each of {', '.join(joints)}, got {len(values)} of them"
                 )
         self._scale = np.array(scale, np.float64) / float(spec.extra["joint_scale"])
-        self._left = np.zeros(len(moved))
+        self._remaining = np.zeros(len(joints))
 
     def note(self, before: Array, after: Array) -> None:
         """See :class:`~.leader.Following`."""
-        self._left += joint_motion(before, after) * self._scale
+        self._remaining += joint_motion(before, after) * self._scale
 
     def take(self) -> Array:
         """See :class:`~.leader.Following`."""
-        action = np.clip(self._left, -1, 1)
-        self._left -= action
+        action = np.clip(self._remaining, -1, 1)
+        self._remaining -= action
         return action
 
     def forget(self) -> None:
         """See :class:`~.leader.Following`."""
-        self._left[:] = 0
+        self._remaining[:] = 0
 
 
 class EndEffectorFollowing:
-    """An end effector that moves as the leader's, by the leader's forward kinematics; see :class:`~.leader.Following`.
+    """End-effector motion that copies the leader's, from its forward kinematics; see :class:`~.leader.Following`.
 
-    Where actions are in the base frame the leader's motion in its own base frame is made: both bases face the same way.
-    Where they are in the end effector's, what the leader's does in its own frame is. A motion that is faster than
-    actions is made in its direction; one about or along axes that actions do not move is not made.
+    If actions are in the base frame, the motion is copied in the base frames of the two arms, which face the same way.
+    If actions are in the frame of the end effector, the motion is copied in the frames of the two end effectors. A
+    motion beyond the range of the actions is shortened in its direction. Axes that the actions do not move are ignored.
 
     Args:
-        spec: of the robot; its action is ``end_effector_delta``.
-        leader: model, joints and scales.
-        robot: whose model is the leader's where ``leader`` names none; None: there is no model of it.
+        spec: spec of the robot; its action space is ``end_effector_delta``.
+        leader: model, joints and scales of the leader.
+        robot: robot whose model the leader has if ``leader`` names none; None: no such model.
 
     Raises:
-        ConfigError: if the leader's kinematics are not known, or the actions are not those of an end effector.
+        ConfigError: if the leader's kinematics are unknown, or the actions do not move an end effector.
     """
 
     def __init__(self, spec: EnvSpec, leader: LeaderConfig, robot: RobotDescription | None) -> None:
@@ -81,7 +81,7 @@ class EndEffectorFollowing:
         unknown = [name for name in names if name != "gripper" and not self._full[AXES.index(name)] > 0]
         require(not unknown, "translation_scale and rotation_scale of the task", "above 0", scales)
         self._in_own_frame = spec.action_frame == "end_effector"
-        self._stretch = leader.translation
+        self._translation_scale = leader.translation
         self._shift = np.zeros(3)
         self._turn = np.zeros(3)
         self._rotation = np.eye(3)
@@ -90,17 +90,18 @@ class EndEffectorFollowing:
         """See :class:`~.leader.Following`."""
         position, rotation = self._arm.pose(before)
         new_position, self._rotation = self._arm.pose(after)
-        self._shift += self._stretch * (new_position - position)
+        self._shift += self._translation_scale * (new_position - position)
         self._turn = logarithm(self._rotation @ rotation.T @ exponential(self._turn))
 
     def take(self) -> Array:
         """See :class:`~.leader.Following`."""
-        # The frame of the robot's end effector if it had begun as the leader's: what is left to turn is not there yet.
+        # The frame of the robot's end effector, had it started at the leader's. The remaining rotation is not executed
+        # yet.
         frame = exponential(self._turn).T @ self._rotation if self._in_own_frame else np.eye(3)
-        wanted = np.zeros(6)
-        wanted[self._moved] = np.concatenate([self._shift @ frame, self._turn @ frame])[self._moved]
-        part = np.concatenate([_shortened(wanted[:3], self._full[0]), _shortened(wanted[3:], self._full[3])])
-        self._shift, self._turn = frame @ (wanted - part)[:3], frame @ (wanted - part)[3:]
+        motion = np.zeros(6)
+        motion[self._moved] = np.concatenate([self._shift @ frame, self._turn @ frame])[self._moved]
+        part = np.concatenate([_shortened(motion[:3], self._full[0]), _shortened(motion[3:], self._full[3])])
+        self._shift, self._turn = frame @ (motion - part)[:3], frame @ (motion - part)[3:]
         return part[self._moved] / self._full[self._moved]
 
     def forget(self) -> None:
@@ -109,12 +110,12 @@ class EndEffectorFollowing:
 
 
 class Arm:
-    """Forward kinematics of an arm, on a MuJoCo state of its own.
+    """Forward kinematics of an arm, with its own MuJoCo state.
 
     Args:
-        model: of the arm.
-        joints: names of its joints, as positions are given.
-        end_effector: name of the site whose pose is wanted.
+        model: model of the arm.
+        joints: names of its joints, in the order of the positions.
+        end_effector: name of the site at the end effector.
     """
 
     def __init__(self, model: mujoco.MjModel, joints: tuple[str, ...], end_effector: str) -> None:
@@ -127,7 +128,7 @@ class Arm:
         """Return position (3,) [m] and rotation (3, 3) of the end effector in the base frame.
 
         Args:
-            positions: of the joints (n,) [rad or m].
+            positions: joint positions (n,) [rad or m].
         """
         self._data.qpos[self._qpos] = positions
         mujoco.mj_kinematics(self._model, self._data)
@@ -157,10 +158,10 @@ def _leader_arm(leader: LeaderConfig, robot: RobotDescription | None) -> Arm:
     sliding = {model.joint(number).name for number in range(model.njnt) if model.jnt_type[number] in (_HINGE, _SLIDE)}
     sites = [model.site(number).name for number in range(model.nsite)]
     require(len(leader.joints) > 0, "teleop.leader.joints", "given with teleop.leader.model", leader.joints)
-    for key, wanted, known in (("joints", leader.joints, sliding), ("end_effector", (leader.end_effector,), sites)):
-        for name in wanted:
-            if name not in known:
-                raise ConfigError(f"teleop.leader.{key}: {leader.model} has no {name!r}; {nearest(name, known)}")
+    for key, names, available in (("joints", leader.joints, sliding), ("end_effector", (leader.end_effector,), sites)):
+        for name in names:
+            if name not in available:
+                raise ConfigError(f"teleop.leader.{key}: {leader.model} has no {name!r}; {nearest(name, available)}")
     return Arm(model, leader.joints, leader.end_effector)
 
 
@@ -168,16 +169,16 @@ _HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLI
 
 
 def joint_motion(before: Array, after: Array) -> Array:
-    """Return how far a leader's joints (n,) moved from one message to the next [rad or m].
+    """Return the motion of a leader's joints (n,) from one message to the next [rad or m].
 
-    No hand turns a joint by half a turn between two messages: one that seems to was counted over a whole turn, as
-    servos do that turn without end.
+    Nobody turns a joint by half a turn between two messages. A larger difference comes from a servo that turns without
+    limits and whose position has wrapped around.
     """
     return shortest(after - before, np.full(len(after), True))
 
 
 def _shortened(motion: Array, full: float) -> Array:
-    """Return a motion (3,) with no element beyond ``full``, in the same direction."""
+    """Return a motion (3,), shortened so that no element exceeds ``full``."""
     largest = float(np.abs(motion).max())
     return motion * (full / largest) if largest > full else motion
 

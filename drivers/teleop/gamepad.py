@@ -1,4 +1,4 @@
-"""Gamepads, through SDL: any that its data base of game controllers knows, under the same names."""
+"""Gamepads in SDL's database of game controllers, with the same names for the axes and buttons of all."""
 
 import importlib
 import os
@@ -11,7 +11,7 @@ from .motion import Polled
 from .window import window_events
 
 AXES = ("left_x", "left_y", "right_x", "right_y", "left_trigger", "right_trigger")
-"""Axes in SDL's order; right and down are positive, triggers are 0 to 1."""
+"""Axes in SDL's order. Right and down are positive; triggers range from 0 to 1."""
 BUTTONS = (
     "a",
     "b",
@@ -29,16 +29,17 @@ BUTTONS = (
     "left",
     "right",
 )
-"""Buttons in SDL's order; ``a`` is the lower one of the four on every gamepad."""
+"""Buttons in SDL's order. ``a`` is the lowest of the four on every gamepad."""
 
 FULL = 32767
 """SDL's value of a full deflection."""
 
 
 def load_controllers() -> tuple[Any, Any]:
-    """Return pygame and its module of game controllers, begun.
+    """Return pygame and its initialised module of game controllers.
 
-    No display is needed, nor that a window has the focus. SIGTERM ends the program: SDL would keep it for itself.
+    It needs neither a display nor a focused window. SDL is told not to handle SIGTERM, so that the signal ends the
+    program.
 
     Raises:
         ConfigError: if pygame is not installed.
@@ -55,7 +56,7 @@ def load_controllers() -> tuple[Any, Any]:
 
 
 def find_gamepads() -> list[str]:
-    """Return the names of gamepads that are plugged in.
+    """Return the names of the connected gamepads.
 
     Raises:
         ConfigError: if pygame is not installed.
@@ -65,28 +66,28 @@ def find_gamepads() -> list[str]:
 
 
 class GamepadReader:
-    """The first gamepad that is plugged in, and after it was unplugged the first that is.
+    """Reader of the first connected gamepad. After it is unplugged, the next connected gamepad replaces it.
 
-    A button that was pressed and let go between two looks counts: SDL queues what was pressed. It queues it where there
-    is a display: that of a window, if one is open, or one that shows nothing.
+    A button that is pressed and released between two polls counts, because SDL queues presses. SDL queues them only
+    with a display: that of a window if one is open, or a dummy display.
 
     Raises:
         ConfigError: if pygame is not installed.
-        DriverError: if there is no gamepad.
+        DriverError: if no gamepad is connected.
     """
 
     absence = "the gamepad was unplugged: nothing moves until it is back"
 
     def __init__(self) -> None:
         self._pygame, self._controllers = load_controllers()
-        self._shows_nothing = False
-        self._heard = False
+        self._has_dummy_display = False
+        self._was_connected = False
         self._pad: Any = self._find()
         if self._pad is None:
-            others = [self._pygame.joystick.Joystick(i).get_name() for i in range(self._pygame.joystick.get_count())]
+            unknown = [self._pygame.joystick.Joystick(i).get_name() for i in range(self._pygame.joystick.get_count())]
             advice = (
-                f"SDL does not know the layout of {', '.join(others)}: describe it in SDL_GAMECONTROLLERCONFIG"
-                if others
+                f"SDL does not know the layout of {', '.join(unknown)}: describe it in SDL_GAMECONTROLLERCONFIG"
+                if unknown
                 else "plug one in; access to /dev/input/event* is needed"
             )
             raise DriverError(f"no gamepad: {advice}")
@@ -98,46 +99,46 @@ class GamepadReader:
             self._pad.quit()
             self._pad = None
         if self._pad is None:
-            self._pad, self._heard = self._find(), False
-            self._controllers.update()  # without it a new one is at rest, whatever is held
+            self._pad, self._was_connected = self._find(), False
+            self._controllers.update()  # without it, a new gamepad appears to be at rest, whatever is held
         if self._pad is None:
             return Polled(None, tapped=tapped)
         axes = {name: max(-1.0, self._pad.get_axis(number) / FULL) for number, name in enumerate(AXES)}
         return Polled(axes, {name for number, name in enumerate(BUTTONS) if self._pad.get_button(number)}, tapped)
 
     def close(self) -> None:
-        """Let go of the gamepad. May be called twice."""
+        """Release the gamepad. May be called twice."""
         if self._pad is not None:
             self._pad.quit()
             self._pad = None
-        if self._shows_nothing:
+        if self._has_dummy_display:
             self._pygame.display.quit()
-            self._shows_nothing = False
+            self._has_dummy_display = False
 
     def _tapped(self) -> Set[str]:
-        """Return the buttons that went down since the last call; those that are held at first did not."""
+        """Return the buttons pressed since the last call, except those held when the gamepad was connected."""
         pygame = self._pygame
         if not pygame.display.get_init():
-            self._show_nothing()
-        # pygame fails to tell of one that is unplugged which it did not tell of before.
+            self._open_dummy_display()
+        # pygame fails to report the removal of a gamepad whose connection it has not reported.
         pygame.event.set_blocked((pygame.JOYDEVICEADDED, pygame.JOYDEVICEREMOVED))
-        # All but what a window wants, though buttons alone count: a queue that is full takes no more.
+        # Remove all events except those of a window, although only buttons count: a full queue accepts no more events.
         events = pygame.event.get(exclude=window_events(pygame))
         pressed = [event.button for event in events if event.type == pygame.CONTROLLERBUTTONDOWN]
-        heard, self._heard = self._heard, self._pad is not None  # what is held at first did not go down
-        return frozenset(BUTTONS[button] for button in pressed if heard and button < len(BUTTONS))
+        was_connected, self._was_connected = self._was_connected, self._pad is not None  # buttons held at the start
+        return frozenset(BUTTONS[button] for button in pressed if was_connected and button < len(BUTTONS))
 
-    def _show_nothing(self) -> None:
-        """Begin a display that no window needs; the environment is left as it was, for those that need a real one."""
-        before = os.environ.get("SDL_VIDEODRIVER")
+    def _open_dummy_display(self) -> None:
+        """Open a dummy display. The environment is restored for programs that need a real one."""
+        driver = os.environ.get("SDL_VIDEODRIVER")
         os.environ["SDL_VIDEODRIVER"] = "dummy"
         try:
             self._pygame.display.init()
         finally:
             del os.environ["SDL_VIDEODRIVER"]
-            if before is not None:
-                os.environ["SDL_VIDEODRIVER"] = before
-        self._shows_nothing = True
+            if driver is not None:
+                os.environ["SDL_VIDEODRIVER"] = driver
+        self._has_dummy_display = True
 
     def _find(self) -> Any:
         return next((self._controllers.Controller(index) for index in _usable(self._controllers)), None)

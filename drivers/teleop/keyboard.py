@@ -1,4 +1,4 @@
-"""Teleoperation by the keyboard of a terminal, with pictures drawn in it: works over ssh, needs no display."""
+"""Teleoperation by the keyboard of a terminal that also draws pictures; works over ssh without a display."""
 
 import atexit
 import os
@@ -24,12 +24,12 @@ from .keys import KeyMotion
 
 ESCAPE = b"\x1b"
 ESCAPE_SECONDS = 0.05
-"""An escape byte alone for so long is the escape key; the arrows' sequences come at once."""
+"""Time after which a lone escape byte is the escape key [s]; the sequences of arrow keys arrive at once."""
 
 DRAW_SECONDS = 0.02
-"""Longest time that drawing may hold up the control loop."""
+"""Longest time that drawing may delay the control loop [s]."""
 CLOSE_SECONDS = 1.0
-"""Longest wait for a terminal to take what gives it back."""
+"""Longest wait until a terminal has accepted the output that restores it [s]."""
 
 _SEQUENCE = re.compile(rb"\x1b[\[O][0-9;]*[ -/]*([@-~])")
 _UNFINISHED = re.compile(rb"\x1b([\[O][0-9;]*[ -/]*)?$")
@@ -41,23 +41,23 @@ _LEAVE_SCREEN = b"\x1b[0m\x1b[?25h\x1b[?1049l"
 
 
 class KeyboardTeleop:
-    """Drives a robot by the keys of a terminal (see ``keys.py``).
+    """Teleoperation by the keys of a terminal (see ``keys.py``).
 
-    The terminal is in cbreak mode meanwhile; it gets its modes back from :meth:`close`, which also runs when the
-    program ends by an exception, Ctrl-C, SIGTERM or SIGHUP. A terminal that hangs up says ``stop``; one that is slow or
-    held by Ctrl-S, gets fewer pictures and does not hold up the control loop.
+    The terminal is in cbreak mode until :meth:`close` restores its modes, which also happens when the program ends by
+    an exception, Ctrl-C, SIGTERM or SIGHUP. A terminal that hangs up presses ``stop``. A terminal that is slow or held
+    by Ctrl-S gets fewer pictures and does not delay the control loop.
 
     Args:
-        spec: of the robot.
+        spec: spec of the robot.
         config: speeds and times.
         input_fd: file descriptor of the terminal to read.
-        output_fd: where to draw.
-        clock: monotonic time.
-        moves: whether keys move the robot; otherwise they are buttons alone.
+        output_fd: file descriptor of the terminal to draw in.
+        clock: monotonic clock.
+        moves: whether keys move the robot; otherwise they only act as buttons.
 
     Raises:
-        ConfigError: if the actions are not those of an end effector.
-        DriverError: if ``input_fd`` is no terminal.
+        ConfigError: if the actions do not move an end effector.
+        DriverError: if ``input_fd`` is not a terminal.
     """
 
     in_base_frame = True
@@ -80,7 +80,7 @@ class KeyboardTeleop:
                 "keyboard teleoperation needs a terminal: standard input or output is none; run it in one"
             )
         try:
-            # Opened anew, because not blocking is a property of the open file, which others share.
+            # Opened again, because the non-blocking mode belongs to the open file, which other processes share.
             self._output = os.open(os.ttyname(output), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError as error:
             raise DriverError(f"the terminal of standard output cannot be opened ({error.strerror})") from error
@@ -95,20 +95,20 @@ class KeyboardTeleop:
         self._draw(_ENTER_SCREEN)
 
     def read(self) -> Intervention:
-        """Return what the keys say now. Never blocks."""
+        """Return the state of the keys. Never blocks."""
         self._draw(b"", seconds=0)
         for key in self._read_keys():
             self._motion.press(key)
         return self._motion.intervention()
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode or take over, with the gripper open or ``closed``."""
+        """Begin an episode or an intervention, with the gripper open or ``closed``."""
         self._motion.reset(closed)
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Draw ``picture`` (height, width, 3) as large as the terminal allows, and ``lines`` below it.
 
-        Left out while the terminal has not taken the drawing before.
+        Nothing is drawn while the terminal has not accepted the previous drawing.
         """
         self._draw(b"")
         if self._undrawn:
@@ -116,7 +116,7 @@ class KeyboardTeleop:
         try:
             columns, rows = os.get_terminal_size(self._output)
         except OSError:
-            return  # the terminal is gone, which read() tells
+            return  # the terminal is gone; read() reports it
         lines = [*lines, *self._motion.help()]
         parts = ["\x1b[H"]
         room = rows - len(lines) - 1
@@ -127,7 +127,7 @@ class KeyboardTeleop:
         self._draw("".join(parts).encode())
 
     def close(self) -> None:
-        """Give the terminal back as it was. May be called twice."""
+        """Restore the terminal. May be called twice."""
         if self._modes is None:
             return
         modes, self._modes = self._modes, None
@@ -135,7 +135,7 @@ class KeyboardTeleop:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         try:
-            termios.tcflush(self._input, termios.TCIFLUSH)  # keys still on their way are not for the shell
+            termios.tcflush(self._input, termios.TCIFLUSH)  # keys that are still queued must not reach the shell
             termios.tcsetattr(self._input, termios.TCSANOW, modes)
             self._draw(_LEAVE_SCREEN, CLOSE_SECONDS)
         except (OSError, termios.error):
@@ -143,7 +143,7 @@ class KeyboardTeleop:
         os.close(self._output)
 
     def _end_on_signals(self) -> None:
-        """Let signals that would kill the process at once end it by an exception, which gives the terminal back."""
+        """Turn signals that kill the process at once into an exception, which restores the terminal."""
 
         def end(number: int, _: FrameType | None) -> None:
             self.close()
@@ -160,25 +160,25 @@ class KeyboardTeleop:
             try:
                 data = os.read(self._input, 1024)
             except OSError:
-                data = b""  # how Linux tells that the other side of a terminal is gone
+                data = b""  # Linux reports in this way that the other side of a terminal is gone
             if not data:
                 return ["escape"]
             self._pending += data
             self._pending_ns = now
         keys = []
         while self._pending:
-            key, rest = _next_key(self._pending)
-            if rest == self._pending:  # the beginning of a sequence, or the escape key
+            key, remainder = _next_key(self._pending)
+            if remainder == self._pending:  # the beginning of a sequence, or the escape key
                 if (now - self._pending_ns) * 1e-9 < ESCAPE_SECONDS:
                     break
-                key, rest = "escape", b""
+                key, remainder = "escape", b""
             if key is not None:
                 keys.append(key)
-            self._pending = rest
+            self._pending = remainder
         return keys
 
     def _draw(self, data: bytes, seconds: float = DRAW_SECONDS) -> None:
-        """Write what is not drawn yet and ``data``, as much as the terminal takes in ``seconds``."""
+        """Write the pending output and ``data``, as far as the terminal accepts it within ``seconds``."""
         self._undrawn += data
         deadline = time.monotonic() + seconds
         while self._undrawn and select.select([], [self._output], [], max(0.0, deadline - time.monotonic()))[1]:
@@ -187,13 +187,13 @@ class KeyboardTeleop:
             except BlockingIOError:
                 return
             except OSError:
-                self._undrawn = b""  # the terminal is gone, which read() tells
+                self._undrawn = b""  # the terminal is gone; read() reports it
                 return
             self._undrawn = self._undrawn[written:]
 
 
 def _next_key(data: bytes) -> tuple[str | None, bytes]:
-    """Return the first key of ``data`` (None if it has no meaning here) and the rest; all, if it is unfinished."""
+    """Return the first key of ``data``, None if it has no function, and the rest; all of ``data`` if unfinished."""
     if data.startswith(ESCAPE):
         if match := _SEQUENCE.match(data):
             return _ARROWS.get(match[1]), data[match.end() :]
@@ -205,8 +205,10 @@ def _next_key(data: bytes) -> tuple[str | None, bytes]:
 
 
 def _half_blocks(picture: NDArray[np.uint8], columns: int, rows: int) -> list[str]:
-    """Return ``picture`` (height, width, 3) as at most ``rows`` lines of text: two pixels, one above the other, are an
-    upper half block with a colour and a background."""
+    """Return ``picture`` (height, width, 3) as at most ``rows`` lines of text.
+
+    A character shows two pixels, one above the other: an upper half block with a colour and a background colour.
+    """
     height, width = picture.shape[:2]
     scale = min(columns / width, 2 * rows / height)
     size = (max(1, int(width * scale)), max(2, int(height * scale) // 2 * 2))

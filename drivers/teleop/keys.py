@@ -1,4 +1,4 @@
-"""Actions from the pressed keys of any device."""
+"""Actions from pressed keys, for all devices with keys."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ VEHICLE_MOTIONS = {
     "left": ("steering", 1.0),
     "right": ("steering", -1.0),
 }
-"""The same for a vehicle, whose steering is positive to the left."""
+"""The same for a vehicle; positive steering is to the left."""
 
 BUTTONS = {
     "enter": "success",
@@ -64,17 +64,18 @@ BUTTON_HELP = (
 
 
 class KeyMotion:
-    """Turns keys that go down and up into an :class:`~robo_rl.core.Intervention`.
+    """Conversion of pressed and released keys to an :class:`~robo_rl.core.Intervention`.
 
     Args:
-        spec: of the robot; its action's elements must be x, y, z, roll, pitch, yaw or gripper, by name, or steering and
-            throttle. Without names three elements are taken as x, y, z, four as these and the gripper, seven as all.
+        spec: spec of the robot. The elements of its action must be named x, y, z, roll, pitch, yaw or gripper, or
+            steering and throttle. Without names, three elements are x, y, z; four are these and the gripper; seven are
+            all of them.
         config: speeds and times.
-        clock: monotonic time.
-        moves: whether keys move the robot; otherwise they are buttons alone, for whatever robot.
+        clock: monotonic clock.
+        moves: whether keys move the robot; otherwise they only act as buttons, and any robot is accepted.
 
     Raises:
-        ConfigError: if an element of the action is none of those.
+        ConfigError: if an element of the action has another name.
     """
 
     def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock, moves: bool = True) -> None:
@@ -89,7 +90,7 @@ class KeyMotion:
         self._closed = False
 
     def press(self, key: str) -> None:
-        """Take note that ``key`` went down, or that the terminal repeated it. Buttons take no control."""
+        """Register that ``key`` was pressed, or repeated by the terminal. Buttons do not take control."""
         if key in BUTTONS:
             self._buttons.add(BUTTONS[key])
             return
@@ -102,23 +103,23 @@ class KeyMotion:
         self._last_ns = self._clock.now_ns()
 
     def hold(self, key: str) -> None:
-        """Take note that ``key`` went down and will act until :meth:`release`."""
+        """Register that ``key`` was pressed and acts until :meth:`release`."""
         self.press(key)
-        if key in self._pressed_ns:  # one that moves nothing in this task would take control and stand still
+        if key in self._pressed_ns:  # a key without a function in this task must not take control
             self._held.add(key)
 
     def release(self, key: str) -> None:
-        """Take note that ``key`` was let go."""
+        """Register that ``key`` was released."""
         self._held.discard(key)
         self._pressed_ns.pop(key, None)
 
     def release_all(self) -> None:
-        """Let go of everything, as when the window loses the keyboard."""
+        """Release all keys, for example when the window loses the keyboard focus."""
         self._held.clear()
         self._pressed_ns.clear()
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode or take over, with the gripper open or ``closed``."""
+        """Begin an episode or an intervention, with the gripper open or ``closed``."""
         self._closed = closed
 
     def intervention(self) -> Intervention:
@@ -138,7 +139,7 @@ class KeyMotion:
         return Intervention(np.clip(action, -1, 1), latched, buttons)
 
     def help(self) -> list[str]:
-        """Return what the keys do, for people."""
+        """Return the functions of the keys, for people."""
         motions = [f"{keys}: {text}" for keys, name, text in HELP if name in self._names]
         return ["   ".join(motions), BUTTON_HELP] if motions else [BUTTON_HELP]
 
@@ -152,10 +153,10 @@ class KeyMotion:
 
 
 def action_names(spec: EnvSpec) -> list[str]:
-    """Return the elements of the action by name: of an end effector or a vehicle.
+    """Return the names of the action's elements, which move an end effector or a vehicle.
 
     Raises:
-        ConfigError: if they are of something else.
+        ConfigError: if they move something else.
     """
     order = ["x", "y", "z", "roll", "pitch", "yaw", "gripper"]
     by_size = {3: order[:3], 4: [*order[:3], "gripper"], 7: order}
@@ -164,10 +165,10 @@ def action_names(spec: EnvSpec) -> list[str]:
         return names
     unknown = [name for name in names if name not in order]
     if unknown or not names:
-        got = f"elements {', '.join(names)}" if names else f"{spec.action.shape[0]} elements without names"
+        elements = f"elements {', '.join(names)}" if names else f"{spec.action.shape[0]} elements without names"
         raise ConfigError(
             f"a person drives an end effector (action elements {', '.join(order)}) or a vehicle (steering, throttle), "
-            f"but the action of task {spec.task!r} has {got}; choose a task or "
+            f"but the action of task {spec.task!r} has {elements}; choose a task or "
             "task.controller.action_space=end_effector_delta that moves one"
         )
     return names

@@ -1,4 +1,4 @@
-"""A leader arm: a second arm that a person moves by hand, over ROS 2."""
+"""Leader arm: a second arm over ROS 2 that a person moves by hand."""
 
 from typing import NamedTuple, Protocol
 
@@ -15,53 +15,53 @@ from .topics import Topic, open_teleop_node
 
 
 class Following(Protocol):
-    """Makes actions of a leader's motion.
+    """Conversion of a leader's motion to actions.
 
     Attributes:
-        joints: names of the leader's joints as its messages call them.
+        joints: names of the leader's joints in its messages.
     """
 
     @property
     def joints(self) -> tuple[str, ...]: ...
 
     def note(self, before: NDArray[np.float64], after: NDArray[np.float64]) -> None:
-        """Take note that the leader moved from positions (n,) to others [rad or m]."""
+        """Add the leader's motion between two joint positions (n,) [rad or m]."""
         ...
 
     def take(self) -> NDArray[np.float64]:
-        """Return the action, without a gripper's element, that makes as much of the motion as one action can.
+        """Return the action that executes as much of the remaining motion as possible, without the gripper's element.
 
-        What it makes is not made again, what it does not is made by the next ones.
+        The next actions execute the rest.
         """
         ...
 
     def forget(self) -> None:
-        """Leave undone what is not done yet."""
+        """Discard the motion that is not executed yet."""
         ...
 
 
-class _Seen(NamedTuple):
-    """The leader's joint positions (n,) [rad or m], and when they came [ns]."""
+class _Reading(NamedTuple):
+    """Joint positions (n,) of the leader [rad or m], and their arrival time [ns]."""
 
     positions: NDArray[np.float64]
     stamp_ns: int
 
 
 class LeaderTeleop:
-    """Drives a robot's joints or its end effector as an arm that a person moves by hand (sensor_msgs/msg/JointState).
+    """Teleoperation by an arm that a person moves by hand (sensor_msgs/msg/JointState): joints or end effector.
 
-    What counts is motion: the robot makes that of the leader since the person took over, from wherever both are, at
-    most as fast as its actions allow and what is left afterwards. The gripper follows the leader's position.
+    Only motion counts. From wherever both arms are, the robot copies the leader's motion since the person took control,
+    at most as fast as its actions allow, and catches up afterwards. The gripper follows the leader's position.
 
     Args:
-        spec: of the robot; its action must be ``joint_delta`` or ``end_effector_delta``.
-        config: topic, joints, gripper.
-        clock: monotonic time.
-        robot: whose model the leader is an arm of where ``config`` names no other; None: there is no model of it.
+        spec: spec of the robot; its action space must be ``joint_delta`` or ``end_effector_delta``.
+        config: topic, joints and gripper of the leader.
+        clock: monotonic clock.
+        robot: robot whose model the leader has if ``config`` names no other; None: no such model.
 
     Raises:
-        ConfigError: if the robot's action is another, joints and scales are not as many as its own, or the leader's
-            kinematics are not known.
+        ConfigError: if the robot has another action space, if joints and scales do not match it in number, or if the
+            leader's kinematics are unknown.
     """
 
     in_base_frame = False
@@ -73,22 +73,22 @@ class LeaderTeleop:
         self._grips = "gripper" in spec.action.names
         self._latch = Latch(config.latch_seconds, clock)
         self._closure = GRIPPER_OPEN
-        self._last: _Seen | None = None
+        self._last: _Reading | None = None
         self._message = ""
         self._topic = Topic(open_teleop_node(config), "sensor_msgs/msg/JointState", leader.topic, leader.timeout, clock)
 
     def read(self) -> Intervention:
-        """Return what the person does now. Never blocks."""
-        last, seen = self._last, self._look()
+        """Return the person's current action. Never blocks."""
+        previous, reading = self._last, self._read_positions()
         moving = False
-        if seen is None:
+        if reading is None:
             self._following.forget()
-        elif last is not None and seen.stamp_ns > last.stamp_ns:
-            motion = np.abs(joint_motion(last.positions, seen.positions)).max()
-            speed = motion / ((seen.stamp_ns - last.stamp_ns) * 1e-9)
+        elif previous is not None and reading.stamp_ns > previous.stamp_ns:
+            motion = np.abs(joint_motion(previous.positions, reading.positions)).max()
+            speed = motion / ((reading.stamp_ns - previous.stamp_ns) * 1e-9)
             moving = bool(speed > self._config.threshold)
-            self._following.note(last.positions, seen.positions)
-        self._last = seen
+            self._following.note(previous.positions, reading.positions)
+        self._last = reading
         in_control = self._latch(moving)
         if not in_control:
             self._following.forget()
@@ -98,37 +98,37 @@ class LeaderTeleop:
         return Intervention(action.astype(np.float32), in_control, message=self._message)
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode or take over, with the gripper open or ``closed``, where the leader has none."""
+        """Begin an episode or an intervention, with the gripper open or ``closed`` if the leader has no gripper."""
         if not self._config.gripper:
             self._closure = GRIPPER_CLOSED if closed else GRIPPER_OPEN
 
     def help(self) -> list[str]:
-        """Return what moves the robot, for people."""
+        """Return which joints move the robot, for people."""
         return [f"the leader's {', '.join(self._following.joints)} move the robot"]
 
     def close(self) -> None:
         """Leave ROS 2."""
         self._topic.close()
 
-    def _look(self) -> _Seen | None:
-        """Return where the leader is, None where that is not known. Its gripper is taken note of on the way."""
-        came = self._topic.newest()
-        if came is None:
+    def _read_positions(self) -> _Reading | None:
+        """Return the leader's positions, or None if they are unknown. This also updates the gripper."""
+        newest = self._topic.newest()
+        if newest is None:
             self._message = self._topic.absence
             return None
-        message, stamp_ns = came
-        found = dict(zip(message.name, message.position, strict=False))
-        wanted = [*self._following.joints, *filter(None, [self._config.gripper])]
-        missing = [name for name in wanted if not np.isfinite(found.get(name, np.nan))]
+        message, stamp_ns = newest
+        positions = dict(zip(message.name, message.position, strict=False))
+        names = [*self._following.joints, *filter(None, [self._config.gripper])]
+        missing = [name for name in names if not np.isfinite(positions.get(name, np.nan))]
         if missing:
-            self._message = f"the leader arm gives no position of {', '.join(missing)}, but of {', '.join(found)}"
+            self._message = f"the leader arm gives no position of {', '.join(missing)}, but of {', '.join(positions)}"
             return None
         self._message = ""
         if self._config.gripper:
             config = self._config
-            closed = (found[config.gripper] - config.open) / (config.closed - config.open)
+            closed = (positions[config.gripper] - config.open) / (config.closed - config.open)
             self._closure = float(np.clip(2 * closed - 1, GRIPPER_OPEN, GRIPPER_CLOSED))
-        return _Seen(np.array([found[name] for name in self._following.joints], np.float64), stamp_ns)
+        return _Reading(np.array([positions[name] for name in self._following.joints], np.float64), stamp_ns)
 
 
 def _make_following(spec: EnvSpec, leader: LeaderConfig, robot: RobotDescription | None) -> Following:

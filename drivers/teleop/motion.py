@@ -1,4 +1,4 @@
-"""Actions from the deflected axes and pressed buttons of any device."""
+"""Actions from axes and buttons, for all devices that have them."""
 
 import threading
 from collections.abc import Collection, Mapping, Set
@@ -12,17 +12,17 @@ from .config import MappingConfig
 from .keys import GRIPPER_CLOSED, GRIPPER_OPEN, action_names
 
 NO_CONTROL = {"gripper", "deadman"}
-"""Functions of buttons that are part of the motion."""
+"""Functions of buttons that count as motion."""
 
 
 class Polled(NamedTuple):
-    """The state of a device.
+    """State of a device.
 
     Attributes:
-        axes: deflections by name, in [-1, 1]; an axis that is not named is at rest. None while the device is not there.
-        held: names of buttons that are held.
-        tapped: names of buttons that went down since the last look; by now they may be let go, or the device be gone.
-        lost: whether some of what the device said was lost: where its axes are is not known before all are at rest.
+        axes: deflections by name in [-1, 1]; axes without an entry are at rest. None while the device is missing.
+        held: names of the held buttons.
+        tapped: names of the buttons pressed since the last poll. They may be released by now, or the device missing.
+        lost: whether some of the device's reports were lost. Its axes are then unknown until all are at rest.
     """
 
     axes: Mapping[str, float] | None
@@ -32,7 +32,7 @@ class Polled(NamedTuple):
 
 
 class Buttons:
-    """Buttons of a device that is heard more often than it is looked at: a short press between two looks counts too."""
+    """Buttons of a device that sends more often than it is polled: short presses between two polls count as well."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,15 +40,15 @@ class Buttons:
         self._tapped: Set[str] = frozenset()
 
     def hear(self, held: Set[str]) -> None:
-        """Take note of what is held; what is held at first did not go down."""
+        """Update the held buttons. Buttons held in the first report do not count as tapped."""
         with self._lock:
             self._tapped |= frozenset() if self._held is None else held - self._held
             self._held = held
 
     def look(self, axes: Mapping[str, float] | None, lost: bool = False) -> Polled:
-        """Return ``axes`` and what buttons did since the last look; axes are None while the device is not there.
+        """Return ``axes`` and the state of the buttons since the last poll; axes are None while the device is missing.
 
-        ``lost``: whether some of what the device said was.
+        ``lost``: whether some of the device's reports were lost.
         """
         with self._lock:
             tapped, self._tapped = self._tapped, frozenset()
@@ -59,11 +59,11 @@ class Buttons:
 
 
 class Latch:
-    """Keeps the person in control for a while after the last motion.
+    """Latch that keeps the person in control for a while after the last motion.
 
     Args:
-        seconds: how long.
-        clock: monotonic time.
+        seconds: time after the last motion.
+        clock: monotonic clock.
     """
 
     def __init__(self, seconds: float, clock: Clock) -> None:
@@ -72,7 +72,7 @@ class Latch:
         self._until_ns: int | None = None
 
     def __call__(self, moving: bool) -> bool:
-        """Return whether the person has control, who now moves or does not."""
+        """Return whether the person has control, given whether the person is moving the device now."""
         now = self._clock.now_ns()
         if moving:
             self._until_ns = now + self._ns
@@ -80,21 +80,23 @@ class Latch:
 
 
 class AxisMotion:
-    """Turns axes and buttons into an :class:`~robo_rl.core.Intervention`.
+    """Conversion of axes and buttons to an :class:`~robo_rl.core.Intervention`.
 
-    Motion takes control, and a while after it ends gives it back; with a deadman button that button alone does. An axis
-    that is deflected at the start, when the device comes back or when some of what it said was lost, does nothing
-    before all were at rest once.
+    Motion takes control, and returns it a while after it ends. With a deadman button, that button alone decides. After
+    the start, after the device comes back and after lost reports, deflected axes have no effect until all axes have
+    been at rest once.
 
     Args:
-        spec: of the robot; its action is that of an end effector or a vehicle.
-        mapping: what axes and buttons do.
+        spec: spec of the robot; its actions move an end effector or a vehicle.
+        mapping: functions of axes and buttons.
         latch_seconds: see :class:`~.config.TeleopConfig`.
-        clock: monotonic time.
-        axes: names of axes that the device has, and ``buttons`` of its buttons; None: not known.
+        clock: monotonic clock.
+        axes: names of the device's axes; None: unknown.
+        buttons: names of the device's buttons; None: unknown.
 
     Raises:
-        ConfigError: if the robot's action is another, the device lacks an axis or a button, or no axis moves the robot.
+        ConfigError: if the actions move something else, the device lacks an axis or a button, or no axis moves the
+            robot.
     """
 
     def __init__(
@@ -107,12 +109,12 @@ class AxisMotion:
         buttons: Collection[str] | None = None,
     ) -> None:
         self._names = action_names(spec)
-        used = [each.axis for each in mapping.axes.values() if each.axis]
-        for kind, names, known in (("axis", used, axes), ("button", [*mapping.buttons.values()], buttons)):
+        used = [axis.axis for axis in mapping.axes.values() if axis.axis]
+        for kind, names, available in (("axis", used, axes), ("button", [*mapping.buttons.values()], buttons)):
             for name in filter(None, names):
-                if known is not None and name not in known:
-                    raise ConfigError(f"the device has no {kind} {name!r}: {nearest(name, known)}")
-        self._axes = {name: each for name, each in mapping.axes.items() if name in self._names and each.axis}
+                if available is not None and name not in available:
+                    raise ConfigError(f"the device has no {kind} {name!r}: {nearest(name, available)}")
+        self._axes = {name: axis for name, axis in mapping.axes.items() if name in self._names and axis.axis}
         if not self._axes:
             raise ConfigError(f"no axis of the device moves an element of the action ({', '.join(self._names)})")
         self._buttons = {name: button for name, button in mapping.buttons.items() if button}
@@ -123,32 +125,32 @@ class AxisMotion:
         self._closed = False
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode or take over, with the gripper open or ``closed``."""
+        """Begin an episode or an intervention, with the gripper open or ``closed``."""
         self._closed = closed
 
     def intervention(self, polled: Polled, message: str = "") -> Intervention:
-        """Return what the person does.
+        """Return the person's intervention.
 
-        When the device is gone nothing moves and nothing is held until it is back and was at rest. Only an emergency
-        stop that was tapped before still counts.
+        While the device is missing, nothing moves and nothing is held, until it is back and has been at rest. An
+        emergency stop that was tapped before still counts.
 
         Args:
-            polled: what the device says.
-            message: for the person.
+            polled: state of the device.
+            message: text for the person.
         """
         axes, pressed, tapped, lost_some = polled
         if axes is None:
             stop = tapped & {self._buttons.get("emergency_stop", "")}
-            lost = self.intervention(Polled({}, tapped=stop), message)
-            self._pressed, self._ready = None, False  # after it: no axes are axes at rest
-            return lost
-        deflections = {name: self._beyond(axes.get(each.axis, 0.0)) for name, each in self._axes.items()}
+            idle = self.intervention(Polled({}, tapped=stop), message)
+            self._pressed, self._ready = None, False  # last, because missing axes count as axes at rest
+            return idle
+        deflections = {name: self._scale_deflection(axes.get(axis.axis, 0.0)) for name, axis in self._axes.items()}
         self._ready = (self._ready and not lost_some) or not any(deflections.values())
         fresh = tapped | (set() if self._pressed is None else pressed - self._pressed)
         self._pressed = pressed
-        said = {name for name, button in self._buttons.items() if button in fresh}
+        functions = {name for name, button in self._buttons.items() if button in fresh}
         moving = self._ready and any(deflections.values())
-        if "gripper" in said and "gripper" in self._names:
+        if "gripper" in functions and "gripper" in self._names:
             self._closed = not self._closed
             moving = True
         in_control = self._latch(moving)
@@ -160,21 +162,21 @@ class AxisMotion:
                 action[self._names.index(name)] = np.clip(value * self._axes[name].scale, -1, 1)
         if "gripper" in self._names:
             action[self._names.index("gripper")] = GRIPPER_CLOSED if self._closed else GRIPPER_OPEN
-        return Intervention(action, in_control, frozenset(said - NO_CONTROL), message)
+        return Intervention(action, in_control, frozenset(functions - NO_CONTROL), message)
 
-    def _beyond(self, value: float) -> float:
-        """Return how far ``value`` is beyond the dead zone, 1 at a full deflection; 0 for what is no number."""
+    def _scale_deflection(self, value: float) -> float:
+        """Return how far ``value`` exceeds the dead zone, 1 at full deflection; 0 for NaN."""
         beyond = (abs(value) - self._dead_zone) / (1 - self._dead_zone)
         return float(np.copysign(min(beyond, 1.0), value)) if beyond > 0 else 0.0
 
     def help(self) -> list[str]:
-        """Return what axes and buttons do, for people."""
-        texts = [f"{each.axis}: {name}" for name, each in self._axes.items()]
+        """Return the functions of axes and buttons, for people."""
+        texts = [f"{axis.axis}: {name}" for name, axis in self._axes.items()]
         return ["   ".join(texts), "   ".join(f"{button}: {name}" for name, button in self._buttons.items())]
 
 
 class Reader(Protocol):
-    """A device that has axes and buttons."""
+    """Reader of a device with axes and buttons."""
 
     @property
     def absence(self) -> str:
@@ -182,9 +184,9 @@ class Reader(Protocol):
         ...
 
     def poll(self) -> Polled:
-        """Return what the device says.
+        """Return the state of the device. Never blocks.
 
-        Never blocks, and takes the device up again when it is back.
+        A device that was unplugged is opened again once it is back.
         """
         ...
 
@@ -192,14 +194,13 @@ class Reader(Protocol):
 
 
 class AxisTeleop:
-    """Drives a robot by a device that has axes and buttons.
+    """Teleoperation by a device with axes and buttons.
 
-    When the device is unplugged in motion the robot gets no motion at once, and a latch later the person has handed
-    back.
+    If the device is unplugged, motion stops at once, and the person loses control after the latch time.
 
     Args:
-        reader: the device.
-        motion: what it does.
+        reader: reader of the device.
+        motion: conversion of its state to actions.
     """
 
     in_base_frame = True
@@ -208,18 +209,18 @@ class AxisTeleop:
         self._reader, self._motion = reader, motion
 
     def read(self) -> Intervention:
-        """Return what the person does now. Never blocks."""
+        """Return the person's current action. Never blocks."""
         polled = self._reader.poll()
         return self._motion.intervention(polled, self._reader.absence if polled.axes is None else "")
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode or take over, with the gripper open or ``closed``."""
+        """Begin an episode or an intervention, with the gripper open or ``closed``."""
         self._motion.reset(closed)
 
     def help(self) -> list[str]:
-        """Return what axes and buttons do, for people."""
+        """Return the functions of axes and buttons, for people."""
         return self._motion.help()
 
     def close(self) -> None:
-        """Let go of the device. May be called twice."""
+        """Release the device. May be called twice."""
         self._reader.close()

@@ -1,4 +1,4 @@
-"""Screens for devices without one."""
+"""Screens for devices that have none."""
 
 from typing import Protocol
 
@@ -12,11 +12,11 @@ from .window import WindowTeleop
 
 
 class Screenless(Protocol):
-    """A device that shows nothing."""
+    """Device that shows nothing."""
 
     @property
     def in_base_frame(self) -> bool:
-        """Whether actions are in the base frame, whatever the robot's frame; else they are in the robot's."""
+        """Whether actions are in the base frame; otherwise they are in the frame of the robot's actions."""
         ...
 
     def read(self) -> Intervention: ...
@@ -29,11 +29,11 @@ class Screenless(Protocol):
 
 
 class ScreenTeleop:
-    """A device, and a terminal or window beside it, whose keys are buttons too: they do not move the robot.
+    """Device with a terminal or window beside it. The keys of that screen act as buttons only.
 
     Args:
         device: moves the robot.
-        screen: shows it.
+        screen: shows pictures and text.
     """
 
     def __init__(self, device: Screenless, screen: KeyboardTeleop | WindowTeleop) -> None:
@@ -41,13 +41,13 @@ class ScreenTeleop:
         self.in_base_frame = device.in_base_frame
 
     def read(self) -> Intervention:
-        """Return what the person does now. Never blocks."""
-        said = self._device.read()
-        buttons = said.buttons | self._screen.read().buttons
-        return Intervention(said.action, said.in_control, buttons, said.message)
+        """Return the person's current action. Never blocks."""
+        intervention = self._device.read()
+        buttons = intervention.buttons | self._screen.read().buttons
+        return Intervention(intervention.action, intervention.in_control, buttons, intervention.message)
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode or take over, with the gripper open or ``closed``."""
+        """Begin an episode or an intervention, with the gripper open or ``closed``."""
         self._device.reset(closed)
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
@@ -55,7 +55,7 @@ class ScreenTeleop:
         self._screen.show(picture, [*lines, *self._device.help()])
 
     def close(self) -> None:
-        """Let go of device and screen. May be called twice."""
+        """Release device and screen. May be called twice."""
         try:
             self._device.close()
         finally:

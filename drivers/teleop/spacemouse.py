@@ -1,4 +1,4 @@
-"""3D mice of 3Dconnexion, through pyspacemouse and libhidapi."""
+"""3D mice of 3Dconnexion, read with pyspacemouse and libhidapi."""
 
 import contextlib
 import importlib
@@ -11,11 +11,11 @@ from .motion import Buttons, Polled
 
 AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 LONGEST_QUEUE = 63
-"""Reports that the kernel keeps (hidraw); it drops those that come after. A mouse sends about 100 a second."""
+"""Number of reports that the kernel queues (hidraw); it drops later ones. A mouse sends about 100 per second."""
 REST_SECONDS = 0.3
-"""A mouse that is deflected says so again and again: one that has said nothing for so long is at rest."""
+"""Time without reports after which a mouse is at rest [s]; a deflected mouse keeps sending reports."""
 SEARCH_SECONDS = 1.0
-"""Between two looks for a mouse that was unplugged, which take some milliseconds."""
+"""Time between two searches for an unplugged mouse [s]; a search takes some milliseconds."""
 ADVICE = "plug one in; needed are libhidapi (Debian: apt-get install libhidapi-hidraw0) and access to /dev/hidraw*"
 
 
@@ -32,11 +32,11 @@ def load_library() -> Any:
 
 
 def find_spacemice() -> list[str]:
-    """Return the names of 3D mice that are plugged in.
+    """Return the names of the connected 3D mice.
 
     Raises:
         ConfigError: if pyspacemouse is not installed.
-        DriverError: if libhidapi is not.
+        DriverError: if libhidapi is not installed.
     """
     try:
         return list(load_library().get_connected_devices())
@@ -45,13 +45,14 @@ def find_spacemice() -> list[str]:
 
 
 class SpaceMouseReader:
-    """The first 3D mouse that is plugged in. x points away from the person, y to the left, z up.
+    """Reader of the first connected 3D mouse. x points away from the person, y to the left, z up.
 
-    While nobody looks, as during a reset, reports of a mouse in motion fill the kernel's queue, and the last ones, that
-    it was let go, are lost. Then no deflection counts before the mouse was at rest, and no button is held.
+    Without polling, as during a reset, the reports of a moving mouse fill the kernel's queue. The last reports, which
+    tell that the mouse was released, are then lost. In that case no deflection counts until the mouse has been at rest,
+    and no button is held.
 
     Args:
-        clock: monotonic time.
+        clock: monotonic clock.
 
     Raises:
         ConfigError: if pyspacemouse is not installed.
@@ -65,7 +66,7 @@ class SpaceMouseReader:
         self._buttons = Buttons()
         self._library = load_library()
         self._failure: type[Exception] = importlib.import_module("easyhid").HIDException
-        self._searched_ns = self._heard_ns = clock.now_ns()
+        self._searched_ns = self._report_ns = clock.now_ns()
         self._mouse: Any = None
         self._stamp: float | None = None  # of the last report
         try:
@@ -83,38 +84,38 @@ class SpaceMouseReader:
         if self._mouse is None:
             return self._buttons.look(None)
         try:
-            state, reports = self._take_in()
+            state, reports = self._read_reports()
         except self._failure:
             self.close()
             return self._buttons.look(None)
         lost = reports == LONGEST_QUEUE
         if lost:
-            state.buttons[:] = [0] * len(state.buttons)  # the library goes on with what it was told last
+            state.buttons[:] = [0] * len(state.buttons)  # the library keeps its last state
             self._buttons.hear(frozenset())
         if reports:
-            self._heard_ns = now
-        elif now - self._heard_ns >= REST_SECONDS * 1e9:
-            for name in AXES:  # in the library: translation and rotation come in reports of their own
+            self._report_ns = now
+        elif now - self._report_ns >= REST_SECONDS * 1e9:
+            for name in AXES:  # not reset by the library: translation and rotation come in separate reports
                 setattr(state, name, 0.0)
         return self._buttons.look({name: float(getattr(state, name)) for name in AXES}, lost)
 
     def close(self) -> None:
-        """Let go of the mouse."""
+        """Release the mouse."""
         if self._mouse is not None:
             self._mouse.close()
             self._mouse = None
 
-    def _take_in(self) -> tuple[Any, int]:
-        """Return the library's state of the mouse after all reports that wait, and how many these were."""
+    def _read_reports(self) -> tuple[Any, int]:
+        """Read all queued reports; return the library's state of the mouse, and the number of reports."""
         for reports in range(LONGEST_QUEUE):
             state = self._mouse.read()
             self._buttons.hear({str(number) for number, held in enumerate(state.buttons) if held})
-            if state.t == self._stamp:  # each report has a stamp of its own
+            if state.t == self._stamp:  # each report has its own stamp
                 return state, reports
             self._stamp = state.t
         return state, LONGEST_QUEUE
 
     def _open(self) -> None:
-        """Raise RuntimeError where there is no mouse."""
+        """Open the mouse; raise RuntimeError if there is none."""
         with contextlib.redirect_stdout(io.StringIO()):  # the library prints what it opens
             self._mouse = self._library.open(axis_convention=self._library.AxisConvention.ROS)

@@ -13,23 +13,23 @@ from .config import SteeringConfig
 TRIGGER = "std_srvs/srv/Trigger"
 DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
 BUTTONS = {"reset": "discard", "mark_success": "success", "mark_failure": "failure"}
-"""Services that press a button, whatever the robot does."""
+"""Services that press a button in any state of the robot."""
 
 DIAGNOSTICS_SECONDS = 1.0
 SILENT_SECONDS = 3.0
-"""Time without news after which the control loop counts as standing still, as in an evaluation."""
+"""Time without an update after which the control loop counts as stopped, as it is in an evaluation [s]."""
 OK, WARN, ERROR = 0, 1, 2
 
 
 class SteeringNode:
-    """Serves buttons and publishes diagnostics, in threads beside the control loop.
+    """Node with services for buttons and with diagnostics, in threads beside the control loop.
 
     Args:
-        config: names.
-        emergency_stop: pressed at once, whatever the loop does; returns why robots are not stopped, nothing where they
-            are. None: the button alone is told.
-        clock: monotonic time.
-        marks: whether there are episodes to be reset and marked, and a robot that moves.
+        config: names of the node and its services.
+        emergency_stop: called at once, in any state of the loop; returns why robots are not stopped, or an empty text
+            if they are. None: only the button is reported.
+        clock: monotonic clock.
+        marks: whether there are episodes to reset and mark, and a robot that moves.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class SteeringNode:
         self._state, self._paused, self._alarm = "begins", False, False
         self._lifecycle = "unconfigured"
         self._facts: dict[str, str] = {}
-        self._news_ns = self._clock.now_ns()
+        self._updated_ns = self._clock.now_ns()
         self._node = open_node(config.name, config.namespace, config.implementation)
         try:
             services: Mapping[str, Callable[[], tuple[bool, str]]] = {
                 "start": lambda: self._pause(False),
                 "pause": lambda: self._pause(True),
                 **({"emergency_stop": self._stop} if marks or emergency_stop is not None else {}),
-                **{name: self._presser(button) for name, button in BUTTONS.items() if marks},
+                **{name: self._make_press(button) for name, button in BUTTONS.items() if marks},
             }
             if "emergency_stop" in services:
                 listen_for_stop(self._node, f"{config.name}/emergency_stop", self._stop)
@@ -69,10 +69,10 @@ class SteeringNode:
         """Offer a setting as a parameter of the node.
 
         Args:
-            name: of the parameter.
-            value: that it has.
-            change: called, in another thread, with each value that it is set to; refuses one by a ConfigError. None:
-                it can only be read.
+            name: name of the parameter.
+            value: its value.
+            change: called in another thread with each new value; rejects a value by raising ConfigError. None: the
+                parameter is read-only.
         """
         self._node.parameters.declare(name, value, change, read_only=change is None)
 
@@ -84,17 +84,17 @@ class SteeringNode:
         return pressed
 
     def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
-        """Set the robot's activity, for diagnostics; ``alarm``: it was stopped."""
+        """Set the robot's activity for diagnostics; ``alarm`` means that the robot was stopped."""
         with self._lock:
             self._state, self._paused, self._alarm, self._facts = state, paused, alarm, dict(facts)
             self._lifecycle = "inactive" if paused or alarm else "active"
-            self._news_ns = self._clock.now_ns()
+            self._updated_ns = self._clock.now_ns()
 
     def close(self) -> None:
-        """Publish the end, and leave ROS 2. May be called twice."""
+        """Publish the end and leave ROS 2. May be called twice."""
         with self._lock:
-            ended, self._lifecycle = self._lifecycle == "finalized", "finalized"
-        if not ended:
+            is_finalized, self._lifecycle = self._lifecycle == "finalized", "finalized"
+        if not is_finalized:
             self._publish()
         self._node.close()
 
@@ -105,7 +105,7 @@ class SteeringNode:
 
         self._node.create_service(TRIGGER, f"{self._name}/{name}", answer)
 
-    def _presser(self, button: str) -> Callable[[], tuple[bool, str]]:
+    def _make_press(self, button: str) -> Callable[[], tuple[bool, str]]:
         def press() -> tuple[bool, str]:
             with self._lock:
                 self._pressed.add(button)
@@ -114,7 +114,7 @@ class SteeringNode:
         return press
 
     def _pause(self, wanted: bool) -> tuple[bool, str]:
-        """Press the button, which says both, where that leads to what is wanted."""
+        """Press the pause button, which toggles, if that leads to the state ``wanted``."""
         with self._lock:
             if (self._paused != ("pause" in self._pressed)) == wanted:
                 return False, "it is paused already" if wanted else "it is not paused"
@@ -133,7 +133,7 @@ class SteeringNode:
         with self._lock:
             message, facts = self._state, {"lifecycle": self._lifecycle, **self._facts}
             level = ERROR if self._alarm else WARN if self._paused else OK
-            silent = (self._clock.now_ns() - self._news_ns) * 1e-9
+            silent = (self._clock.now_ns() - self._updated_ns) * 1e-9
         if silent > SILENT_SECONDS:
             level, message = max(level, WARN), f"{message}; its control loop stands still for {silent:.0f} s"
         values: list[Any] = [{"key": key, "value": value} for key, value in facts.items()]

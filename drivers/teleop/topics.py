@@ -1,4 +1,4 @@
-"""Devices of other machines, over ROS 2: Joy and Twist."""
+"""Devices of other machines over ROS 2: Joy and Twist."""
 
 from collections.abc import Callable
 
@@ -23,15 +23,15 @@ def open_teleop_node(config: TeleopConfig) -> Node:
 
 
 class Topic:
-    """The newest message of a topic, unless it is too old.
+    """Newest message of a topic, unless it is too old.
 
     Args:
-        node: closed with the topic.
-        message_type: of the topic.
-        name: of the topic.
-        timeout: a message older than this does not count, by monotonic time since it came [s].
-        clock: monotonic time.
-        callback: called with each message, in the node's thread; None: the newest alone is looked at.
+        node: node that is closed together with the topic.
+        message_type: message type of the topic.
+        name: name of the topic.
+        timeout: age above which a message does not count, by monotonic time since its arrival [s].
+        clock: monotonic clock.
+        callback: called with each message in the node's thread; None: only the newest message is kept.
     """
 
     def __init__(
@@ -45,18 +45,20 @@ class Topic:
     ) -> None:
         self._node, self._clock, self._timeout_ns = node, clock, round(timeout * 1e9)
         self._subscription = node.create_subscription(message_type, name, callback, EACH if callback else NEWEST)
-        self._described = f"{message_type} on {self._subscription.topic}"
+        self._description = f"{message_type} on {self._subscription.topic}"
 
     @property
     def absence(self) -> str:
-        """Why nothing is known, for the person."""
-        wrong = next((each.text for each in self._node.problems if each.topic == self._subscription.topic), None)
-        return wrong or f"no {self._described}: nothing moves until it is there"
+        """Text for the person while there is no message."""
+        problem = next(
+            (mismatch.text for mismatch in self._node.problems if mismatch.topic == self._subscription.topic), None
+        )
+        return problem or f"no {self._description}: nothing moves until it is there"
 
     def newest(self) -> tuple[Message, int] | None:
-        """Return the newest message and when it came [ns], None if that is too long ago."""
-        came = self._subscription.latest()
-        return came if came is not None and self._clock.now_ns() - came[1] <= self._timeout_ns else None
+        """Return the newest message and its arrival time [ns], or None if it is too old."""
+        newest = self._subscription.latest()
+        return newest if newest is not None and self._clock.now_ns() - newest[1] <= self._timeout_ns else None
 
     def close(self) -> None:
         """Leave ROS 2."""
@@ -64,12 +66,12 @@ class Topic:
 
 
 class JoyReader:
-    """Axes and buttons of sensor_msgs/msg/Joy, called by their numbers; see :class:`~.motion.Reader`.
+    """Axes and buttons of sensor_msgs/msg/Joy, named by their numbers; see :class:`~.motion.Reader`.
 
     Args:
-        node: closed with the reader.
+        node: node that is closed together with the reader.
         config: topic and time-out.
-        clock: monotonic time.
+        clock: monotonic clock.
     """
 
     def __init__(self, node: Node, config: JoyConfig, clock: Clock) -> None:
@@ -83,10 +85,10 @@ class JoyReader:
 
     def poll(self) -> Polled:
         """See :class:`~.motion.Reader`."""
-        came = self._topic.newest()
-        if came is None:
+        newest = self._topic.newest()
+        if newest is None:
             return self._buttons.look(None)
-        message, _ = came
+        message, _ = newest
         return self._buttons.look({str(number): float(value) for number, value in enumerate(message.axes)})
 
     def close(self) -> None:
@@ -98,17 +100,17 @@ class JoyReader:
 
 
 class TwistTeleop:
-    """Drives an end effector or a vehicle by geometry_msgs/msg/Twist or TwistStamped, in the frame of the actions.
+    """Teleoperation of an end effector or a vehicle by geometry_msgs/msg/Twist or TwistStamped, in the action's frame.
 
-    A twist that is not zero takes control; one that is too old counts as zero. The gripper stays as it is.
+    A twist that is not zero takes control. A twist that is too old counts as zero. The gripper does not move.
 
     Args:
-        spec: of the robot.
-        config: topic, time-out, and speeds of a vehicle.
-        clock: monotonic time.
+        spec: spec of the robot.
+        config: topic and time-out; speeds of a vehicle.
+        clock: monotonic clock.
 
     Raises:
-        ConfigError: if the robot's action is another, or it is not known what velocity it means.
+        ConfigError: if actions move something else, or their velocities are unknown.
     """
 
     in_base_frame = False
@@ -123,30 +125,30 @@ class TwistTeleop:
         self._topic = Topic(open_teleop_node(config), message_type, twist.topic, twist.timeout, clock)
 
     def read(self) -> Intervention:
-        """Return what the person does now. Never blocks."""
-        came = self._topic.newest()
+        """Return the person's current action. Never blocks."""
+        newest = self._topic.newest()
         action = np.zeros(len(self._names), np.float32)
-        if came is not None:
-            twist = came[0].twist if self._stamped else came[0]
+        if newest is not None:
+            twist = newest[0].twist if self._stamped else newest[0]
             linear, angular = twist.linear, twist.angular
             velocity = {"x": linear.x, "y": linear.y, "z": linear.z}
             velocity |= {"roll": angular.x, "pitch": angular.y, "yaw": angular.z}
             velocity |= {"throttle": linear.x, "steering": angular.z}
-            wanted = np.array([velocity[name] for name in self._names if name != "gripper"]) / self._full
-            if np.isfinite(wanted).all():
-                # One that is too fast is shortened without a change of direction.
-                action[: len(wanted)] = wanted / max(1.0, float(np.abs(wanted).max()))
+            velocities = np.array([velocity[name] for name in self._names if name != "gripper"]) / self._full
+            if np.isfinite(velocities).all():
+                # A twist that is too fast is shortened without changing its direction.
+                action[: len(velocities)] = velocities / max(1.0, float(np.abs(velocities).max()))
         in_control = self._latch(bool(action.any()))
         if "gripper" in self._names:
             action[self._names.index("gripper")] = GRIPPER_CLOSED if self._closed else GRIPPER_OPEN
-        return Intervention(action, in_control, message="" if came else self._topic.absence)
+        return Intervention(action, in_control, message="" if newest else self._topic.absence)
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode or take over, with the gripper open or ``closed``."""
+        """Begin an episode or an intervention, with the gripper open or ``closed``."""
         self._closed = closed
 
     def help(self) -> list[str]:
-        """Return what moves the robot, for people."""
+        """Return the elements of the action that twists move, for people."""
         return [f"twists move {', '.join(self._names)}"]
 
     def close(self) -> None:

@@ -15,22 +15,22 @@ from .keys import KeyMotion
 TEXT_SIZE = 20
 LINE_HEIGHT = 24
 EMPTY_SIZE = (640, 0)
-"""Width and height of the space for the picture where there is none [pixels]."""
+"""Width and height of the space for a picture without a picture [pixels]."""
 INVISIBLE = ("dummy", "offscreen")
-"""Video drivers that SDL falls back on where there is no display: nobody sees their windows or can press a key."""
+"""Video drivers that SDL falls back on without a display. Their windows are invisible and receive no keys."""
 
 
 class WindowTeleop:
-    """Drives a robot by keys (see ``keys.py``) while the window has the keyboard; closing the window says ``stop``.
+    """Teleoperation by keys (see ``keys.py``) while the window has the keyboard focus; closing it presses ``stop``.
 
     Args:
-        spec: of the robot.
+        spec: spec of the robot.
         config: speeds and times.
-        clock: monotonic time.
-        moves: whether keys move the robot; otherwise they are buttons alone.
+        clock: monotonic clock.
+        moves: whether keys move the robot; otherwise they only act as buttons.
 
     Raises:
-        ConfigError: if pygame is not installed, or the actions are not those of an end effector.
+        ConfigError: if pygame is not installed, or the actions do not move an end effector.
         DriverError: if there is no display.
     """
 
@@ -60,9 +60,9 @@ class WindowTeleop:
         self._font = self._pygame.font.Font(None, TEXT_SIZE)
 
     def read(self) -> Intervention:
-        """Return what the keys say now. Never blocks."""
+        """Return the state of the keys. Never blocks."""
         pygame = self._pygame
-        for event in pygame.event.get(exclude=pygame.CONTROLLERBUTTONDOWN):  # that is for the gamepad beside it
+        for event in pygame.event.get(exclude=pygame.CONTROLLERBUTTONDOWN):  # left for the gamepad
             if event.type == pygame.KEYDOWN:
                 self._motion.hold(_name(pygame.key.name(event.key)))
             elif event.type == pygame.KEYUP:
@@ -74,7 +74,7 @@ class WindowTeleop:
         return self._motion.intervention()
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode or take over, with the gripper open or ``closed``."""
+        """Begin an episode or an intervention, with the gripper open or ``closed``."""
         self._motion.reset(closed)
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
@@ -103,7 +103,7 @@ class WindowTeleop:
 
 
 def window_events(pygame: Any) -> tuple[int, ...]:
-    """Return the kinds of events that a window reads, which others are to leave in the queue."""
+    """Return the types of events that a window reads. Other readers must leave them in the queue."""
     return pygame.KEYDOWN, pygame.KEYUP, pygame.WINDOWFOCUSLOST, pygame.QUIT
 
 
