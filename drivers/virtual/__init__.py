@@ -1,4 +1,4 @@
-"""A simulated arm as a robot over ROS 2, in a process of its own."""
+"""Simulated arm as a robot over ROS 2, in a separate process."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +14,16 @@ def make_virtual_robot(arm: Any, **fields: Any) -> "VirtualRobot":
     """Return a virtual robot.
 
     Args:
-        arm: simulated robot, :class:`robo_rl.sim.simulated_robot.SimulatedRobot`.
-        fields: of :class:`VirtualRobotConfig`.
+        arm: simulated robot, such as :class:`robo_rl.sim.simulated_robot.SimulatedRobot`.
+        fields: fields of :class:`VirtualRobotConfig`.
     """
-    from .robot import VirtualRobot  # ROS 2 comes with it
+    from .robot import VirtualRobot  # it imports ROS 2
 
     return VirtualRobot(VirtualRobotConfig(**fields), arm)
 
 
 def register_configs() -> None:
-    """Offer ``virtual_schema`` to Hydra: the section ``virtual`` of configs/robot.yaml."""
+    """Store ``virtual_schema``, the section ``virtual`` of configs/robot.yaml."""
     from hydra.core.config_store import ConfigStore
     from omegaconf import OmegaConf
 

@@ -1,4 +1,4 @@
-"""The virtual robot's controller manager: services and rules of ros2_control's."""
+"""Controller manager of the virtual robot, with the services and rules of ros2_control."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from ..ros2 import Node
 LIST = "controller_manager_msgs/srv/ListControllers"
 SWITCH = "controller_manager_msgs/srv/SwitchController"
 BEST_EFFORT = 1
-"""Strictness of SwitchController at which impossible switches are left out. All others do all or nothing here."""
+"""Strictness of SwitchController that skips impossible switches. All other values switch everything or nothing."""
 
 
 @dataclass(frozen=True)
 class Controller:
-    """A controller, or a broadcaster, which claims nothing.
+    """Controller, or a broadcaster, which claims no interfaces.
 
     Attributes:
-        name: stands before its topics.
-        type: of its plug-in.
-        interfaces: that it commands, ``JOINT/position`` and so on.
+        name: name, which also prefixes its topics.
+        type: type of its plug-in.
+        interfaces: interfaces that it commands, such as ``JOINT/position``.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Controller:
 
     @property
     def joints(self) -> set[str]:
-        """Joints that it commands: no two active controllers command the same one."""
+        """Joints that it commands. No two active controllers command the same joint."""
         return {interface.rpartition("/")[0] for interface in self.interfaces}
 
 
@@ -36,8 +36,8 @@ def arm_controllers(joints: Sequence[str], fingers: Sequence[str], takes: str) -
     """Return the controllers of an arm.
 
     Args:
-        joints: of the arm.
-        fingers: joints of its gripper, or none.
+        joints: joints of the arm.
+        fingers: joints of its gripper, if any.
         takes: kind of its commands: ``pose`` or ``joints``.
     """
     controllers = [
@@ -69,11 +69,11 @@ def _commanding(name: str, kind: str, joints: Sequence[str], interface: str) -> 
 
 
 class ControllerManager:
-    """Serves ``controller_manager/list_controllers`` and ``switch_controller``.
+    """Services ``controller_manager/list_controllers`` and ``switch_controller``.
 
     Args:
-        node: of the virtual robot.
-        controllers: all that there are; at first those are active that command no joint of one before them.
+        node: node of the virtual robot.
+        controllers: all controllers. Initially those are active that command no joint of an earlier one.
         switched: called in the node's thread after each switch.
     """
 
@@ -83,12 +83,14 @@ class ControllerManager:
         active: list[Controller] = []
         for controller in controllers:
             active += [] if any(controller.joints & other.joints for other in active) else [controller]
-        self._active = frozenset(controller.name for controller in active)  # a new one each time: threads look at it
+        self._active = frozenset(
+            controller.name for controller in active
+        )  # replaced on each switch, because other threads read it
         node.create_service(LIST, "controller_manager/list_controllers", self._list)
         node.create_service(SWITCH, "controller_manager/switch_controller", self._switch)
 
     def is_active(self, name: str) -> bool:
-        """Return whether a controller obeys, or a broadcaster publishes."""
+        """Return whether a controller executes commands, or a broadcaster publishes."""
         return name in self._active
 
     def _list(self, request: Any) -> Any:
@@ -108,14 +110,14 @@ class ControllerManager:
 
     def _switch(self, request: Any) -> Any:
         refusals: list[str] = []
-        stop = self._possible(request.deactivate_controllers, True, refusals)
-        start = self._possible(request.activate_controllers, False, refusals)
+        stop = self._select_switchable(request.deactivate_controllers, True, refusals)
+        start = self._select_switchable(request.activate_controllers, False, refusals)
         active = self._active - set(stop)
         for name in start:
             joints = self._controllers[name].joints
-            others = [other for other in active if joints & self._controllers[other].joints]
-            if others:
-                refusals.append(f"{name} commands joints that {', '.join(sorted(others))} has claimed")
+            conflicts = [other for other in active if joints & self._controllers[other].joints]
+            if conflicts:
+                refusals.append(f"{name} commands joints that {', '.join(sorted(conflicts))} has claimed")
             else:
                 active |= {name}
         ok = not refusals or request.strictness == BEST_EFFORT
@@ -123,12 +125,12 @@ class ControllerManager:
             self._active = active
             self._switched()
         response = self._node.types.make(f"{SWITCH}_Response", ok=ok)
-        if hasattr(response, "message"):  # Humble's has none
+        if hasattr(response, "message"):  # Humble's response has no message
             response.message = "; ".join(refusals)
         return response
 
-    def _possible(self, names: Sequence[str], active: bool, refusals: list[str]) -> list[str]:
-        """Return the controllers of ``names`` that are ``active``, or are not; add to ``refusals`` what others are."""
+    def _select_switchable(self, names: Sequence[str], active: bool, refusals: list[str]) -> list[str]:
+        """Return those of ``names`` in the state ``active``; append a reason to ``refusals`` for each other name."""
         for name in names:
             if name not in self._controllers:
                 refusals.append(f"there is no controller {name}")

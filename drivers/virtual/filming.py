@@ -1,4 +1,4 @@
-"""The virtual robot's cameras, in a thread of their own: a picture takes longer than a state."""
+"""Cameras of the virtual robot, in a separate thread: a picture takes longer than a state."""
 
 import threading
 
@@ -11,20 +11,20 @@ from .simulated import Simulated
 from .topics import Topics
 
 NOISY_PICTURES = 8
-"""Noise is drawn for so many pictures at once, and taken from another place of it for each: drawing as many random
-numbers as a picture has would take as long as half of its rendering."""
+"""Number of pictures for which noise is drawn at once. Each picture gets a random section of it: drawing new numbers
+for every picture would take half as long as rendering it."""
 
 
 class CameraThread:
-    """Draws and publishes the cameras' images on demand, unless it is still busy with the last ones.
+    """Thread that renders and publishes the cameras' images on request, unless it is still busy with the last ones.
 
     Args:
-        config: rate, and the seed of the noise.
-        robot: whose cameras they are.
-        topics: where the pictures go.
+        config: rate, and seed of the noise.
+        robot: robot with the cameras.
+        topics: publish the images.
 
     Attributes:
-        noise: standard deviation of the noise on pixels, of 255.
+        noise: standard deviation of the noise on pixel values from 0 to 255.
     """
 
     def __init__(self, config: VirtualRobotConfig, robot: Simulated, topics: Topics) -> None:
@@ -32,46 +32,46 @@ class CameraThread:
         self.noise = config.camera_noise
         self._period_ns = round(1e9 / config.camera_rate)
         self._due_ns = 0
-        self._wanted = threading.Event()
+        self._requested = threading.Event()
         self._closed = threading.Event()
         self._failure: Exception | None = None
         self._rng = np.random.default_rng(config.seed)
-        self._drawn: tuple[float, int] | None = None  # deviation and size of pictures that the noise is for
+        self._drawn: tuple[float, int] | None = None  # deviation and picture size of the current noise
         self._noise = np.empty(0, np.int16)
         self._thread = threading.Thread(target=self._run, name="cameras", daemon=True)
         self._thread.start()
 
     def turn(self, now_ns: int) -> None:
-        """Ask for a picture of each camera when the next is due, of the world as it is now.
+        """Request a picture of each camera in the current state, if the next one is due.
 
         Raises:
             RenderingError: if this machine cannot render.
         """
         if self._failure is not None:
             raise self._failure
-        if now_ns < self._due_ns or self._wanted.is_set():
+        if now_ns < self._due_ns or self._requested.is_set():
             return
         late_ns = now_ns - self._due_ns
         self._due_ns = now_ns + self._period_ns - (late_ns if late_ns < self._period_ns else 0)
         self._robot.look()
-        self._wanted.set()
+        self._requested.set()
 
     def close(self) -> None:
         """End the thread."""
         self._closed.set()
-        self._wanted.set()
+        self._requested.set()
         self._thread.join()
 
     def _run(self) -> None:
         try:
-            while not self._closed.is_set():  # looked at after each clear, which may undo what close() has set
-                self._wanted.wait()
+            while not self._closed.is_set():  # checked after each clear(), which may undo the set() of close()
+                self._requested.wait()
                 if self._closed.is_set():
                     break
                 for camera in self._robot.cameras:
                     self._topics.publish_image(camera, self._noisy(self._robot.image(camera)))
-                self._wanted.clear()
-        except Exception as error:  # raised again in the robot's own thread, which it ends
+                self._requested.clear()
+        except Exception as error:  # raised again in the robot's own thread, which ends
             self._failure = error
         finally:
             self._robot.close_cameras()

@@ -1,4 +1,4 @@
-"""The virtual robot: a loop that moves the simulated arm with the clock, and its topics and services."""
+"""Virtual robot: a loop that advances the simulated arm with the clock, and its topics and services."""
 
 import dataclasses
 import math
@@ -24,22 +24,22 @@ from .topics import ArmTopics, CarTopics, Topics
 Array = NDArray[np.float64]
 
 LONGEST_CATCH_UP = 0.1
-"""Simulated time that one turn of the loop makes up for; what a slow machine lacks beyond that is lost [s]."""
+"""Largest simulated time that one iteration of the loop catches up with; more is lost on a slow machine [s]."""
 DIAGNOSTICS_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 
 
 class VirtualRobot:
-    """Moves the simulated arm or car in real time, or at a factor of it, and speaks ROS 2.
+    """Simulated arm or car that runs in real time, or at a multiple of it, and communicates over ROS 2.
 
-    The robot obeys from a reset on, until commands stop for long or the emergency stop is pressed. It holds still while
-    they stop for a moment. Physics runs in the thread that calls :meth:`run`; what comes over ROS 2 waits for its next
-    turn. Cameras have a thread of their own.
+    The robot executes commands from a reset until they stop for long or the emergency stop is pressed. While they stop
+    for a moment, it holds still. Physics runs in the thread that calls :meth:`run`, and messages and service calls wait
+    for its next iteration. Cameras run in a separate thread.
 
     Args:
-        config: rates, names, watchdog.
-        arm: what is moved.
-        clock: monotonic time.
+        config: rates, names and watchdog.
+        arm: simulated robot.
+        clock: monotonic clock.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class VirtualRobot:
         self._targets: queue.SimpleQueue[ArmTarget | BaseTarget] = queue.SimpleQueue()
         self._watchdog = Watchdog(config.watchdog)
         self._emergency = ""
-        self._holds = True
+        self._is_holding = True
         self._episode = -1
         self._late_ticks = 0
         self._ticks = 0
@@ -89,7 +89,7 @@ class VirtualRobot:
             raise
 
     def run(self, must_end: Callable[[], bool]) -> None:
-        """Move until ``must_end``."""
+        """Run the robot until ``must_end`` returns true."""
         if self._arm.cameras:
             self._cameras = CameraThread(self._config, self._arm, self._topics)
         real_time = RealTime(self._config.real_time_priority)
@@ -105,24 +105,24 @@ class VirtualRobot:
     def _run(self, must_end: Callable[[], bool]) -> None:
         config, clock = self._config, self._clock
         period_ns = round(1e9 / config.state_rate)
-        began_ns = turn_ns = clock.now_ns()
+        began_ns = iteration_ns = clock.now_ns()
         advanced = 0.0  # simulated time that has been accounted for
         while not must_end():
-            turn_ns = max(turn_ns + period_ns, clock.now_ns())
-            clock.sleep_until_ns(turn_ns)
+            iteration_ns = max(iteration_ns + period_ns, clock.now_ns())
+            clock.sleep_until_ns(iteration_ns)
             now_ns = clock.now_ns()
             self._obey(now_ns)
             due = (now_ns - began_ns) * 1e-9 * config.real_time_factor - advanced
             ticks = math.floor(due / self._arm.tick)
             advanced += ticks * self._arm.tick
-            kept = min(ticks, round(LONGEST_CATCH_UP / self._arm.tick))
-            self._late_ticks += ticks - kept
-            self._ticks += kept
-            if kept:
-                self._arm.advance(kept)
+            executed = min(ticks, round(LONGEST_CATCH_UP / self._arm.tick))
+            self._late_ticks += ticks - executed
+            self._ticks += executed
+            if executed:
+                self._arm.advance(executed)
             self._topics.publish_state()
             self._states += 1
-            self._topics.publish_ready(self._obeys(now_ns))
+            self._topics.publish_ready(self._is_ready(now_ns))
             if now_ns - self._diagnosed_ns >= DIAGNOSTICS_SECONDS * 1e9:
                 self._topics.publish_diagnostics(*self._diagnosis(now_ns))
                 self._states, self._diagnosed_ns = 0, now_ns
@@ -130,7 +130,7 @@ class VirtualRobot:
                 self._cameras.turn(now_ns)
 
     def _declare(self, name: str, value: int | float | str) -> None:
-        """Offer a value of the configuration as parameter; the noise of cameras may be changed while they film."""
+        """Declare a configuration value as a parameter. Only the noise of the cameras can be changed at run time."""
         is_noise = name == "camera_noise"
         self.node.parameters.declare(name, value, self._change_noise if is_noise else None, read_only=not is_noise)
 
@@ -140,14 +140,14 @@ class VirtualRobot:
             self._cameras.noise = noise
 
     def close(self) -> None:
-        """Leave ROS 2 and free the arm."""
+        """Leave ROS 2 and release the arm."""
         self.node.close()
         self._arm.close()
 
-    # --- what comes over ROS 2 ---------------------------------------------------------------------------------------
+    # --- incoming messages and service calls -------------------------------------------------------------------------
 
     def _serve(self, name: str, action: Callable[[], tuple[bool, str]]) -> None:
-        """Offer a Trigger service; ``action`` runs in the thread of the loop."""
+        """Create a Trigger service; ``action`` runs in the thread of the loop."""
 
         def answer(_: Any) -> Any:
             done = threading.Event()
@@ -165,7 +165,7 @@ class VirtualRobot:
         self.node.create_service("std_srvs/srv/Trigger", name, answer)
 
     def _obey(self, now_ns: int) -> None:
-        """Take in services and commands, and hold still when there were none for long."""
+        """Process service calls and commands, and hold still if commands have stopped."""
         while not self._requests.empty():
             self._requests.get()()
         newest: ArmTarget | BaseTarget | None = None
@@ -173,18 +173,18 @@ class VirtualRobot:
             target = self._targets.get()
             if isinstance(target, BaseTarget) or target.opening is None:
                 newest = target
-            elif self._obeys(now_ns):
+            elif self._is_ready(now_ns):
                 self._arm.command(target)
         if newest is not None:
             self._watchdog.feed(now_ns)
-            if self._obeys(now_ns):
+            if self._is_ready(now_ns):
                 self._arm.command(newest)
-                self._holds = False
-        if self._watchdog.look(now_ns) is not Watch.RUN and not self._holds:
+                self._is_holding = False
+        if self._watchdog.look(now_ns) is not Watch.RUN and not self._is_holding:
             self._arm.hold()
-            self._holds = True
+            self._is_holding = True
 
-    def _obeys(self, now_ns: int) -> bool:
+    def _is_ready(self, now_ns: int) -> bool:
         return not self._emergency and self._watchdog.look(now_ns) is not Watch.STOPPED
 
     def _reset(self) -> tuple[bool, str]:
@@ -193,7 +193,7 @@ class VirtualRobot:
         self._episode += 1
         self._topics.end_motion("the robot was reset")
         self._arm.reset(derive_seed(self._config.seed, "virtual robot", self._episode))
-        self._holds = True
+        self._is_holding = True
         self._drop_targets()
         self._watchdog.begin(self._clock.now_ns())
         self._topics.publish_state()
@@ -205,7 +205,7 @@ class VirtualRobot:
         self._topics.end_motion(self._emergency)
         self._watchdog.stop()
         self._arm.hold()
-        self._holds = True
+        self._is_holding = True
         self._topics.publish_ready(False)
         return True, self._emergency
 
@@ -214,20 +214,20 @@ class VirtualRobot:
         return True, "the next reset begins an episode"
 
     def _hold(self) -> None:
-        """Stay here: another controller has the arm now."""
+        """Hold the current posture, because another controller took over the arm."""
         self._arm.hold()
-        self._holds = True
+        self._is_holding = True
         self._drop_targets()
 
     def _drop_targets(self) -> None:
-        """Forget commands of the episode, or controller, before."""
+        """Discard commands of the previous episode or controller."""
         while not self._targets.empty():
             self._targets.get()
 
-    # --- what goes out -----------------------------------------------------------------------------------------------
+    # --- outgoing messages -------------------------------------------------------------------------------------------
 
     def _diagnosis(self, now_ns: int) -> tuple[int, str, dict[str, str]]:
-        """Return level (0 good, 1 warning, 2 error), message and values."""
+        """Return level (0 good, 1 warning, 2 error), message and values of the diagnostics."""
         watch = self._watchdog.look(now_ns)
         total = self._ticks + self._late_ticks
         values = {

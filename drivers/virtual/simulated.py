@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 class Simulated(Protocol):
-    """A simulated robot that a virtual robot moves."""
+    """Simulated robot that a virtual robot moves."""
 
     cameras: tuple[str, ...]
     tick: float
@@ -41,7 +41,7 @@ class Simulated(Protocol):
 
 
 class SimulatedArm(Simulated, Protocol):
-    """An arm; :class:`robo_rl.sim.simulated_robot.SimulatedRobot` is one."""
+    """Simulated arm; :class:`robo_rl.sim.simulated_robot.SimulatedRobot` is one."""
 
     joints: tuple[str, ...]
     fingers: tuple[str, ...]
@@ -54,7 +54,7 @@ class SimulatedArm(Simulated, Protocol):
 
 
 class SimulatedVehicle(Simulated, Protocol):
-    """A car; :class:`robo_rl.sim.driving.simulated_car.SimulatedCar` is one."""
+    """Simulated car; :class:`robo_rl.sim.driving.simulated_car.SimulatedCar` is one."""
 
     max_steering: float
     top_speed: float

@@ -1,4 +1,4 @@
-"""The topics of the virtual robot, named as ros2_control's controllers and broadcasters name theirs."""
+"""Topics of the virtual robot, with the names that ros2_control's controllers and broadcasters use."""
 
 import time
 from abc import ABC, abstractmethod
@@ -34,32 +34,32 @@ FORWARD: dict[str, Callable[[Array], ArmTarget]] = {
     "velocity": lambda values: ArmTarget(velocities=values),
     "effort": lambda values: ArmTarget(efforts=values),
 }
-"""Message type of forward_KIND_controller."""
+"""Targets of forward_KIND_controller by kind."""
 STATE_QOS = QoSProfile(depth=10)
 CAMERA_QOS = QoSProfile(depth=2)
 COMMAND_QOS = QoSProfile(depth=1)
 DEAF_SECONDS = 0.01
 DEAF_TICKS = 2
-"""Ticks of a timer of that period after a reset until messages are taken as commands again. Between two of them the
-node's thread has called back with all that waited there while it answered the reset."""
+"""Timer ticks after a reset until messages count as commands again. Between two ticks the node's thread has handled all
+messages that waited while it answered the reset."""
 BASE = "base"
 GRIPPER = "control_msgs/action/GripperCommand"
 GRIPPER_TOLERANCE = 0.002
-"""Distance of the fingers from a goal that has reached it [m]."""
+"""Distance from a goal at which the fingers have reached it [m]."""
 GRIPPER_STILL = 0.0002
-"""Fingers that move by less do not move [m]."""
+"""Motion of the fingers below which they count as still [m]."""
 GRIPPER_STALL_STATES = 100
-"""So many states in a row without motion are a stall."""
+"""Number of states in a row without motion that count as a stall."""
 GRIPPER_POLL_SECONDS = 0.02
 
 
 class Topics(ABC):
-    """The topics that every virtual robot publishes: objects, rewards, readiness, diagnostics, images.
+    """Topics that every virtual robot publishes: objects, rewards, readiness, diagnostics and images.
 
     Args:
-        node: of the virtual robot.
-        config: its configuration.
-        robot: what is moved.
+        node: node of the virtual robot.
+        config: configuration of the virtual robot.
+        robot: simulated robot.
     """
 
     def __init__(self, node: Node, config: VirtualRobotConfig, robot: Simulated) -> None:
@@ -68,14 +68,14 @@ class Topics(ABC):
         self._image_type = f"sensor_msgs/msg/{'CompressedImage' if config.compressed else 'Image'}"
         publish = node.create_publisher
         self._objects = self._named_numbers("task/objects", robot.object_names) if robot.object_names else None
-        self._rewards: Repeater | None = None  # made when there is a state to be judged
+        self._rewards: Repeater | None = None  # created with the first state
         self._transforms = publish(TRANSFORMS, "/tf", QoSProfile(depth=100))
         self._moving: Repeater | None = None
         self._states = 0
         self._states_a_transform = round(config.state_rate / config.transform_rate)
-        self._said_ready: bool | None = None
-        self._motion_number = 0  # of what moves the robot: a newer one has taken the place of those before
-        self._deaf = 0  # ticks until commands are taken again
+        self._published_ready: bool | None = None
+        self._motion_number = 0  # number of the current motion; a newer motion replaces it
+        self._ignored_ticks = 0  # ticks until commands are accepted again
         node.create_timer(DEAF_SECONDS, self._tick)
         self._ready = publish("std_msgs/msg/Bool", "robot_program_running", LATCHED)
         self._diagnostics = publish("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", QoSProfile(depth=10))
@@ -85,25 +85,25 @@ class Topics(ABC):
         }
 
     def end_motion(self, reason: str) -> None:
-        """Give up what moves the robot without a command for each step, and what was sent before and not taken yet."""
-        self._deaf = DEAF_TICKS
+        """Abort motions that need no further commands, and ignore messages that were sent before."""
+        self._ignored_ticks = DEAF_TICKS
         self._motion_number += 1
 
     def _subscribe(self, kind: str, topic: str, take: Callable[[Any], None]) -> None:
-        """Call ``take``, in the node's thread, with commands of a topic, but not with those from before a reset."""
+        """Call ``take`` in the node's thread with the commands of a topic, except those sent before a reset."""
 
         def take_if_new(message: Any) -> None:
-            if not self._deaf:
+            if not self._ignored_ticks:
                 take(message)
 
         self._node.create_subscription(kind, topic, take_if_new, COMMAND_QOS)
 
     def _tick(self) -> None:
-        """Called in the node's thread."""
-        self._deaf = max(0, self._deaf - 1)
+        """Count down after a reset; called in the node's thread."""
+        self._ignored_ticks = max(0, self._ignored_ticks - 1)
 
     def publish_state(self) -> None:
-        """Publish what the robot measures, the objects' state and the rewards, all of one instant."""
+        """Publish measurements, object states and rewards of one instant."""
         stamp = self._node.now()
         measured = self._robot.measure()
         self._publish_measured(measured, stamp)
@@ -118,7 +118,7 @@ class Topics(ABC):
         self._rewards.publish(stamp, np.array([*rewards.values()]))
 
     def _named_numbers(self, topic: str, names: Sequence[str]) -> Repeater:
-        """Return what publishes the positions of ``names`` as a JointState."""
+        """Return a publisher of the positions of ``names`` as a JointState."""
         fields = {"header": {"frame_id": BASE}, "name": list(names), "position": np.zeros(len(names))}
         message = self._node.types.make(JOINT_STATE, **fields)
         return self._node.create_publisher(JOINT_STATE, topic, STATE_QOS).repeater(message)
@@ -147,14 +147,14 @@ class Topics(ABC):
         return self._node.types.make(TRANSFORMS, transforms=transforms)
 
     def publish_ready(self, ready: bool) -> None:
-        """Publish whether commands are obeyed, when that has changed."""
-        if ready == self._said_ready:
+        """Publish whether commands are executed, if that has changed."""
+        if ready == self._published_ready:
             return
-        self._said_ready = ready
+        self._published_ready = ready
         self._ready.publish(self._node.types.make("std_msgs/msg/Bool", data=ready))
 
     def publish_diagnostics(self, level: int, message: str, values: Mapping[str, str]) -> None:
-        """Publish how the robot is: level 0 good, 1 warning, 2 error."""
+        """Publish the diagnostics of the robot: level 0 good, 1 warning, 2 error."""
         status = {
             "level": level,
             "name": f"{self._node.name}: robot",
@@ -179,14 +179,14 @@ class Topics(ABC):
 
 
 class ArmTopics(Topics):
-    """Publishes what an arm measures and turns commands of active controllers into targets.
+    """Topics of an arm: its measurements, and commands of active controllers, which become targets.
 
     Args:
-        node: of the virtual robot.
-        config: its configuration.
-        arm: what is moved.
-        obey: given each target, in the node's thread.
-        hold: has the arm stay where it is, in the node's thread.
+        node: node of the virtual robot.
+        config: configuration of the virtual robot.
+        arm: simulated arm.
+        obey: called with each target in the node's thread.
+        hold: makes the arm hold its posture; called in the node's thread.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class ArmTopics(Topics):
             node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
 
     def _listen(self, kind: str, controller: str, topic: str, take: Callable[[Any], None]) -> None:
-        """Call ``take``, in the node's thread, with the messages of a controller's topic while it is active."""
+        """Call ``take`` in the node's thread with messages of a controller's topic while the controller is active."""
 
         def take_if_active(message: Any) -> None:
             if self._controllers.is_active(controller):
@@ -267,7 +267,7 @@ class ArmTopics(Topics):
             self._wrench.publish(stamp, np.concatenate([force, torque]))
 
     def _take_pose(self, message: Any) -> None:
-        """Take a command, unless it is no pose."""
+        """Convert a command to a target; invalid poses are ignored."""
         position, quaternion = message.pose.position, message.pose.orientation
         values = np.array([position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w])
         if not np.isfinite(values).all() or not 0.9 < np.linalg.norm(values[3:]) < 1.1:
@@ -289,28 +289,28 @@ class ArmTopics(Topics):
         return float(((fingers - closed) / (open_ - closed)).mean())
 
     def _grip(self, goal: ServerGoal) -> Any:
-        """Called in a thread of the goal's: move the fingers until they are there, or something is in between.
+        """Move the fingers until they reach the goal or stall; called in the goal's thread.
 
-        Positions of goals are those of the first finger.
+        The position of a goal is that of the first finger.
         """
-        make, wanted, number = self._node.types.make, float(goal.request.command.position), self._motion_number
+        make, goal_position, number = self._node.types.make, float(goal.request.command.position), self._motion_number
         closed, open_ = self._arm.finger_strokes[0].tolist()
-        if not np.isfinite(wanted) or not self._controllers.is_active("gripper_controller"):
+        if not np.isfinite(goal_position) or not self._controllers.is_active("gripper_controller"):
             goal.abort()
             return make(f"{GRIPPER}_Result")
-        self._obey(ArmTarget(opening=(wanted - closed) / (open_ - closed)))
-        moved_at, before = self._states, float("inf")
+        self._obey(ArmTarget(opening=(goal_position - closed) / (open_ - closed)))
+        moved_at, last_position = self._states, float("inf")
         while True:
             position = closed + self._opening(self._fingers) * (open_ - closed)
-            if abs(position - before) > GRIPPER_STILL:
-                moved_at, before = self._states, position
-            reached = abs(position - wanted) < GRIPPER_TOLERANCE
+            if abs(position - last_position) > GRIPPER_STILL:
+                moved_at, last_position = self._states, position
+            reached = abs(position - goal_position) < GRIPPER_TOLERANCE
             stalled = not reached and self._states - moved_at > GRIPPER_STALL_STATES
             result = make(f"{GRIPPER}_Result", position=position, stalled=stalled, reached_goal=reached)
-            if self._motion_number != number:  # its command was given up
+            if self._motion_number != number:  # the motion was aborted
                 goal.abort()
                 return result
-            cancelled = goal.cancel_requested  # looked at once: it is not any more after canceled()
+            cancelled = goal.cancel_requested  # read once: it is false after canceled()
             if cancelled:
                 self._obey(ArmTarget(opening=self._opening(self._fingers)))
                 goal.canceled()
@@ -320,15 +320,15 @@ class ArmTopics(Topics):
 
 
 class CarTopics(Topics):
-    """Publishes what a car's drivers publish, and takes Ackermann or velocity commands.
+    """Topics of a car: those that its drivers publish, and Ackermann or velocity commands.
 
-    A speed is taken for that share of the throttle that it is of the top speed: a motor without a speed controller.
+    A commanded speed becomes a throttle of the same fraction of the top speed, as with a motor without speed control.
 
     Args:
-        node: of the virtual robot.
-        config: its configuration.
-        car: what is moved.
-        obey: given each target, in the node's thread.
+        node: node of the virtual robot.
+        config: configuration of the virtual robot.
+        car: simulated car.
+        obey: called with each target in the node's thread.
     """
 
     def __init__(
@@ -357,24 +357,24 @@ class CarTopics(Topics):
         world = {"stamp": stamp, "frame_id": "odom"}
         odometry = {"header": world, "child_frame_id": "base_link", "pose": {"pose": pose}, "twist": {"twist": twist}}
         self._odometry.publish(make("nav_msgs/msg/Odometry", **odometry))
-        felt = {"linear_acceleration": _vector(measured["acceleration"]), "orientation": orientation}
-        felt["angular_velocity"] = _vector(measured["rotation_rate"])
-        self._imu.publish(make("sensor_msgs/msg/Imu", header=header, **felt))
+        imu = {"linear_acceleration": _vector(measured["acceleration"]), "orientation": orientation}
+        imu["angular_velocity"] = _vector(measured["rotation_rate"])
+        self._imu.publish(make("sensor_msgs/msg/Imu", header=header, **imu))
         steering, speed = measured["drive"].tolist()
         drive = {"steering_angle": steering, "speed": speed}
         self._state.publish(make(ACKERMANN, header=header, drive=drive))
 
     def _take_drive(self, message: Any) -> None:
-        """Called in the node's thread."""
+        """Execute an Ackermann command; called in the node's thread."""
         self._take(message.drive.speed, message.drive.steering_angle)
 
     def _take_twist(self, message: Any) -> None:
-        """Called in the node's thread. A rotation rate is taken for the steering angle of the same share."""
+        """Execute a twist, whose rotation rate is read as a steering angle; called in the node's thread."""
         self._take(message.linear.x, message.angular.z)
 
     def _take(self, speed: float, turn: float) -> None:
         values = np.array([turn / self._car.max_steering, speed / self._car.top_speed])
-        if np.isfinite(values).all():  # what is no number is not obeyed
+        if np.isfinite(values).all():  # NaN and infinity are ignored
             steering, throttle = np.clip(values, -1, 1).tolist()
             self._obey(BaseTarget(steering, throttle))
 
