@@ -1,4 +1,4 @@
-"""A fake arm in a process of its own, driven like a real one, for tests of failures."""
+"""Fake arm in a separate process, driven like a real one, for tests of failures."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ def make_fake_arm(**fields: Any) -> "FakeArmBackend":
     """Start a fake arm and return it as a backend.
 
     Args:
-        fields: of :class:`FakeArmConfig`.
+        fields: fields of :class:`FakeArmConfig`.
     """
     from .backend import FakeArmBackend
 

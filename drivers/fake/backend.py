@@ -1,4 +1,4 @@
-"""The backend of the fake arm: a small model of a driver."""
+"""Backend of the fake arm: a small example of a driver."""
 
 import contextlib
 import json
@@ -32,17 +32,18 @@ from .config import FakeArmConfig
 from .process import MESSAGE_BYTES, config_to_json
 
 START_SECONDS = 60.0
-"""Longest wait for the driver's process."""
+"""Longest wait for the driver's process [s]."""
 
 
 class FakeArmBackend:
-    """Talks to the process that drives the fake arm, in real time.
+    """Client of the process that drives the fake arm in real time.
 
-    Between two actions nothing is sent: a command holds for one control period, and if the next does not come the
-    driver's own watchdog acts. So whatever happens to this process, the arm comes to rest.
+    Nothing is sent between two actions. A command is valid for one control period, and the watchdog of the driver's
+    process acts if the next command does not arrive. The arm therefore comes to rest whatever happens to the process of
+    the backend.
 
     Args:
-        config: of the arm.
+        config: configuration of the arm.
     """
 
     def __init__(self, config: FakeArmConfig) -> None:
@@ -68,10 +69,10 @@ class FakeArmBackend:
         self._steps = 0
         self._running = False
         self._deadline_ns = 0
-        self._folder = Path(tempfile.mkdtemp(prefix="robo_rl_"))  # for this user alone
+        self._folder = Path(tempfile.mkdtemp(prefix="robo_rl_"))  # accessible to this user only
         self.socket = self._folder / "arm"
         command = ["-m", "robo_rl.drivers.fake.process", "--socket", str(self.socket), "--config"]
-        # A session of its own: what ends this program (Ctrl-C) does not end what keeps the arm safe.
+        # A separate session: a signal that ends this program (Ctrl-C) must not end the process that keeps the arm safe.
         self.process = subprocess.Popen(
             [sys.executable, *command, config_to_json(config)], start_new_session=True, stdin=subprocess.DEVNULL
         )
@@ -126,7 +127,7 @@ class FakeArmBackend:
 
     def stop(self, reason: str) -> None:
         self._running = False
-        with contextlib.suppress(SafetyStop):  # a driver that is silent stops by itself
+        with contextlib.suppress(SafetyStop):  # a silent driver stops the arm itself
             self._ask({"do": "stop"})
 
     def close(self) -> None:
@@ -140,7 +141,7 @@ class FakeArmBackend:
             answer: dict[str, Any] = json.loads(self._connection.recv(MESSAGE_BYTES))
         except (OSError, ValueError) as error:
             self._running = False
-            self._connection.close()  # an answer that comes later would be taken for another's
+            self._connection.close()  # a late answer would be read as that to another message
             with contextlib.suppress(DriverError):
                 self._connection = connect(self.socket, 0.0)
                 self._connection.settimeout(self._config.silence)
@@ -149,14 +150,14 @@ class FakeArmBackend:
 
     def _step_of(self, state: dict[str, Any], rewarded: bool) -> Step:
         position, velocity = np.array(state["position"]), np.array(state["velocity"])
-        away = self._target - position
-        success = bool((np.abs(away) <= self._config.tolerance).all())
+        offset = self._target - position
+        success = bool((np.abs(offset) <= self._config.tolerance).all())
         truncated = rewarded and not success and self._steps >= self._config.max_episode_steps
         self._running = not (rewarded and (success or truncated))
         return Step(
             observation={
                 "state": np.concatenate([position, velocity]).astype(np.float32),
-                "object": away.astype(np.float32),
+                "object": offset.astype(np.float32),
             },
             rewards={"success": float(success and rewarded)},
             terminated=success and rewarded,
@@ -170,7 +171,7 @@ def connect(path: Path, seconds: float) -> socket.socket:
     """Connect to the driver's socket, waiting up to ``seconds`` for it.
 
     Raises:
-        DriverError: if it is not there in time.
+        DriverError: if it is not available in time.
     """
     clock = MonotonicClock()
     deadline_ns = clock.now_ns() + round(seconds * 1e9)

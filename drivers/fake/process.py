@@ -1,4 +1,4 @@
-"""The process of the fake arm: joints, watchdog and a socket for commands."""
+"""Process of the fake arm: joints, watchdog and a socket for commands."""
 
 import argparse
 import contextlib
@@ -21,17 +21,17 @@ from .config import FakeArmConfig
 Array = NDArray[np.float64]
 
 LINGER_SECONDS = 3.0
-"""Without anybody connected and at rest for so long, the process ends."""
+"""Time without connections and at rest after which the process ends [s]."""
 LONGEST_TICK = 0.02
-"""Longest step of the joints' motion [s]: a late tick becomes several."""
+"""Longest time step of the joints' motion [s]; a longer one is divided."""
 MESSAGE_BYTES = 4096
 
 
 class Joints:
-    """Joints that follow a wanted velocity with limited acceleration and stop before their position limits.
+    """Joints that follow commanded velocities with limited acceleration and stop before their position limits.
 
     Args:
-        config: limits.
+        config: limits of the joints.
     """
 
     def __init__(self, config: FakeArmConfig) -> None:
@@ -53,23 +53,24 @@ class Joints:
         self.position = self.position + self.velocity * seconds
 
     def _stoppable(self, room: Array, seconds: float) -> Array:
-        """Return the velocity from which one tick and braking after it take no more than ``room`` (n,) [rad]."""
+        """Return the largest velocity at which one tick and braking after it need no more than ``room`` (n,) [rad]."""
         acceleration = self._config.acceleration
         speed: Array = acceleration * (np.sqrt(seconds**2 / 4 + 2 * np.maximum(room, 0) / acceleration) - seconds / 2)
         return speed
 
 
 class Driver:
-    """Drives the joints by messages, one JSON object in each packet.
+    """Driver of the joints, commanded by messages with one JSON object per packet.
 
     ``{"do": "begin", "position": [...]}`` begins an episode, ``{"do": "move", "velocity": [...]}`` is a command,
-    ``{"do": "heartbeat"}`` says that the command still holds, ``{"do": "stop"}`` stops, ``{"do": "look"}`` only asks.
-    Each is answered by the joints' state. Only the connection that began the episode is obeyed.
+    ``{"do": "heartbeat"}`` keeps the last command valid, ``{"do": "stop"}`` stops, and ``{"do": "look"}`` only requests
+    the state. Each message is answered with the state of the joints. Commands are accepted only from the connection
+    that began the episode.
 
     Args:
-        config: of the arm.
+        config: configuration of the arm.
         listener: socket (SOCK_SEQPACKET) that accepts connections.
-        clock: monotonic time.
+        clock: monotonic clock.
     """
 
     def __init__(self, config: FakeArmConfig, listener: socket.socket, clock: Clock | None = None) -> None:
@@ -84,7 +85,7 @@ class Driver:
         self._now_ns = self._clock.now_ns()
 
     def run(self) -> None:
-        """Drive until nobody is connected any more and the arm is at rest."""
+        """Drive until no client is connected and the arm is at rest."""
         period_ns = round(1e9 / self._config.drive_rate)
         alone_since_ns = self._now_ns
         while True:
@@ -120,7 +121,7 @@ class Driver:
             except BlockingIOError:
                 continue
             except (OSError, ValueError, KeyError, TypeError):
-                pass  # who sends nonsense is treated as one who is gone
+                pass  # a client that sends an invalid message is disconnected
             self._drop(connection)
 
     def _drop(self, connection: socket.socket) -> None:
@@ -147,7 +148,7 @@ class Driver:
             self._watchdog.stop()
         elif kind != "look":
             raise ValueError(f"unknown message {kind!r}")
-        with contextlib.suppress(BlockingIOError):  # who does not read gets no answers
+        with contextlib.suppress(BlockingIOError):  # a client that does not read gets no answers
             connection.send(json.dumps(self._state(now_ns)).encode())
 
     def _vector(self, values: Any, largest: float) -> Array:
@@ -166,7 +167,7 @@ class Driver:
 
 
 def config_to_json(config: FakeArmConfig) -> str:
-    """Return the configuration as the process takes it."""
+    """Return the configuration as JSON for the process."""
     return json.dumps(asdict(config))
 
 
