@@ -12,13 +12,13 @@ __all__ = ["CameraConfig", "FinderConfig", "make_camera_finder", "register_confi
 
 def make_camera_finder(**fields: Any) -> "CameraFinder":
     """Return a finder of the cameras of this machine; ``fields`` are of :class:`FinderConfig`."""
-    from .finding import CameraFinder  # OpenCV comes with it
+    from .finding import CameraFinder  # it imports OpenCV
 
     return CameraFinder(FinderConfig(**fields))
 
 
 def register_configs() -> None:
-    """Offer ``cameras_schema`` to Hydra: the section ``cameras`` of configs/cameras.yaml."""
+    """Store ``cameras_schema``, the section ``cameras`` of configs/cameras.yaml."""
     from hydra.core.config_store import ConfigStore
     from omegaconf import OmegaConf
 

@@ -1,4 +1,4 @@
-"""An open camera: pictures of a Video4Linux device, a stream or a video file, one after another."""
+"""Open camera: pictures of a Video4Linux device, a stream or a video file."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ from .devices import find_devices
 
 READ_TIMEOUT_MS = 2000
 FILE_RATE = 30.0
-"""Rate of a file that does not state it [Hz]."""
+"""Rate of a file that does not state its own [Hz]."""
 MAX_FILE_RATE = 1000.0
 
 
@@ -27,14 +27,14 @@ def scaled(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]
 
 
 class Capture:
-    """Opens a camera and reads it. Waits for each picture of a device or stream, up to 2 s.
+    """Reader of a camera. Reading waits up to 2 s for each picture of a device or stream.
 
     Args:
-        config: which camera, and what is set.
+        config: the camera and its settings.
 
     Raises:
-        DriverError: if it is not there, cannot be opened, or does not take what is to be set; says which cameras there
-            are.
+        DriverError: if the camera does not exist, cannot be opened, or rejects a setting. If a device does not exist,
+            the message lists the available cameras.
     """
 
     def __init__(self, config: CameraConfig) -> None:
@@ -44,18 +44,18 @@ class Capture:
         if path is not None:
             _require_device(path)
             self._capture: Any = cv2.VideoCapture(path, cv2.CAP_V4L2)
-            otherwise = "cannot be opened: another program may have it, or it is no camera (robo-rl cameras)"
+            reason = "cannot be opened: another program may have it, or it is no camera (robo-rl cameras)"
         elif config.is_stream:
             self._capture = cv2.VideoCapture(config.device, cv2.CAP_FFMPEG, _timeouts())
-            otherwise = "cannot be reached, or is no video"
+            reason = "cannot be reached, or is no video"
         else:
             if not Path(config.device).is_file():
                 raise DriverError(f"there is no video file {config.device}")
             self._capture = cv2.VideoCapture(config.device, cv2.CAP_FFMPEG)
-            otherwise = "is no video"
+            reason = "is no video"
         try:
             if not self._capture.isOpened():
-                raise DriverError(f"{config.device} {otherwise}")
+                raise DriverError(f"{config.device} {reason}")
             if path is not None:
                 self._set_device()
         except DriverError:
@@ -64,7 +64,7 @@ class Capture:
 
     @property
     def period(self) -> float:
-        """Seconds from picture to picture of a file; 0 where the camera itself takes its time."""
+        """Time from picture to picture of a file [s]; 0 for devices and streams, which set their own pace."""
         if not self._config.is_file:
             return 0.0
         own = self._capture.get(cv2.CAP_PROP_FPS)
@@ -75,7 +75,7 @@ class Capture:
         return bool(self._capture.grab())
 
     def retrieve(self) -> NDArray[np.uint8] | None:
-        """Return the picture that was waited for, (H, W, 3) in RGB; None where it is damaged."""
+        """Return the picture (H, W, 3) in RGB that :meth:`grab` waited for; None if it is damaged."""
         good, image = self._capture.retrieve()
         if not good or image is None or image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
             return None
@@ -83,28 +83,30 @@ class Capture:
         return colours
 
     def close(self) -> None:
-        """Let others have the camera."""
+        """Release the camera."""
         self._capture.release()
 
     def _set_device(self) -> None:
         config, capture = self._config, self._capture
-        wanted: dict[str, tuple[int, float]] = {}
+        settings: dict[str, tuple[int, float]] = {}
         if config.format is not None:
-            wanted["format"] = cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*config.format)
+            settings["format"] = cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*config.format)
         if config.width is not None and config.height is not None:
-            wanted["width"] = cv2.CAP_PROP_FRAME_WIDTH, config.width
-            wanted["height"] = cv2.CAP_PROP_FRAME_HEIGHT, config.height
+            settings["width"] = cv2.CAP_PROP_FRAME_WIDTH, config.width
+            settings["height"] = cv2.CAP_PROP_FRAME_HEIGHT, config.height
         if config.fps is not None:
-            wanted["fps"] = cv2.CAP_PROP_FPS, config.fps
-        for key, value in wanted.values():
-            # Where a device has not what it is asked for it takes what is nearest, and may say that all is well.
+            settings["fps"] = cv2.CAP_PROP_FPS, config.fps
+        for key, value in settings.values():
+            # A device without a requested setting uses the nearest one, and may still report success.
             capture.set(key, value)
-        for name, (key, value) in wanted.items():
-            got = capture.get(key)
-            if abs(got - value) > 0.5:
-                has = int(got).to_bytes(4, "little").decode(errors="replace") if name == "format" else f"{got:g}"
-                found = f"{name} {has}, not {getattr(config, name)}"
-                raise DriverError(f"{config.device} has {found}; robo-rl cameras shows what it can do")
+        for name, (key, value) in settings.items():
+            actual = capture.get(key)
+            if abs(actual - value) > 0.5:
+                value_text = (
+                    int(actual).to_bytes(4, "little").decode(errors="replace") if name == "format" else f"{actual:g}"
+                )
+                difference = f"{name} {value_text}, not {getattr(config, name)}"
+                raise DriverError(f"{config.device} has {difference}; robo-rl cameras shows what it can do")
         for name in sorted(config.settings, key=list(SETTINGS).index):
             value = config.settings[name]
             if not capture.set(getattr(cv2, SETTINGS[name]), value):
@@ -119,9 +121,9 @@ def _require_device(path: str) -> None:
 
 
 def cameras_here() -> str:
-    """Return one sentence about which cameras this machine has."""
-    found = [f"{device.path} ({device.name})" for device in find_devices()]
-    return f"cameras here: {', '.join(found)}" if found else "there are no cameras here"
+    """Return a sentence that lists the cameras of this machine."""
+    names = [f"{device.path} ({device.name})" for device in find_devices()]
+    return f"cameras here: {', '.join(names)}" if names else "there are no cameras here"
 
 
 def _timeouts() -> list[int]:
@@ -129,7 +131,7 @@ def _timeouts() -> list[int]:
 
 
 def _be_quiet() -> None:
-    """Silence OpenCV and FFmpeg, whose errors are reported here, and shorten their wait of 10 s for a device."""
+    """Silence OpenCV and FFmpeg, whose errors are reported separately, and shorten their 10 s wait for a device."""
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     os.environ.setdefault("OPENCV_VIDEOIO_V4L_SELECT_TIMEOUT", str(READ_TIMEOUT_MS // 1000))
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)

@@ -21,12 +21,12 @@ DISCRETE = 1
 
 @dataclass(frozen=True)
 class Mode:
-    """Pictures that a device can give.
+    """Picture format that a device supports.
 
     Attributes:
-        format: four characters.
+        format: code of four characters.
         size: ``640x480``, or a range of sizes.
-        rates: pictures a second; empty where the device names none.
+        rates: pictures per second; empty if the device reports none.
     """
 
     format: str
@@ -36,14 +36,14 @@ class Mode:
 
 @dataclass(frozen=True)
 class Device:
-    """A camera of this machine.
+    """Camera of this machine.
 
     Attributes:
-        path: /dev/video and a number, which may change when it is plugged in again.
-        name: as its driver calls it.
-        link: path in /dev/v4l/by-id that stays the same; empty: it has none.
-        modes: what it can give.
-        problem: why nothing is known of it; empty: all is well.
+        path: ``/dev/video`` and a number, which may change when the camera is plugged in again.
+        name: name that its driver reports.
+        link: path in /dev/v4l/by-id that stays the same; empty if there is none.
+        modes: supported picture formats.
+        problem: why the device could not be examined; empty if it could.
     """
 
     path: str
@@ -54,12 +54,12 @@ class Device:
 
 
 def request(direction: int, number: int, layout: str) -> int:
-    """Return the number of an ioctl of Video4Linux, as the macros _IOR and _IOWR of the kernel make it."""
+    """Return the number of a Video4Linux ioctl, as the kernel's macros _IOR and _IOWR compute it."""
     return (direction << 30) | (struct.calcsize(layout) << 16) | (ord("V") << 8) | number
 
 
 def find_devices(folder: Path = Path("/dev")) -> list[Device]:
-    """Return the cameras among ``video*`` in ``folder``, by number; nodes that give no pictures are left out."""
+    """Return the cameras among ``video*`` in ``folder``, sorted by number; nodes without pictures are left out."""
     numbered = [path for path in folder.glob("video*") if path.name.removeprefix("video").isdecimal()]
     links = {link.resolve(): str(link) for link in sorted((folder / "v4l" / "by-id").glob("*"))}
     devices = []
@@ -79,7 +79,7 @@ def find_devices(folder: Path = Path("/dev")) -> list[Device]:
 
 
 def _examine(file: int, path: Path, link: str) -> Device | None:
-    """Return what an open device is; None where it is no camera."""
+    """Return the description of an open device; None if it is not a camera."""
     answer = _ask(file, READ, 0, CAPABILITY, b"", b"", b"", 0, 0, 0)
     if answer is None:
         return None
@@ -110,7 +110,7 @@ def _rates(file: int, code: int, width: int, height: int) -> Iterator[float]:
 
 
 def _each(file: int, number: int, layout: str, question: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the answers to the questions of index 0, 1, ... until there is none."""
+    """Yield the answers for index 0, 1, ... until the kernel has no more."""
     index = 0
     while (answer := _ask(file, READ_WRITE, number, layout, *question(index))) is not None:
         yield answer
@@ -118,7 +118,7 @@ def _each(file: int, number: int, layout: str, question: Any) -> Iterator[tuple[
 
 
 def _ask(file: int, direction: int, number: int, layout: str, *values: Any) -> tuple[Any, ...] | None:
-    """Return the kernel's answer; None where it has none."""
+    """Return the kernel's answer; None if the request fails."""
     data = bytearray(struct.pack(layout, *values))
     try:
         fcntl.ioctl(file, request(direction, number, layout), data)

@@ -16,15 +16,15 @@ from .devices import Mode, find_devices
 
 @dataclass(frozen=True)
 class FoundCamera:
-    """A camera that was looked at.
+    """Result of the search for one camera.
 
     Attributes:
-        device: what ``camera.device`` of a robot's configuration may be.
-        name: of a device, by its driver; empty for others.
-        modes: what a device can give.
-        picture: file of its picture; None where none was taken.
-        size: width and height of that picture.
-        problem: why there is none; empty: all is well.
+        device: value for ``camera.device`` in a robot's configuration.
+        name: name that the driver of a device reports; empty for streams and files.
+        modes: picture formats that a device supports.
+        picture: file with its picture; None if none was taken.
+        size: width and height of that picture [pixels].
+        problem: why there is no picture; empty if there is no problem.
     """
 
     device: str
@@ -36,17 +36,17 @@ class FoundCamera:
 
 
 class CameraFinder:
-    """Finds the cameras of this machine, and those that are named.
+    """Finder of this machine's cameras, and of the streams and files named in the configuration.
 
     Args:
-        config: what is looked at, and where pictures go.
+        config: what to search, and where to write pictures.
     """
 
     def __init__(self, config: FinderConfig) -> None:
         self._config = config
 
     def find(self) -> Iterator[FoundCamera]:
-        """Yield the cameras, one after another."""
+        """Yield one camera after another."""
         for device in find_devices():
             where = device.link or device.path
             file = f"{Path(device.path).name}.png"
@@ -55,7 +55,7 @@ class CameraFinder:
             yield self._look(FoundCamera(other), f"also{number}.png")
 
     def _look(self, camera: FoundCamera, file: str) -> FoundCamera:
-        """Return ``camera`` with its picture."""
+        """Return ``camera`` with a picture of it."""
         config = self._config
         if config.output is None or camera.problem:
             return camera

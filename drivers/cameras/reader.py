@@ -1,4 +1,4 @@
-"""A camera read in a thread of its own, so that its newest picture is always available."""
+"""Camera reader in a separate thread, which always has the newest picture available."""
 
 import threading
 from collections.abc import Callable
@@ -19,20 +19,21 @@ Image = NDArray[np.uint8]
 
 
 class CameraReader:
-    """Reads a camera until it is closed. One that goes away is opened again, first at once, then ever more rarely.
+    """Thread that reads a camera until it is closed, and opens a lost camera again.
 
-    What is lost, and what is back, is printed once. A picture is stamped when it has come, before it is decoded.
+    The first attempt follows at once, later ones after ever longer pauses. Losses and recoveries are printed once. A
+    picture is stamped on arrival, before it is decoded.
 
     Args:
-        name: of the camera, for messages.
-        config: which camera.
+        name: name of the camera, for messages.
+        config: configuration of the camera.
         size: width and height that pictures are scaled to [pixels].
-        clock: monotonic time.
-        take: called with each picture (height, width, 3) in RGB and its stamp [ns], in the camera's thread.
+        clock: monotonic clock.
+        take: called in the camera's thread with each picture (height, width, 3) in RGB and its stamp [ns].
 
     Attributes:
-        topic: what it is called in messages, as the topic of a :class:`~robo_rl.drivers.ros2.Subscription`.
-        problem: why there are no pictures now; empty where there are.
+        topic: name in messages, like the topic of a :class:`~robo_rl.drivers.ros2.Subscription`.
+        problem: why there are no pictures now; empty if there are.
     """
 
     def __init__(
@@ -57,27 +58,27 @@ class CameraReader:
         return self._latest
 
     def close(self) -> None:
-        """End the thread. One that waits for a device ends by itself, when the device's time is up."""
+        """End the thread. A thread that waits for a device ends when the device's time-out has passed."""
         self._closed.set()
         self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
         pause = FIRST_PAUSE
         while not self._closed.is_set():
-            count, problem = self._film()
+            count, problem = self._read()
             if self._closed.is_set():
                 return
             if count and self._config.is_file:
                 if self._config.loop:
                     continue
-                self._lost("the file has ended", "")
+                self._report_loss("the file has ended", "")
                 return
-            self._lost(problem, "; it is tried again")
+            self._report_loss(problem, "; it is tried again")
             pause = FIRST_PAUSE if count else min(2 * pause, LONGEST_PAUSE)
             self._closed.wait(pause)
 
-    def _film(self) -> tuple[int, str]:
-        """Open the camera and read it to its end; return how many pictures came, and what is wrong now."""
+    def _read(self) -> tuple[int, str]:
+        """Open the camera and read it to its end; return the number of pictures and the current problem."""
         count = 0
         try:
             capture = Capture(self._config)
@@ -108,8 +109,8 @@ class CameraReader:
             self._lost_ns = None
         self.problem = ""
 
-    def _lost(self, problem: str, then: str) -> None:
+    def _report_loss(self, problem: str, consequence: str) -> None:
         if not self.problem:
             self._lost_ns = self._clock.now_ns()
-            print(f"{self.topic}: {problem}{then}", flush=True)
+            print(f"{self.topic}: {problem}{consequence}", flush=True)
         self.problem = problem
