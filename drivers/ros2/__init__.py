@@ -1,6 +1,6 @@
-"""ROS 2: nodes, topics, services, actions and parameters, through rclpy or through plain DDS.
+"""ROS 2: nodes, topics, services, actions and parameters, over rclpy or plain DDS.
 
-:func:`open_node` chooses. Both implementations offer the same: :mod:`.api`.
+:func:`open_node` chooses the implementation. Both provide the interfaces of :mod:`.api`.
 """
 
 from .answers import ServerLostError

@@ -1,8 +1,8 @@
-"""The client layer that both implementations offer: rclpy's names, few enough to be the same over plain DDS.
+"""Client layer that both implementations provide: a subset of rclpy's interface that plain DDS can also offer.
 
-Messages are objects with the fields of their definition as attributes. Numbers in arrays are NumPy arrays. Callbacks
-run one after another in a thread of the node's own, so that they need no locks among themselves; goals of an action
-server are executed in threads of theirs. Time-outs are monotonic [s].
+Messages are objects with the fields of their definition as attributes. Arrays of numbers are NumPy arrays. Callbacks
+run one after another in the node's thread, so that they need no locks between them. Goals of an action server are
+executed in separate threads. Time-outs are monotonic [s].
 """
 
 import time
@@ -19,7 +19,7 @@ from .answers import Servers
 from .qos import QoSProfile
 
 Message = Any
-"""An object with the fields of a message definition."""
+"""Object with the fields of a message definition."""
 Receive = Callable[[Message], None]
 Answer = Callable[[Message], Message]
 Accept = Callable[[Message], bool]
@@ -30,7 +30,7 @@ DEFAULT_QOS = QoSProfile()
 
 
 class GoalStatus(IntEnum):
-    """States of an action's goal (action_msgs/msg/GoalStatus)."""
+    """States of an action goal (action_msgs/msg/GoalStatus)."""
 
     UNKNOWN = 0
     ACCEPTED = 1
@@ -43,14 +43,14 @@ class GoalStatus(IntEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """Two ends of a topic or service that do not fit together.
+    """Mismatch between two ends of a topic or service.
 
     Attributes:
         topic: fully qualified name.
-        ours: type or profile on our side.
-        theirs: the same on the other.
-        node: fully qualified name of the other node, empty where it is not known.
-        text: one line that says all of it and what to do.
+        ours: type or profile of the local end.
+        theirs: type or profile of the remote end.
+        node: fully qualified name of the remote node; empty if it is unknown.
+        text: one line with all of this and advice.
     """
 
     topic: str
@@ -62,13 +62,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes, topics and services, as far as discovery has come.
+    """Nodes, topics and services that discovery has found so far.
 
     Attributes:
-        nodes: fully qualified names, this node's own among them.
+        nodes: fully qualified names, including this node's own.
         topics: types by fully qualified name of the topic.
         services: types by fully qualified name of the service.
-        unanswering: nodes on a middleware whose services cannot be used from here, nor ours from there.
+        unanswering: nodes on a middleware whose services are incompatible with those of this node.
     """
 
     nodes: tuple[str, ...]
@@ -85,89 +85,85 @@ class MessageTypes(Protocol):
     def __contains__(self, name: str) -> bool: ...
 
     def make(self, name: str, /, **fields: Any) -> Message:
-        """Return a message with ``fields`` set and all others at their defaults: zero, empty.
+        """Return a message with ``fields`` set and all others at their defaults: zero or empty.
 
-        Nested messages may be given as dictionaries, sequences as lists, arrays and numbers of any kind.
+        Nested messages may be dictionaries, sequences may be lists, and arrays and numbers may have any numeric type.
 
         Raises:
-            ConfigError: if the type or a field is not known, or a value does not fit.
+            ConfigError: if the type or a field is unknown, or a value does not match its field.
         """
         ...
 
 
 def wall_time(types: MessageTypes) -> Message:
-    """Return builtin_interfaces/msg/Time of the wall clock: for stamps alone, never for time-outs."""
+    """Return the wall clock as a builtin_interfaces/msg/Time: only for stamps, never for time-outs."""
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
     return types.make(TIME, sec=seconds, nanosec=nanoseconds)
 
 
 class Repeater(Protocol):
-    """Sends one message again and again, at other times and with other numbers: in a tenth of the time of a new one.
+    """Sender of one message with changing times and numbers, in a tenth of the time that a new message takes.
 
-    For one thread.
+    Not thread-safe.
     """
 
     def publish(self, stamp: Message, numbers: NDArray[np.float64]) -> None:
         """Send the message.
 
         Args:
-            stamp: for every builtin_interfaces/msg/Time in the message.
-            numbers: (n,) for all its float64, in the order of their definition.
-
-        Raises:
-            ValueError: if the message has another number of them.
-            DriverError: if it cannot be sent.
+            stamp: value of each builtin_interfaces/msg/Time in the message.
+            numbers: values (n,) of all its float64, in the order of their definition.
         """
         ...
 
 
 class Publisher(Protocol):
-    """Sends messages on a topic."""
+    """Sender of messages on a topic."""
 
     @property
     def topic(self) -> str: ...
 
     @property
     def matched_count(self) -> int:
-        """Subscriptions that receive what is published."""
+        """Number of subscriptions that receive the messages."""
         ...
 
     def publish(self, message: Message) -> None: ...
 
     def wait_for_all_acked(self, timeout_s: float) -> bool:
-        """Return whether all reliable subscriptions have received what was published, within ``timeout_s``."""
+        """Return whether all reliable subscriptions received all messages within ``timeout_s``."""
         ...
 
     def repeater(self, message: Message) -> Repeater:
-        """Return what sends ``message`` with other times and numbers. Names and lengths stay as they are in it.
+        """Return a sender of ``message`` with changing times and numbers. Names and lengths are fixed.
 
         Raises:
-            ConfigError: if it does not fit the topic's type.
+            ConfigError: if the message does not match the topic's type.
         """
         ...
 
 
 class Subscription(Protocol):
-    """Receives messages of a topic."""
+    """Receiver of messages on a topic."""
 
     @property
     def topic(self) -> str: ...
 
     @property
     def matched_count(self) -> int:
-        """Publishers that are received."""
+        """Number of publishers that are received."""
         ...
 
     def latest(self) -> tuple[Message, int] | None:
-        """Return the newest message and when it came (monotonic clock [ns]), or None before the first."""
+        """Return the newest message and its arrival time (monotonic clock [ns]), or None before the first."""
         ...
 
 
 class Client(Protocol):
-    """Calls a service."""
+    """Client of a service."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Return whether a server was there within ``timeout_s``."""
+        """Return whether a server became available within ``timeout_s``."""
         ...
 
     @property
@@ -176,7 +172,7 @@ class Client(Protocol):
         ...
 
     def call(self, request: Message, timeout_s: float) -> Message:
-        """Return the server's answer. May be called from callbacks too.
+        """Return the server's answer. Callbacks may call this too.
 
         Raises:
             DriverError: if there is no answer within ``timeout_s``.
@@ -185,19 +181,19 @@ class Client(Protocol):
 
 
 class Timer(Protocol):
-    """Calls back at a fixed rate; periods that were missed are left out."""
+    """Periodic callback; missed periods are skipped."""
 
     def cancel(self) -> None: ...
 
 
 class Goal(Protocol):
-    """A goal that an action server accepted."""
+    """Goal that an action server accepted."""
 
     @property
     def status(self) -> GoalStatus: ...
 
     def result(self, timeout_s: float) -> tuple[GoalStatus, Message]:
-        """Return how the goal ended and its result.
+        """Return the final status of the goal and its result.
 
         Raises:
             DriverError: if it did not end within ``timeout_s``.
@@ -205,12 +201,12 @@ class Goal(Protocol):
         ...
 
     def cancel(self, timeout_s: float = 5.0) -> bool:
-        """Ask the server to cancel; return whether it will."""
+        """Request cancellation; return whether the server accepts it."""
         ...
 
 
 class ActionClient(Protocol):
-    """Sends goals to an action server."""
+    """Client of an action server."""
 
     @property
     def servers(self) -> Callable[[], Servers]:
@@ -222,7 +218,7 @@ class ActionClient(Protocol):
     def send_goal(
         self, goal: Message, feedback: Callable[[Message], None] | None = None, timeout_s: float = 5.0
     ) -> Goal:
-        """Send a goal; ``feedback`` is called in the node's thread. One that is accepted too late is cancelled.
+        """Send a goal; ``feedback`` is called in the node's thread. A goal that is accepted too late is cancelled.
 
         Raises:
             DriverError: if the server rejects the goal or does not answer within ``timeout_s``.
@@ -231,11 +227,11 @@ class ActionClient(Protocol):
 
 
 class ServerGoal(Protocol):
-    """A goal that is being executed.
+    """Goal that a server is executing.
 
     Attributes:
         request: the goal.
-        cancel_requested: whether the client has cancelled, or the node is closed.
+        cancel_requested: whether the client cancelled the goal or the node was closed.
     """
 
     request: Message
@@ -256,19 +252,19 @@ Execute = Callable[[ServerGoal], Message]
 
 
 class Parameters(Protocol):
-    """The parameters of a node."""
+    """Parameters of a node."""
 
     def declare(
         self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
     ) -> Any:
-        """Declare a parameter and return its value: what the node was opened with, else ``default``.
+        """Declare a parameter and return its value: the one that the node was opened with, otherwise ``default``.
 
         Args:
-            name: may have parts, ``limits.low``.
-            default: also says what type its values have.
-            change: called in the node's thread with each new value before it is set; refuses one by a
+            name: name, possibly with parts, such as ``limits.low``.
+            default: default value, which also determines the type.
+            change: called in the node's thread with each new value before it is set. It rejects a value by raising
                 :class:`ConfigError`, whose text is returned to the caller that set it.
-            read_only: whether it can only be read.
+            read_only: whether the parameter cannot be set.
         """
         ...
 
@@ -276,20 +272,20 @@ class Parameters(Protocol):
         """Return the value of a parameter.
 
         Raises:
-            ConfigError: if it was not declared.
+            ConfigError: if the parameter was not declared.
         """
         ...
 
 
 class Node(AbstractContextManager["Node"], Protocol):
-    """A node: close it, or use it in a ``with`` statement."""
+    """Node; close it, or use it in a ``with`` statement."""
 
     @property
     def types(self) -> MessageTypes: ...
 
     @property
     def name(self) -> str:
-        """Fully qualified."""
+        """Fully qualified name of the node."""
         ...
 
     @property
@@ -300,7 +296,7 @@ class Node(AbstractContextManager["Node"], Protocol):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Types and profiles that do not fit, each at most 5 s after both ends exist."""
+        """Mismatches of types and profiles, each at most 5 s after both ends exist."""
         ...
 
     def create_publisher(self, message_type: str, topic: str, qos: QoSProfile = DEFAULT_QOS) -> Publisher: ...
@@ -310,7 +306,7 @@ class Node(AbstractContextManager["Node"], Protocol):
     ) -> Subscription: ...
 
     def offered(self, topic: str) -> tuple[QoSProfile, ...]:
-        """Return the reliability and durability of each publisher of a topic, as far as discovery has come."""
+        """Return reliability and durability of each publisher of a topic that discovery has found so far."""
         ...
 
     def create_client(self, service_type: str, service: str) -> Client: ...
@@ -328,15 +324,15 @@ class Node(AbstractContextManager["Node"], Protocol):
 
         Args:
             action_type: ``package/action/Name``.
-            action: name.
-            execute: executes a goal in a thread of its own and returns the result. A goal on which it calls none of
-                ``succeed``, ``abort`` and ``canceled`` has succeeded; one that raises is aborted.
-            accept: says of a goal whether it is accepted; None: all are.
+            action: name of the action.
+            execute: executes a goal in a separate thread and returns the result. The goal succeeds if it calls none of
+                ``succeed``, ``abort`` and ``canceled``, and is aborted if it raises.
+            accept: returns whether a goal is accepted; None: all goals are accepted.
         """
         ...
 
     def now(self) -> Message:
-        """Return the time of the wall clock, see :func:`wall_time`."""
+        """Return the time of the wall clock; see :func:`wall_time`."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Message, service and action definitions, from text as ``.msg``, ``.srv`` and ``.action`` files have it."""
+"""Message, service and action definitions, parsed from the text of ``.msg``, ``.srv`` and ``.action`` files."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,22 +13,22 @@ from rosbags.typesys.store import Typestore
 from robo_rl.core import ConfigError
 
 SHIPPED = Path(__file__).parent / "interfaces"
-"""Definitions that the type stores lack: of any distribution (``common``), and of one."""
+"""Definitions that the type stores lack: for all distributions (``common``), and for a single one."""
 
 Defaults = dict[str, dict[str, Any]]
 """Default values other than zero, by type and field."""
 
 KNOWN_DEFAULTS: Defaults = {"geometry_msgs/msg/Quaternion": {"w": 1.0}}
-"""Defaults of the type stores' own types, which the stores leave out."""
+"""Defaults that the type stores omit for their own types."""
 
 _UUID = "unique_identifier_msgs/msg/UUID goal_id"
 
 
 def parts(package: str, kind: str, name: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield (type name, definition) of every message that one file stands for.
+    """Yield (type name, definition) of each message that one file defines.
 
-    A service has a request and a response; an action's goal, result and feedback are wrapped into two services and a
-    message, as rosidl does.
+    A service consists of a request and a response. The goal, result and feedback of an action are wrapped into two
+    services and a message, as rosidl does.
 
     Raises:
         ConfigError: if the number of parts is wrong.
@@ -54,11 +54,11 @@ def parts(package: str, kind: str, name: str, text: str) -> Iterator[tuple[str, 
 
 
 def register(store: Typestore, folders: Iterable[Path]) -> Defaults:
-    """Add every ``package/{msg,srv,action}/Name.*`` under ``folders`` to ``store``; return their defaults.
+    """Add each ``package/{msg,srv,action}/Name.*`` under ``folders`` to ``store``; return their default values.
 
     Raises:
-        ConfigError: if a folder has none, a file cannot be read as a definition or contradicts a type of that name, or
-            a field's type is not known.
+        ConfigError: if a folder has no definitions, a file is not a valid definition or contradicts an existing type,
+            or the type of a field is unknown.
     """
     messages: list[Parsed] = []
     for folder in folders:
@@ -79,16 +79,16 @@ def register(store: Typestore, folders: Iterable[Path]) -> Defaults:
         for field in message.fields:
             if isinstance(field.typ.ref, NamedType) and field.typ.ref.name not in store.fielddefs:
                 raise ConfigError(f"{message.name}.{field.name} is of type {field.typ.ref.name}, which is not defined")
-    given = {m.name: {field.name: field.value for field in m.fields if field.value is not None} for m in messages}
-    return {name: defaults for name, defaults in given.items() if defaults}
+    by_type = {m.name: {field.name: field.value for field in m.fields if field.value is not None} for m in messages}
+    return {name: defaults for name, defaults in by_type.items() if defaults}
 
 
 def parse(name: str, text: str) -> Parsed:
     """Return the definition of one message.
 
-    rosbags knows names with ``msg`` alone, and takes unqualified nested types for ones of the same folder; ROS takes
-    them for messages of the same package. So it is parsed as a message, and renamed.
+    rosbags only accepts names with ``msg``, and resolves unqualified nested types in the same folder, while ROS
+    resolves them in the messages of the same package. The definition is therefore parsed as a message and renamed.
     """
-    package, _, own = name.split("/")
-    (message,) = MSGParser(f"MSG: {package}/msg/{own}\n{text}").specification()
+    package, _, base_name = name.split("/")
+    (message,) = MSGParser(f"MSG: {package}/msg/{base_name}\n{text}").specification()
     return message._replace(name=name)

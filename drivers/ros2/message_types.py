@@ -1,4 +1,4 @@
-"""Message classes out of rosbags' type stores, and their bytes on the wire (CDR)."""
+"""Message classes from rosbags' type stores, and their serialisation (CDR)."""
 
 import difflib
 import os
@@ -28,20 +28,20 @@ DEFAULT_DISTRIBUTION = "jazzy"
 
 _WHOLE = {"byte", "char"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 HEADER_BYTES = 4
-"""Header of CDR: byte order and options."""
+"""Length of the CDR header: byte order and options."""
 
 Description = Any
-"""A field as rosbags describes it: (kind, what), nested."""
+"""Description of a field in rosbags: (kind, what), nested."""
 _Conversion = Callable[[Any], Any]
 _Recipe = tuple[type[Any], dict[str, tuple[_Conversion, Any]]]
-"""A class, and by field what its values are made with and of where none is given."""
+"""Class of a message, with the conversion and default of each field."""
 
 
 def distribution_of_environment() -> str:
-    """Return the ROS 2 distribution whose definitions are used: ``ROS_DISTRO``, else Jazzy.
+    """Return the ROS 2 distribution that provides the definitions: ``ROS_DISTRO``, otherwise Jazzy.
 
     Raises:
-        ConfigError: if ``ROS_DISTRO`` names one that is not known here.
+        ConfigError: if ``ROS_DISTRO`` names an unsupported distribution.
     """
     name = os.environ.get("ROS_DISTRO") or DEFAULT_DISTRIBUTION
     if name not in DISTRIBUTIONS:
@@ -53,11 +53,11 @@ def distribution_of_environment() -> str:
 
 
 class Places(NamedTuple):
-    """Places in a message's CDR, in bytes after its header.
+    """Offsets in the CDR of a message, in bytes after its header.
 
     Attributes:
-        times: of each builtin_interfaces/msg/Time, in the order of the definition.
-        numbers: of each float64, in that order: multiples of 8.
+        times: offset of each builtin_interfaces/msg/Time, in the order of the definition.
+        numbers: offset of each float64, in the same order; multiples of 8.
     """
 
     times: list[int]
@@ -65,11 +65,11 @@ class Places(NamedTuple):
 
 
 class RosbagsTypes:
-    """Message types of a distribution, those that robo-rl ships, and a user's own.
+    """Message types of a distribution, of robo-rl, and of the user.
 
     Args:
         distribution: name of a ROS 2 distribution; None: that of the environment.
-        folders: with a user's definitions, ``package/msg/Name.msg`` and so on under them.
+        folders: folders with the user's definitions, such as ``package/msg/Name.msg``.
 
     Raises:
         ConfigError: if a definition cannot be used.
@@ -98,7 +98,7 @@ class RosbagsTypes:
         """Return the fields of a type: (name, description).
 
         Raises:
-            ConfigError: if it is not known.
+            ConfigError: if the type is unknown.
         """
         if name not in self._store.fielddefs:
             close = difflib.get_close_matches(name, self._store.fielddefs, 3)
@@ -110,22 +110,22 @@ class RosbagsTypes:
         return list(self._store.fielddefs[name][1])
 
     def make(self, name: str, /, **fields: Any) -> Message:
-        """Return a message, see :class:`.api.MessageTypes`."""
+        """Return a message; see :class:`.api.MessageTypes`."""
         kind, conversions = self._recipes.get(name) or self._recipe(name)
         for field in fields:
             if field not in conversions:
                 raise ConfigError(f"{name} has no field {field!r}: {nearest(field, conversions)}")
         values = {}
         for field, (convert, default) in conversions.items():
-            given = fields.get(field, default)
+            value = fields.get(field, default)
             try:
-                values[field] = convert(given)
+                values[field] = convert(value)
             except (TypeError, ValueError, OverflowError) as error:
-                raise ConfigError(f"{name}.{field}: {given!r} does not fit: {error}") from error
+                raise ConfigError(f"{name}.{field}: {value!r} does not fit: {error}") from error
         return kind(**values)
 
     def _recipe(self, name: str) -> _Recipe:
-        """Return how messages of a type are made. Worked out once: a robot makes thousands a second."""
+        """Return the class and conversions of a type. Cached, since a robot makes thousands of messages per second."""
         defaults = self._defaults.get(name, {})
         described = {normalize_fieldname(field): description for field, description in self.fields(name)}
         conversions = {field: (self._conversion(what), defaults.get(field)) for field, what in described.items()}
@@ -133,7 +133,7 @@ class RosbagsTypes:
         return self._recipes[name]
 
     def _conversion(self, description: Description) -> _Conversion:
-        """Return what makes a field's value out of the one given, None where none is."""
+        """Return the conversion of a field's value; it converts None to the default value."""
         kind, what = description
         if kind == Nodetype.BASE:
             return _scalar(what[0])
@@ -146,23 +146,24 @@ class RosbagsTypes:
             values = partial(_all, self._conversion(inner), length if kind == Nodetype.ARRAY else 0)
         return partial(_of_length, values, length, kind == Nodetype.ARRAY) if length else values
 
-    def _nested(self, name: str, given: Any) -> Message:
-        if given is None or isinstance(given, dict):
-            return self.make(name, **(given or {}))
-        if not isinstance(given, self._store.types[name]):
+    def _nested(self, name: str, value: Any) -> Message:
+        if value is None or isinstance(value, dict):
+            return self.make(name, **(value or {}))
+        if not isinstance(value, self._store.types[name]):
             raise TypeError(f"expected {name} or a dictionary")
-        return given
+        return value
 
     def serialize(self, name: str, message: Message, prefix: bytes = b"") -> bytearray:
-        """Return a message as little-endian CDR, padded to whole words as DDS wants it.
+        """Return a message as little-endian CDR, padded to whole words as DDS requires.
 
         Args:
-            name: its type.
+            name: type of the message.
             message: the message.
-            prefix: bytes between the CDR header and the message: a multiple of 8, so that alignment stays.
+            prefix: bytes between the CDR header and the message. Their number is a multiple of 8, which preserves
+                alignment.
 
         Raises:
-            ConfigError: if a field's value does not fit its type.
+            ConfigError: if a field's value does not match its type.
         """
         definition = self._store.get_msgdef(name)
         begin = len(prefix)
@@ -172,17 +173,17 @@ class RosbagsTypes:
             data[1] = 1
             data[HEADER_BYTES : HEADER_BYTES + begin] = prefix
             definition.serialize_cdr_le(memoryview(data)[HEADER_BYTES:], begin, message, self._store)
-        except Exception as error:  # generated code fails in many ways on a value of a wrong type
+        except Exception as error:  # generated code raises many kinds of exceptions for values of a wrong type
             raise ConfigError(
                 f"{name} cannot be sent: {error}. Make messages with node.types.make, which checks and converts fields"
             ) from error
         return data
 
     def deserialize(self, name: str, data: memoryview, skip: int = 0) -> Message:
-        """Return the message in CDR ``data``; numeric arrays are views of it.
+        """Return the message in the CDR ``data``. Arrays of numbers are views of it.
 
         Raises:
-            DriverError: if the bytes are no message of that type.
+            DriverError: if the bytes are not a message of that type.
         """
         definition = self._store.get_msgdef(name)
         if len(data) < HEADER_BYTES + skip or data[0] != 0 or data[1] > 1:
@@ -197,13 +198,13 @@ class RosbagsTypes:
         return message
 
     def places(self, name: str, message: Message) -> Places:
-        """Return where in the CDR of a message its times and float64 numbers stand."""
+        """Return the offsets of times and float64 numbers in the CDR of a message."""
         places = Places([], [])
         self._place((Nodetype.NAME, name), message, 0, places)
         return places
 
     def _place(self, description: Description, value: Any, at: int, places: Places) -> int:
-        """Note the times and numbers of a field that begins at ``at`` or after it; return where it ends."""
+        """Record the times and numbers of a field that begins at ``at`` or later; return the offset of its end."""
         kind, what = description
         if kind == Nodetype.NAME:
             if what == TIME:
@@ -235,7 +236,7 @@ class RosbagsTypes:
         """Return the fields of type_description_interfaces/msg/TypeDescription for a type.
 
         Raises:
-            ConfigError: if it is not known.
+            ConfigError: if the type is unknown.
         """
         self.fields(name)
         return describe(self._store, name)
@@ -256,48 +257,48 @@ def _scalar(kind: str) -> _Conversion:
     return partial(_whole, limits.min, limits.max, kind == "byte")
 
 
-def _text(given: Any) -> str:
-    if given is not None and not isinstance(given, str):
+def _text(value: Any) -> str:
+    if value is not None and not isinstance(value, str):
         raise TypeError("expected text")
-    return given or ""
+    return value or ""
 
 
-def _real(given: Any) -> float:
-    return 0.0 if given is None else float(given)
+def _real(value: Any) -> float:
+    return 0.0 if value is None else float(value)
 
 
-def _whole(lowest: int, highest: int, is_byte: bool, given: Any) -> int:
-    if given is None:
+def _whole(lowest: int, highest: int, is_byte: bool, value: Any) -> int:
+    if value is None:
         return 0
-    number = int(given[0] if isinstance(given, bytes) else given)
-    if number != given and not isinstance(given, bytes):
+    number = int(value[0] if isinstance(value, bytes) else value)
+    if number != value and not isinstance(value, bytes):
         raise ValueError("expected a whole number")
     if not lowest <= number <= highest:
         raise OverflowError(f"expected {lowest} to {highest}")
-    return number - 256 if is_byte and number > 127 else number  # rosbags packs it signed
+    return number - 256 if is_byte and number > 127 else number  # rosbags packs it as a signed number
 
 
-def _all(convert: _Conversion, length: int, given: Any) -> list[Any]:
-    return [convert(value) for value in ([None] * length if given is None else given)]
+def _all(convert: _Conversion, length: int, values: Any) -> list[Any]:
+    return [convert(value) for value in ([None] * length if values is None else values)]
 
 
-def _of_length(convert: _Conversion, length: int, exactly: bool, given: Any) -> Any:
-    values = convert(given)
+def _of_length(convert: _Conversion, length: int, exactly: bool, value: Any) -> Any:
+    values = convert(value)
     if len(values) != length if exactly else len(values) > length:
         raise ValueError(f"expected {'' if exactly else 'at most '}{length} values")
     return values
 
 
-def _numbers(dtype: np.dtype[Any], length: int, given: Any) -> Any:
-    if given is None:
+def _numbers(dtype: np.dtype[Any], length: int, value: Any) -> Any:
+    if value is None:
         return np.zeros(length, dtype)
-    if isinstance(given, bytes | bytearray | memoryview):
-        return np.frombuffer(given, dtype)
-    array = np.asarray(given)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return np.frombuffer(value, dtype)
+    array = np.asarray(value)
     if array.ndim == 0:
         raise TypeError("expected a sequence of numbers")
     if array.dtype != dtype:
-        array = np.asarray(given, dtype) if not isinstance(given, np.ndarray) else _cast(array, dtype)
+        array = np.asarray(value, dtype) if not isinstance(value, np.ndarray) else _cast(array, dtype)
     return np.ascontiguousarray(array).reshape(-1)
 
 

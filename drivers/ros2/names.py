@@ -1,4 +1,4 @@
-"""Names of nodes, topics and services: namespaces, ``~``, and remapping as on the ROS 2 command line."""
+"""Names of nodes, topics and services: namespaces, ``~``, and remapping rules of the ROS 2 command line."""
 
 import re
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ Value = TypeVar("Value")
 
 
 def for_node(node: str, entries: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the entries that concern a node: those for all nodes, and those written ``node:name``, by plain name."""
+    """Return the entries for a node by plain name: those for all nodes, and those written ``node:name``."""
     split = [(*name.rpartition(":"), value) for name, value in entries.items()]
-    return {name: value for only, _, name, value in split if only in ("", node)}
+    return {name: value for target, _, name, value in split if target in ("", node)}
 
 
 @dataclass(frozen=True)
 class Names:
-    """A node's own name, and how it resolves the names that it uses.
+    """Name of a node, and resolution of the names that it uses.
 
     Attributes:
         node: name of the node, without namespace.
         namespace: ``/`` or ``/a/b``.
-        rules: remapping, from fully qualified name to fully qualified name.
+        rules: remapping rules, from fully qualified name to fully qualified name.
     """
 
     node: str
@@ -41,11 +41,11 @@ class Names:
     def make(cls, node: str, namespace: str, remappings: Mapping[str, str]) -> "Names":
         """Return the names of a node after ``remappings``: ``__node`` (or ``__name``), ``__ns``, and names of topics.
 
-        A rule for one node alone is written ``node:from``.
+        A rule for one node only is written ``node:from``.
 
         Raises:
-            ConfigError: if a name is not one that ROS 2 allows. Rules allow less than names do: rcl reads no ``__``
-                in them but that of ``__node``, ``__name`` and ``__ns``.
+            ConfigError: if ROS 2 does not allow a name. Rules allow fewer names: rcl accepts ``__`` in them only in
+                ``__node``, ``__name`` and ``__ns``.
         """
         for old, new in remappings.items():
             if "__" in _SPECIAL.sub("", old) + " " + new:
@@ -70,7 +70,7 @@ class Names:
         """Return the fully qualified name of a topic, service or action after remapping.
 
         Raises:
-            ConfigError: if the name is not one that ROS 2 allows.
+            ConfigError: if ROS 2 does not allow the name.
         """
         if not _NAME.fullmatch(name):
             raise ConfigError(f"{name!r} is no ROS 2 name: parts of letters, digits and _, joined by /; ~/ is the node")

@@ -15,13 +15,13 @@ from .api import Node
 INSTALL = "source /opt/ros/DISTRO/setup.bash, or pip install 'robo-rl[ros2]'"
 
 MESSAGE_PACKAGES = ("std_srvs", "control_msgs", "controller_manager_msgs", "ackermann_msgs", "tf2_msgs", "nav_msgs")
-"""Packages of messages that drivers use and a small installation of ROS 2 may lack."""
+"""Message packages that drivers use and that a small installation of ROS 2 may lack."""
 
 
 def why_no_rclpy() -> str | None:
-    """Return why rclpy cannot be used, or None where it can.
+    """Return why rclpy cannot be used, or None if it can.
 
-    It is imported to find out: a distribution made for another version of Python can be found, but not imported.
+    The check imports it, because a distribution for another version of Python is found but cannot be imported.
     """
     if importlib.util.find_spec("rclpy") is None:
         return "no ROS 2 distribution is sourced"
@@ -35,24 +35,24 @@ def why_no_rclpy() -> str | None:
 
 
 def missing_packages() -> list[str]:
-    """Return the message packages that drivers use and the sourced workspace lacks; none where rclpy is not used."""
+    """Return the message packages that drivers use and the sourced workspace lacks; none without rclpy."""
     if choose()[0] != "rclpy":
         return []
     return [package for package in MESSAGE_PACKAGES if importlib.util.find_spec(package) is None]
 
 
 def why_no_dds() -> str | None:
-    """Return why plain DDS cannot be used, or None where it can."""
+    """Return why plain DDS cannot be used, or None if it can."""
     missing = [module for module in ("cyclonedds", "rosbags") if importlib.util.find_spec(module) is None]
     return f"{' and '.join(missing)} missing" if missing else None
 
 
 def choose(implementation: str = "auto") -> tuple[Literal["rclpy", "dds"], str]:
-    """Return the implementation that is used, and why. ``auto`` is rclpy where it can be imported, else plain DDS.
+    """Return the implementation to use and the reason. ``auto`` is rclpy if it can be imported, otherwise plain DDS.
 
     Raises:
-        ConfigError: if ``implementation`` is not one.
-        DriverError: if it cannot be used here.
+        ConfigError: if ``implementation`` is unknown.
+        DriverError: if the implementation cannot be used on this machine.
     """
     require(implementation in ("auto", "rclpy", "dds"), "implementation", "auto, rclpy or dds", implementation)
     no_rclpy = why_no_rclpy() if implementation != "dds" else "dds was asked for"
@@ -78,18 +78,18 @@ def open_node(
     """Open a node. Close it, or use it in a ``with`` statement.
 
     Args:
-        name: of the node.
-        namespace: its namespace.
+        name: name of the node.
+        namespace: namespace of the node.
         implementation: see :func:`choose`.
-        remappings: names to change: ``__node``, ``__ns``, and names of topics, services and actions. They count more
-            than those of the command line (``--ros-args``).
-        parameters: values that take the place of declared defaults.
-        interfaces: folders with message, service and action definitions (``package/msg/Name.msg`` and so on) that the
-            shipped ones lack. With rclpy their packages must be built and sourced instead.
+        remappings: new names by old name: ``__node``, ``__ns``, and names of topics, services and actions. They
+            override those of the command line (``--ros-args``).
+        parameters: values that override the defaults of declared parameters.
+        interfaces: folders with additional message, service and action definitions (``package/msg/Name.msg`` etc.).
+            With rclpy, their packages must be built and sourced instead.
 
     Raises:
-        ConfigError: if a name, a definition or an environment variable is not allowed.
-        DriverError: if the implementation cannot be used here.
+        ConfigError: if a name, a definition or an environment variable is invalid.
+        DriverError: if the implementation cannot be used on this machine.
     """
     chosen, _ = choose(implementation)
     remappings = {**passed_on(), **(remappings or {})}

@@ -1,4 +1,4 @@
-"""Quality of service of a topic, as ROS 2 names it."""
+"""Quality of service of a topic, with the names of ROS 2."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -41,7 +41,7 @@ class QoSProfile(Options):
             require(getattr(self, key) in allowed, key, " or ".join(allowed), getattr(self, key))
 
     def serves(self, requested: "QoSProfile") -> bool:
-        """Return whether a publisher of this profile is matched with a subscription of the profile ``requested``."""
+        """Return whether a publisher of this profile matches a subscription of the profile ``requested``."""
         reliable = self.reliability == "reliable" or requested.reliability == "best_effort"
         durable = self.durability == "transient_local" or requested.durability == "volatile"
         return reliable and durable
@@ -52,9 +52,9 @@ class QoSProfile(Options):
 
 
 LATCHED = QoSProfile(depth=1, durability="transient_local")
-"""One message that later subscriptions are given too: robot descriptions, static transforms."""
+"""Profile with one message that later subscriptions also receive: robot descriptions, static transforms."""
 
 SERVICES = QoSProfile(depth=1000)
-"""Profile of requests and replies. With ROS 2's own depth of 10 a burst of goals is lost; none is repeated."""
+"""Profile of requests and replies. ROS 2's own depth of 10 loses a burst of goals, which nothing repeats."""
 ROSOUT = QoSProfile(depth=1000, durability="transient_local", lifespan=10.0)
 ACTION_STATUS = QoSProfile(depth=1, durability="transient_local")

@@ -1,4 +1,4 @@
-"""Descriptions of types and their hashes (REP 2016)."""
+"""Type descriptions and their hashes (REP 2016)."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ Described = dict[str, Any]
 _WHOLE = [f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")]
 _NESTED, _BOUNDED_STRING = 1, 21
 _NUMBERS = {
-    "char": 3,  # a uint8, as rosidl has it; FIELD_TYPE_CHAR is that of IDL
+    "char": 3,  # a uint8, as in rosidl; FIELD_TYPE_CHAR is the char of IDL
     "bool": 15,
     "byte": 16,
     "string": 17,
@@ -36,12 +36,12 @@ def describe(store: Typestore, name: str) -> Described:
 
 
 def hash_of(description: Described) -> str:
-    """Return a type's hash in ROS 2's form ``RIHS01_...``: of its description as JSON, in this order of keys."""
+    """Return a type's hash in ROS 2's form ``RIHS01_...``: that of its description as JSON, in this order of keys."""
     return f"RIHS01_{hashlib.sha256(json.dumps(description).encode()).hexdigest()}"
 
 
 def _add(store: Typestore, name: str, found: dict[str, Described]) -> None:
-    """Put the description of a type, and of those that it refers to, into ``found``."""
+    """Add to ``found`` the descriptions of a type and of all types that it refers to."""
     if name in found:
         return
     found[name] = {}

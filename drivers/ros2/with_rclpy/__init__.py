@@ -1,1 +1,1 @@
-"""The client layer on rclpy, of a ROS 2 distribution that is sourced. Imported only where rclpy is there."""
+"""Client layer on rclpy of a sourced ROS 2 distribution. It is imported only if rclpy is available."""

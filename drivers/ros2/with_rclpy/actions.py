@@ -1,4 +1,4 @@
-"""Actions on rclpy."""
+"""Actions over rclpy."""
 
 import threading
 import time
@@ -17,13 +17,13 @@ from .endpoints import Answer, Guard, ServerWatch, rclpy_qos
 
 
 class Spins(Protocol):
-    """Has the executor of a thread; :class:`.node.Spinner` is one."""
+    """Object with the executor of a thread; :class:`.node.Spinner` is one."""
 
     executor: Any
 
 
 class RclpyGoal:
-    """A :class:`.api.Goal`."""
+    """Goal of an action client; see :class:`.api.Goal`."""
 
     def __init__(self, client: "RclpyActionClient", handle: Any) -> None:
         self._client, self._handle = client, handle
@@ -48,16 +48,16 @@ class RclpyGoal:
 
 
 class RclpyActionClient:
-    """An :class:`.api.ActionClient`.
+    """Client of an action; see :class:`.api.ActionClient`.
 
     Args:
-        node: rclpy's, in whose thread answers arrive.
+        node: rclpy node in whose thread answers arrive.
         kind: rclpy's class of the action.
         action_type: ``package/action/Name``.
         action: fully qualified name.
         calls: spins ``node``.
-        callbacks: in whose thread feedback is given.
-        guard: reports what callbacks raise.
+        callbacks: spins the node in whose thread feedback is delivered.
+        guard: reports exceptions of callbacks.
     """
 
     def __init__(
@@ -75,33 +75,34 @@ class RclpyActionClient:
         self, goal: Message, feedback: Callable[[Message], None] | None = None, timeout_s: float = 5.0
     ) -> RclpyGoal:
         deadline = time.monotonic() + timeout_s
-        named = f"{self.action} ({self._type})"
+        description = f"{self.action} ({self._type})"
         if not self.wait(timeout_s):
-            raise DriverError(f"no server of the action {named} was there within {seconds(timeout_s)}")
+            raise DriverError(f"no server of the action {description} was there within {seconds(timeout_s)}")
 
-        def tell(message: Any) -> None:
+        def pass_feedback(message: Any) -> None:
             if feedback is not None:
                 self._callbacks.executor.create_task(self._guard(feedback), message.feedback)
 
         servers = self.servers()
-        future = self.ask(lambda: self._client.send_goal_async(goal, feedback_callback=tell))
+        future = self.ask(lambda: self._client.send_goal_async(goal, feedback_callback=pass_feedback))
         answer = Answer(future)
         answered = False
         try:
-            answered = wait_for_answer(named, answer.wait, servers, self.servers, deadline - time.monotonic())
+            answered = wait_for_answer(description, answer.wait, servers, self.servers, deadline - time.monotonic())
         finally:
             if not answered:
                 future.add_done_callback(self._guard(_cancel_late))
         if not answered:
-            raise DriverError(f"{named} did not answer within {seconds(timeout_s)}")
+            raise DriverError(f"{description} did not answer within {seconds(timeout_s)}")
         if not answer.value.accepted:
             raise DriverError(f"{self.action}: the server rejected the goal")
         return RclpyGoal(self, answer.value)
 
     def ask(self, send: Callable[[], Any]) -> Any:
-        """Return the future of a request that is sent in the thread where its answer arrives.
+        """Send a request in the thread where its answer arrives, and return its future.
 
-        Sent from another thread, rclpy may hear the answer before it has noted down the request, and drop it.
+        If another thread sent it, rclpy might receive the answer before it has registered the request, and drop the
+        answer.
         """
         sent = Answer(self._calls.executor.create_task(send))
         if not sent.wait(ASK_SECONDS):
@@ -110,22 +111,22 @@ class RclpyActionClient:
 
 
 ASK_SECONDS = 5.0
-"""Longest wait for the thread that sends a request; it has nothing else to do than to take answers."""
+"""Longest wait for the thread that sends a request [s]; apart from that, it only receives answers."""
 
 
 def _cancel_late(future: Any) -> None:
-    """Cancel a goal that was accepted when nobody waited for it any more."""
+    """Cancel a goal that was accepted after the client had stopped waiting."""
     handle = future.result()
     if handle.accepted:
         handle.cancel_goal_async()
 
 
 class RclpyServerGoal:
-    """A :class:`.api.ServerGoal`.
+    """Goal of an action server; see :class:`.api.ServerGoal`.
 
     Args:
-        handle: rclpy's.
-        is_closing: says whether the node is closed, which its goals are to end for.
+        handle: rclpy's handle of the goal.
+        is_closing: returns whether the node is closed, which ends its goals.
     """
 
     def __init__(self, handle: Any, is_closing: Callable[[], bool]) -> None:
@@ -149,7 +150,7 @@ class RclpyServerGoal:
     def canceled(self) -> None:
         if self._handle.is_cancel_requested:
             self._handle.canceled()
-        else:  # the node is closed; what the client did not cancel can only be aborted
+        else:  # the node is closed: a goal that the client did not cancel can only be aborted
             self._handle.abort()
 
 
@@ -162,7 +163,7 @@ def serve_action(
     guard: Guard,
     is_closing: Callable[[], bool],
 ) -> None:
-    """Serve an action; arguments as for :meth:`Node.create_action_server` and :class:`RclpyServerGoal`."""
+    """Serve an action; see :meth:`Node.create_action_server` and :class:`RclpyServerGoal` for the arguments."""
 
     def decide(goal: Message) -> Any:
         try:
@@ -172,7 +173,7 @@ def serve_action(
             return GoalResponse.REJECT
 
     def work(handle: Any, done: Any) -> None:
-        """Execute a goal, in a thread of its own."""
+        """Execute a goal in a separate thread."""
         result = None
         try:
             result = execute(RclpyServerGoal(handle, is_closing))
@@ -186,12 +187,12 @@ def serve_action(
         node.executor.wake()
 
     async def run(handle: Any) -> Message:
-        """Wait for the thread: the executor's own goes on with other callbacks meanwhile."""
+        """Wait for the thread; the executor runs other callbacks meanwhile."""
         done = Future(executor=node.executor)
         threading.Thread(target=work, args=(handle, done), name=f"goal of {action}", daemon=True).start()
         return await done
 
-    ActionServer(  # the node keeps it
+    ActionServer(  # the node keeps a reference
         node,
         kind,
         action,
@@ -203,5 +204,5 @@ def serve_action(
 
 
 def _profiles() -> dict[str, Any]:
-    """Return the profiles of an action's services, as rclpy's keyword arguments."""
+    """Return the profiles of an action's services as keyword arguments for rclpy."""
     return {f"{service}_service_qos_profile": rclpy_qos(SERVICES) for service in ("goal", "result", "cancel")}

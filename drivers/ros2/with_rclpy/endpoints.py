@@ -1,4 +1,4 @@
-"""Publishers, subscriptions and clients of services on rclpy."""
+"""Publishers, subscriptions and service clients over rclpy."""
 
 import array
 import threading
@@ -21,8 +21,8 @@ from ..qos import QoSProfile
 
 
 def rclpy_qos(qos: QoSProfile) -> Any:
-    """Return a profile as rclpy has it."""
-    more = {} if qos.lifespan is None else {"lifespan": Duration(nanoseconds=round(qos.lifespan * 1e9))}
+    """Return a profile as an rclpy object."""
+    lifespan = {} if qos.lifespan is None else {"lifespan": Duration(nanoseconds=round(qos.lifespan * 1e9))}
     return RclpyProfile(
         depth=qos.depth,
         history=HistoryPolicy.KEEP_ALL if qos.history == "keep_all" else HistoryPolicy.KEEP_LAST,
@@ -30,15 +30,15 @@ def rclpy_qos(qos: QoSProfile) -> Any:
         durability=(
             DurabilityPolicy.TRANSIENT_LOCAL if qos.durability == "transient_local" else DurabilityPolicy.VOLATILE
         ),
-        **more,
+        **lifespan,
     )
 
 
 class Guard:
-    """Logs what callbacks raise: rclpy's executor would end.
+    """Wrapper that logs exceptions of callbacks, which would otherwise end rclpy's executor.
 
     Args:
-        logger: of the node.
+        logger: logger of the node.
     """
 
     def __init__(self, logger: Any) -> None:
@@ -54,12 +54,12 @@ class Guard:
         return guarded
 
     def report(self) -> None:
-        """Log the exception that is being handled."""
+        """Log the current exception."""
         self._logger.error(f"A callback failed:\n{traceback.format_exc()}")
 
 
 class RclpyPublisher:
-    """A :class:`.api.Publisher`."""
+    """Publisher of a topic; see :class:`.api.Publisher`."""
 
     def __init__(self, publisher: Any, message_type: str, qos: QoSProfile) -> None:
         self._publisher = publisher
@@ -85,22 +85,22 @@ class RclpyPublisher:
 
 
 class RclpyRepeater:
-    """A :class:`.api.Repeater` that sets the fields of a message.
+    """Repeater that sets the fields of a message; see :class:`.api.Repeater`.
 
     Args:
-        publisher: sends it.
-        message: what is sent.
+        publisher: sends the message.
+        message: message to send.
     """
 
     def __init__(self, publisher: RclpyPublisher, message: Message) -> None:
         self._publisher, self._message = publisher, message
         self._times: list[Message] = []
-        self._fields: list[tuple[Message, str, int | None]] = []  # of float64: how many, None for one that is no array
+        self._fields: list[tuple[Message, str, int | None]] = []  # of float64, with the array length or None
         self._find(message)
         self._count = sum(1 if size is None else size for _, _, size in self._fields)
 
     def _find(self, message: Message) -> None:
-        """Note the times and numbers of a message and of those in it."""
+        """Record the times and numbers of a message and of its nested messages."""
         if message.get_fields_and_field_types() == {"sec": "int32", "nanosec": "uint32"}:
             self._times.append(message)
         for field, kind in message.get_fields_and_field_types().items():
@@ -110,28 +110,28 @@ class RclpyRepeater:
             elif kind.startswith(("double[", "sequence<double")):
                 self._fields.append((message, field, len(value)))
             elif "/" in kind:
-                for each in value if isinstance(value, list) else [value]:
-                    self._find(each)
+                for nested in value if isinstance(value, list) else [value]:
+                    self._find(nested)
 
     def publish(self, stamp: Message, numbers: NDArray[np.float64]) -> None:
         if numbers.shape != (self._count,):
             raise ValueError(f"{self._publisher.topic}: expected {self._count} numbers, got {numbers.shape}")
-        for each in self._times:
-            each.sec, each.nanosec = stamp.sec, stamp.nanosec
+        for time_field in self._times:
+            time_field.sec, time_field.nanosec = stamp.sec, stamp.nanosec
         first = 0
         for message, field, size in self._fields:
             if size is None:
                 setattr(message, field, float(numbers[first]))
             elif isinstance(getattr(message, field), np.ndarray):
                 setattr(message, field, numbers[first : first + size])
-            else:  # rclpy checks the elements of anything but an array.array one by one
+            else:  # rclpy checks the elements of anything other than an array.array individually
                 setattr(message, field, array.array("d", numbers[first : first + size].tobytes()))
             first += 1 if size is None else size
         self._publisher.publish(self._message)
 
 
 class RclpySubscription:
-    """A :class:`.api.Subscription`."""
+    """Subscription to a topic; see :class:`.api.Subscription`."""
 
     def __init__(
         self,
@@ -150,11 +150,11 @@ class RclpySubscription:
 
     @property
     def matched_count(self) -> int:
-        """Publishers of the topic; rclpy of older distributions cannot say which of them are matched."""
+        """Number of publishers of the topic; older versions of rclpy do not report which of them match."""
         return int(self._node.count_publishers(self.topic))
 
     def receive(self, message: Message) -> None:
-        """Take a message."""
+        """Store a message and pass it to the callback."""
         self._latest = message, time.monotonic_ns()
         if self._callback is not None:
             self._callback(message)
@@ -164,10 +164,10 @@ class RclpySubscription:
 
 
 class Answer:
-    """The result of an rclpy future, for a thread other than the one in which its node spins.
+    """Result of an rclpy future, for a thread other than the one in which its node spins.
 
     Args:
-        future: rclpy's.
+        future: rclpy's future.
     """
 
     def __init__(self, future: Any) -> None:
@@ -176,20 +176,20 @@ class Answer:
         future.add_done_callback(lambda _: self._done.set())
 
     def wait(self, timeout_s: float) -> bool:
-        """Return whether it is there within ``timeout_s``."""
+        """Return whether the result arrived within ``timeout_s``."""
         return self._done.wait(max(0.0, timeout_s))
 
     @property
     def value(self) -> Any:
-        """The result, once it is there. Raises what the future holds as its exception."""
+        """The result, once it has arrived. Raises the exception of the future, if it has one."""
         return self._future.result()
 
 
 class ServerWatch:
-    """Which servers of a service are there.
+    """Observer of the servers that a service has.
 
     Args:
-        node: rclpy's.
+        node: rclpy's node.
         service: fully qualified name.
     """
 
@@ -197,13 +197,13 @@ class ServerWatch:
         self._node, self._topic = node, f"rr{service}Reply"
 
     def __call__(self) -> Servers:
-        """Return their identities; none while discovery has not come so far."""
-        found = self._node.get_publishers_info_by_topic(self._topic, no_mangle=True)
-        return frozenset(bytes(endpoint.endpoint_gid) for endpoint in found)
+        """Return the identities of the servers that discovery has found so far."""
+        publishers = self._node.get_publishers_info_by_topic(self._topic, no_mangle=True)
+        return frozenset(bytes(endpoint.endpoint_gid) for endpoint in publishers)
 
 
 class RclpyClient:
-    """A :class:`.api.Client`."""
+    """Client of a service; see :class:`.api.Client`."""
 
     def __init__(self, client: Any, service_type: str, service: str, servers: ServerWatch) -> None:
         self._client = client
@@ -215,22 +215,22 @@ class RclpyClient:
         return bool(self._client.wait_for_service(timeout_sec=timeout_s))
 
     def call(self, request: Message, timeout_s: float) -> Message:
-        """Return the server's answer, see :class:`.api.Client`.
+        """Return the server's answer; see :class:`.api.Client`.
 
         Raises:
-            ServerLostError: if the server ends, or is started again, before it answers.
+            ServerLostError: if the server ends or restarts before it answers.
             DriverError: if there is no server, or no answer in time.
         """
         deadline = time.monotonic() + timeout_s
-        named = f"{self.service} ({self._type})"
+        description = f"{self.service} ({self._type})"
         if not self.wait(timeout_s):
-            raise DriverError(f"no server of {named} was there within {seconds(timeout_s)}")
+            raise DriverError(f"no server of {description} was there within {seconds(timeout_s)}")
         servers = self.servers()
         future = self._client.call_async(request)
         answer = Answer(future)
         try:
-            if wait_for_answer(named, answer.wait, servers, self.servers, deadline - time.monotonic()):
+            if wait_for_answer(description, answer.wait, servers, self.servers, deadline - time.monotonic()):
                 return answer.value
         finally:
             self._client.remove_pending_request(future)
-        raise DriverError(f"{named} did not answer within {seconds(timeout_s)}")
+        raise DriverError(f"{description} did not answer within {seconds(timeout_s)}")

@@ -1,4 +1,4 @@
-"""Message classes of a sourced ROS 2 distribution, made from plain values."""
+"""Message classes of a sourced ROS 2 distribution, filled from plain values."""
 
 import array
 import functools
@@ -15,7 +15,7 @@ from robo_rl.core import ConfigError, DriverError, nearest
 from ..api import Message
 
 _SEQUENCE = re.compile(r"sequence<(?P<inner>[^,]+)(, \d+)?>|(?P<element>.+)\[\d+\]")
-"""``sequence<double>``, ``sequence<double, 3>`` and ``double[9]``, as ``get_fields_and_field_types`` writes them."""
+"""``sequence<double>``, ``sequence<double, 3>`` and ``double[9]``, as in ``get_fields_and_field_types``."""
 
 _NUMBERS = {"float": "float32", "double": "float64"} | {
     f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -23,11 +23,11 @@ _NUMBERS = {"float": "float32", "double": "float64"} | {
 
 
 class RclpyTypes:
-    """Message classes by name, see :class:`.api.MessageTypes`."""
+    """Message classes by name; see :class:`.api.MessageTypes`."""
 
     def __getitem__(self, name: str) -> type:
-        found: type = _class(name)
-        return found
+        message_class: type = _class(name)
+        return message_class
 
     def __contains__(self, name: str) -> bool:
         try:
@@ -45,20 +45,20 @@ def _class(name: str) -> Any:
     """Return the class of a message, or of a part of a service or action.
 
     Raises:
-        ConfigError: if the sourced distribution has none.
+        ConfigError: if the sourced distribution does not have it.
     """
     try:
-        package, kind, own = name.split("/")
+        package, kind, base_name = name.split("/")
         if kind == "msg":
             return get_message(name)
-        whole, _, part = own.rpartition("_")
+        whole, _, part = base_name.rpartition("_")
         return getattr((get_service if kind == "srv" else get_action)(f"{package}/{kind}/{whole}"), part)
     except (ValueError, AttributeError, ImportError) as error:
         raise ConfigError(lacking(name, error)) from error
 
 
 def lacking(name: str, error: Exception) -> str:
-    """Return that the sourced workspace has no type ``name``, and what to do."""
+    """Return a message that the sourced workspace lacks the type ``name``, with advice."""
     package = name.partition("/")[0]
     distribution = os.environ.get("ROS_DISTRO") or "DISTRO"
     return (
@@ -73,11 +73,11 @@ def interface_class(name: str) -> Any:
     """Return the class of a service or action.
 
     Raises:
-        DriverError: if the sourced distribution has none.
+        DriverError: if the sourced distribution does not have it.
     """
-    package, kind, own = name.split("/")
+    package, kind, base_name = name.split("/")
     try:
-        return getattr(importlib.import_module(f"{package}.{kind}"), own)
+        return getattr(importlib.import_module(f"{package}.{kind}"), base_name)
     except (ImportError, AttributeError) as error:
         raise DriverError(lacking(name, error)) from error
 
@@ -96,7 +96,7 @@ def _make(kind: Any, name: str, fields: dict[str, Any]) -> Message:
 
 
 def _convert(description: str, default: Any, value: Any) -> Any:
-    """Return ``value`` as rclpy's classes take it for a field that holds ``default``."""
+    """Return ``value`` in the form that rclpy accepts for a field with the default value ``default``."""
     match = _SEQUENCE.fullmatch(description)
     if match is None:
         return _element(description, value)
@@ -107,7 +107,7 @@ def _convert(description: str, default: Any, value: Any) -> Any:
         changed = np.ascontiguousarray(numbers, _NUMBERS[inner]).reshape(-1)
         if changed.dtype.kind in "iu" and not np.array_equal(changed, numbers.reshape(-1)):
             raise OverflowError(f"expected numbers that {inner} holds")
-        # rclpy checks the elements of anything but an array.array one by one.
+        # rclpy checks the elements of anything other than an array.array individually.
         return array.array(default.typecode, changed.tobytes()) if isinstance(default, array.array) else changed
     return [_element(inner, item) for item in value]
 
@@ -125,7 +125,7 @@ def _element(description: str, value: Any) -> Any:
             raise ValueError("expected a whole number")
         return number
     if "/" in description and isinstance(value, dict):
-        package, own = description.split("/")
-        name = f"{package}/msg/{own}"
+        package, base_name = description.split("/")
+        name = f"{package}/msg/{base_name}"
         return _make(_class(name), name, value)
     return value

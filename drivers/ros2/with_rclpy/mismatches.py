@@ -12,28 +12,30 @@ from .endpoints import RclpyPublisher, RclpySubscription
 def find_problems(
     node: Any, publishers: list[RclpyPublisher], subscriptions: list[RclpySubscription]
 ) -> tuple[Problem, ...]:
-    """Return what does not fit between a node's publishers and subscriptions and those of others."""
-    found: dict[Problem, None] = {}
-    # With several profiles a node hears a topic from everybody, or is heard by everybody.
+    """Return the mismatches between a node's publishers and subscriptions and those of other nodes."""
+    problems: dict[Problem, None] = {}
+    # A node with several profiles on a topic may receive from, or send to, every other node through one of them.
     for publisher in publishers:
-        others = node.get_subscriptions_info_by_topic(publisher.topic)
-        alike = [other for other in others if other.topic_type == publisher.message_type]
-        served = {_node_of(other) for other in alike if publisher.qos.serves(profile_of(other))}
-        for other in others:
-            if _node_of(other) not in served:
-                _compare(found, publisher, other, publisher.qos, profile_of(other))
+        endpoints = node.get_subscriptions_info_by_topic(publisher.topic)
+        alike = [endpoint for endpoint in endpoints if endpoint.topic_type == publisher.message_type]
+        served = {_node_of(endpoint) for endpoint in alike if publisher.qos.serves(profile_of(endpoint))}
+        for endpoint in endpoints:
+            if _node_of(endpoint) not in served:
+                _compare(problems, publisher, endpoint, publisher.qos, profile_of(endpoint))
     for subscription in subscriptions:
-        beside = [also for also in subscriptions if also.topic == subscription.topic and also is not subscription]
-        for other in node.get_publishers_info_by_topic(subscription.topic):
-            offered = profile_of(other)
-            alike = [also.qos for also in beside if also.message_type == other.topic_type]
-            if not any(offered.serves(asked) for asked in alike):
-                _compare(found, subscription, other, offered, subscription.qos)
-    return tuple(found)
+        siblings = [
+            sibling for sibling in subscriptions if sibling.topic == subscription.topic and sibling is not subscription
+        ]
+        for endpoint in node.get_publishers_info_by_topic(subscription.topic):
+            offered = profile_of(endpoint)
+            alike = [sibling.qos for sibling in siblings if sibling.message_type == endpoint.topic_type]
+            if not any(offered.serves(requested) for requested in alike):
+                _compare(problems, subscription, endpoint, offered, subscription.qos)
+    return tuple(problems)
 
 
-def _node_of(other: Any) -> str:
-    return f"{other.node_namespace.rstrip('/')}/{other.node_name}"
+def _node_of(endpoint: Any) -> str:
+    return f"{endpoint.node_namespace.rstrip('/')}/{endpoint.node_name}"
 
 
 def profile_of(other: Any) -> QoSProfile:
@@ -46,23 +48,27 @@ def profile_of(other: Any) -> QoSProfile:
 
 
 def _compare(
-    found: dict[Problem, None],
-    ours: RclpyPublisher | RclpySubscription,
-    other: Any,
+    problems: dict[Problem, None],
+    local: RclpyPublisher | RclpySubscription,
+    endpoint: Any,
     offered: QoSProfile,
-    asked: QoSProfile,
+    requested: QoSProfile,
 ) -> None:
-    node = _node_of(other)
-    if other.topic_type != ours.message_type:
-        text = f"{ours.topic} has type {ours.message_type} here and {other.topic_type} at {node}: change one of them"
-        found[Problem(ours.topic, ours.message_type, other.topic_type, node, text)] = None
-    elif not offered.serves(asked):
+    node = _node_of(endpoint)
+    if endpoint.topic_type != local.message_type:
         text = (
-            f"{ours.topic} ({ours.message_type}) is published with [{_short(offered)}] and subscribed to with "
-            f"[{_short(asked)}], one of them by {node}: change one of the profiles"
+            f"{local.topic} has type {local.message_type} here and {endpoint.topic_type} at {node}: change one of them"
         )
-        mine, theirs = (offered, asked) if isinstance(ours, RclpyPublisher) else (asked, offered)
-        found[Problem(ours.topic, _short(mine), _short(theirs), node, text)] = None
+        problems[Problem(local.topic, local.message_type, endpoint.topic_type, node, text)] = None
+    elif not offered.serves(requested):
+        text = (
+            f"{local.topic} ({local.message_type}) is published with [{_short(offered)}] and subscribed to with "
+            f"[{_short(requested)}], one of them by {node}: change one of the profiles"
+        )
+        local_profile, remote_profile = (
+            (offered, requested) if isinstance(local, RclpyPublisher) else (requested, offered)
+        )
+        problems[Problem(local.topic, _short(local_profile), _short(remote_profile), node, text)] = None
 
 
 def _short(qos: QoSProfile) -> str:

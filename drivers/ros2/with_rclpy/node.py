@@ -1,4 +1,4 @@
-"""A ROS 2 node on rclpy, and the threads in which it spins."""
+"""ROS 2 node over rclpy, and the threads in which it spins."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -22,18 +22,18 @@ from .mismatches import find_problems, profile_of
 from .parameters import RclpyParameters
 
 JOIN_SECONDS = 5.0
-"""Longest wait at the end for a callback that is running."""
+"""Longest wait for a running callback when the node closes [s]."""
 
 
 class Spinner:
-    """Runs the callbacks of one rclpy node, one after another, in a thread of its own.
+    """Separate thread that runs the callbacks of one rclpy node, one after another.
 
-    A callback that raises is reported, and the thread goes on: rclpy's ``spin`` would end with it.
+    An exception of a callback is reported and the thread continues, while rclpy's ``spin`` would end with it.
 
     Args:
-        node: rclpy's.
-        context: of the node.
-        guard: reports.
+        node: rclpy's node.
+        context: context of the node.
+        guard: reports exceptions.
     """
 
     def __init__(self, node: Any, context: Context, guard: Guard) -> None:
@@ -45,9 +45,9 @@ class Spinner:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread after the callback that runs now, then free the executor.
+        """End the thread after the current callback, then free the executor.
 
-        The executor is freed last: rclpy would use what belongs to it in a callback that still runs.
+        The executor is freed last, because a running callback would still use resources that belong to it.
         """
         self._closing = True
         self.executor.wake()
@@ -62,26 +62,26 @@ class Spinner:
             except ExternalShutdownException:
                 return
             except Exception:
-                if not self._closing:  # else a callback has closed the node that it belongs to
+                if not self._closing:  # otherwise a callback has closed its own node
                     self._guard.report()
 
 
 class RclpyNode(Closing):
-    """A :class:`.api.Node` with an rclpy context of its own.
+    """Node with its own rclpy context; see :class:`.api.Node`.
 
-    It spins in two threads, each with a SingleThreadedExecutor: a MultiThreadedExecutor hands every message to another
-    thread of the same interpreter, which on Fast DDS takes a whole core for a few hundred messages per second.
-    Callbacks run in one thread. Answers that callbacks may wait for arrive in the other, by a second node whose name is
-    hidden: rclpy cannot divide one node between two executors. Goals are executed in threads of their own.
+    It spins in two threads, each with a SingleThreadedExecutor. A MultiThreadedExecutor would pass each message to
+    another thread of the interpreter, which on Fast DDS takes a whole core for a few hundred messages per second.
+    Callbacks run in one thread. Answers that callbacks may wait for arrive in the other, through a second node with a
+    hidden name: rclpy cannot divide one node between two executors. Goals are executed in separate threads.
 
     Args:
-        name: of the node.
-        namespace: its namespace.
-        remappings: as on the command line of ROS 2.
-        parameters: values that take the place of declared defaults.
+        name: name of the node.
+        namespace: namespace of the node.
+        remappings: remapping rules of the ROS 2 command line.
+        parameters: values that override the defaults of declared parameters.
 
     Raises:
-        ConfigError: if a name is not one that ROS 2 allows.
+        ConfigError: if ROS 2 does not allow a name.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class RclpyNode(Closing):
             cli_args=["--ros-args", *rules] if rules else None,
             use_global_arguments=False,
         )
-        # Its names are resolved already, and the rule for the node's own name must not apply to it.
+        # Its names are already resolved, and the rule for the node's own name must not apply to it.
         self._calls_node = rclpy.create_node(
             f"_{self._names.node}_calls",
             context=self._context,
@@ -140,27 +140,27 @@ class RclpyNode(Closing):
 
     def create_publisher(self, message_type: str, topic: str, qos: QoSProfile = DEFAULT_QOS) -> RclpyPublisher:
         publisher = self._node.create_publisher(self.types[message_type], self._checked(topic), rclpy_qos(qos))
-        made = RclpyPublisher(publisher, message_type, qos)
-        self._publishers.append(made)
-        return made
+        wrapper = RclpyPublisher(publisher, message_type, qos)
+        self._publishers.append(wrapper)
+        return wrapper
 
     def create_subscription(
         self, message_type: str, topic: str, callback: Receive | None = None, qos: QoSProfile = DEFAULT_QOS
     ) -> RclpySubscription:
         full = self._node.resolve_topic_name(self._checked(topic))
-        made = RclpySubscription(self._node, full, message_type, qos, callback)
+        subscription = RclpySubscription(self._node, full, message_type, qos, callback)
         self._node.create_subscription(
             self.types[message_type],
             topic,
-            self._guard(made.receive),
+            self._guard(subscription.receive),
             rclpy_qos(qos),
         )
-        self._subscriptions.append(made)
-        return made
+        self._subscriptions.append(subscription)
+        return subscription
 
     def offered(self, topic: str) -> tuple[QoSProfile, ...]:
-        found = self._node.get_publishers_info_by_topic(self._checked(topic))
-        return tuple(profile_of(publisher) for publisher in found)
+        publishers = self._node.get_publishers_info_by_topic(self._checked(topic))
+        return tuple(profile_of(publisher) for publisher in publishers)
 
     def create_client(self, service_type: str, service: str) -> RclpyClient:
         full = self._names.resolve(service)
@@ -175,7 +175,7 @@ class RclpyNode(Closing):
                 return callback(request)
             except Exception:
                 self._guard.report()
-                return response  # rclpy has no way to leave a request unanswered
+                return response  # rclpy cannot leave a request unanswered
 
         self._node.create_service(interface_class(service_type), name, answer, qos_profile=rclpy_qos(SERVICES))
 
@@ -194,7 +194,7 @@ class RclpyNode(Closing):
         serve_action(self._node, kind, full, execute, accept, self._guard, is_closing=lambda: self._closed)
 
     def _checked(self, name: str) -> str:
-        """Return a name as it is: rclpy remaps it, but has other errors for one that ROS 2 does not allow."""
+        """Return ``name`` after checking it: rclpy remaps names itself, but raises other errors for invalid ones."""
         self._names.resolve(name)
         return name
 
@@ -204,7 +204,7 @@ class RclpyNode(Closing):
     def close(self) -> None:
         if self._closed:
             return
-        self._closed = True  # goals that are executed end: the interpreter would wait for their threads
+        self._closed = True  # running goals must end: the interpreter would wait for their threads
         self._callbacks.close()
         self._calls.close()
         self._calls_node.destroy_node()

@@ -11,11 +11,11 @@ from robo_rl.core import ConfigError
 
 
 class RclpyParameters:
-    """The parameters of an rclpy node, as :class:`.api.Parameters`.
+    """Parameters of an rclpy node; see :class:`.api.Parameters`.
 
     Args:
-        node: rclpy's.
-        overrides: values that take the place of declared defaults.
+        node: rclpy's node.
+        overrides: values that override the defaults of declared parameters.
     """
 
     def __init__(self, node: Any, overrides: Mapping[str, Any]) -> None:
@@ -51,7 +51,7 @@ class RclpyParameters:
         return self._node.get_parameter(name).value
 
     def _change(self, parameters: list[Parameter]) -> SetParametersResult:
-        """Pass new values on; where one is refused, those before it get their old values back."""
+        """Pass new values on. If one is rejected, those before it get their old values back."""
         changed: list[str] = []
         try:
             for parameter in parameters:
