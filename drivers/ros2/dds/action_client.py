@@ -1,4 +1,4 @@
-"""Clients of actions: three services and a topic of feedback."""
+"""Action clients: three services and a topic of feedback."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ FEEDBACK_QOS = QoSProfile(depth=10)
 
 
 class DdsGoal:
-    """A :class:`.api.Goal`."""
+    """Goal of an action client; see :class:`.api.Goal`."""
 
     def __init__(self, client: "DdsActionClient", identity: bytes, feedback: Callable[[Message], None] | None) -> None:
         self.identity = identity
@@ -38,7 +38,7 @@ class DdsGoal:
         return self._status
 
     def end(self, response: Message) -> None:
-        """Take the answer to the request for the result."""
+        """Store the response with the result."""
         self._status, self._result = GoalStatus(response.status), response.result
         self._ended.set()
 
@@ -53,14 +53,14 @@ class DdsGoal:
 
 
 class DdsActionClient:
-    """An :class:`.api.ActionClient`.
+    """Client of an action; see :class:`.api.ActionClient`.
 
     Args:
-        endpoints: makes the topics.
+        endpoints: creates writers and readers.
         action_type: ``package/action/Name``.
         action: fully qualified name.
-        callbacks: calls feedback.
-        replies: hears answers.
+        callbacks: calls feedback callbacks.
+        replies: receives answers.
     """
 
     def __init__(
@@ -74,11 +74,15 @@ class DdsActionClient:
         self._get = DdsClient(endpoints, f"{action_type}_GetResult", f"{action}/_action/get_result", replies)
         self._cancel = DdsClient(endpoints, CANCEL_TYPE, f"{action}/_action/cancel_goal", replies)
         self._feedback = endpoints.reader(
-            f"{action_type}_FeedbackMessage", f"rt{action}/_action/feedback", FEEDBACK_QOS, callbacks, self._hear
+            f"{action_type}_FeedbackMessage",
+            f"rt{action}/_action/feedback",
+            FEEDBACK_QOS,
+            callbacks,
+            self._receive_feedback,
         )
 
     def wait(self, timeout_s: float) -> bool:
-        """Return whether a server was there within ``timeout_s``."""
+        """Return whether a server became available within ``timeout_s``."""
         deadline = time.monotonic() + timeout_s
         return all(
             client.wait(max(0.0, deadline - time.monotonic())) for client in (self._send, self._get, self._cancel)
@@ -103,12 +107,12 @@ class DdsActionClient:
             answer = self._send.call(request, max(0.0, deadline - time.monotonic()), cancel_late)
         except DriverError:
             handle.given_up = True
-            self._cancel.start(self._cancellation(handle.identity))  # it may have been accepted by now
+            self._cancel.start(self._cancellation(handle.identity))  # the server may have accepted it by now
             raise
         if not answer.accepted:
             raise DriverError(f"{self.action}: the server rejected the goal")
-        ask = self._types.make(f"{self._type}_GetResult_Request", goal_id=_uuid(handle.identity))
-        self._get.start(ask, handle.end)  # by which the goal is heard of to its end, though nobody else refers to it
+        result_request = self._types.make(f"{self._type}_GetResult_Request", goal_id=_uuid(handle.identity))
+        self._get.start(result_request, handle.end)  # keeps a reference to the goal until it ends
         return handle
 
     def servers(self) -> Servers:
@@ -116,14 +120,14 @@ class DdsActionClient:
         return self._send.servers()
 
     def cancel(self, identity: bytes, timeout_s: float) -> bool:
-        """Ask the server to cancel a goal; return whether it will."""
+        """Request cancellation of a goal; return whether the server accepts it."""
         answer = self._cancel.call(self._cancellation(identity), timeout_s)
         return any(bytes(info.goal_id.uuid) == identity for info in answer.goals_canceling)
 
     def _cancellation(self, identity: bytes) -> Message:
         return self._types.make(f"{CANCEL_TYPE}_Request", goal_info={"goal_id": _uuid(identity)})
 
-    def _hear(self, data: memoryview, writer: int) -> None:
+    def _receive_feedback(self, data: memoryview, writer: int) -> None:
         message: Any = self._types.deserialize(f"{self._type}_FeedbackMessage", data)
         handle = self._goals.get(bytes(message.goal_id.uuid))
         if handle is not None and handle.feedback is not None:

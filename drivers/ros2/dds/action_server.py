@@ -1,4 +1,4 @@
-"""Servers of actions: three services, and topics of feedback and status."""
+"""Action servers: three services, and topics of feedback and status."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ from .waiter import Waiter
 log = logging.getLogger(__name__)
 
 RESULT_SECONDS = 60.0
-"""Time for which the result of a goal that ended can be requested [s]."""
+"""Time for which the result of an ended goal can be requested [s]."""
 
 _ENDED = (GoalStatus.SUCCEEDED, GoalStatus.CANCELED, GoalStatus.ABORTED)
 _UNKNOWN_GOAL, _GOAL_TERMINATED = 2, 3
@@ -30,7 +30,7 @@ _STATUS_TYPE = "action_msgs/msg/GoalStatusArray"
 
 
 class DdsServerGoal:
-    """A :class:`.api.ServerGoal`."""
+    """Goal of an action server; see :class:`.api.ServerGoal`."""
 
     def __init__(self, server: "DdsActionServer", identity: bytes, request: Message, stamp: Message) -> None:
         self.identity = identity
@@ -67,16 +67,16 @@ class DdsServerGoal:
 
 
 class DdsActionServer:
-    """An action server; arguments as for :meth:`Node.create_action_server`.
+    """Server of an action; see :meth:`Node.create_action_server`.
 
     Args:
-        endpoints: makes the topics.
+        endpoints: creates writers and readers.
         action_type: ``package/action/Name``.
         action: fully qualified name.
-        callbacks: hears requests.
+        callbacks: receives requests.
         execute: executes a goal.
-        accept: says whether a goal is accepted.
-        now: gives the time of acceptance.
+        accept: returns whether a goal is accepted.
+        now: returns the time of acceptance.
     """
 
     def __init__(
@@ -101,11 +101,15 @@ class DdsActionServer:
         feedback_type = f"{action_type}_FeedbackMessage"
         self._feedback = endpoints.writer(feedback_type, f"rt{base}/feedback", FEEDBACK_QOS)
         self._status = endpoints.writer(_STATUS_TYPE, f"rt{base}/status", ACTION_STATUS)
-        self._get = DdsService(endpoints, f"{action_type}_GetResult", f"{base}/get_result", callbacks, self._hear_get)
-        self._cancel = DdsService(endpoints, CANCEL_TYPE, f"{base}/cancel_goal", callbacks, self._hear_cancel)
-        self._send = DdsService(endpoints, f"{action_type}_SendGoal", f"{base}/send_goal", callbacks, self._hear_goal)
+        self._get = DdsService(
+            endpoints, f"{action_type}_GetResult", f"{base}/get_result", callbacks, self._receive_result_request
+        )
+        self._cancel = DdsService(endpoints, CANCEL_TYPE, f"{base}/cancel_goal", callbacks, self._receive_cancellation)
+        self._send = DdsService(
+            endpoints, f"{action_type}_SendGoal", f"{base}/send_goal", callbacks, self._receive_goal
+        )
 
-    def _hear_goal(self, request: Any, answer: Callable[[Message], None]) -> None:
+    def _receive_goal(self, request: Any, answer: Callable[[Message], None]) -> None:
         identity = bytes(request.goal_id.uuid)
         goal = DdsServerGoal(self, identity, request.goal, self._now())
         accepted = identity not in self._goals
@@ -141,7 +145,7 @@ class DdsActionServer:
             log.warning("%s: the node was closed while a goal was executed", self.action)
 
     def change(self, goal: DdsServerGoal, status: GoalStatus) -> None:
-        """Note how a goal ends; the result follows when its execution returns."""
+        """Set the final status of a goal. The result follows when its execution returns."""
         with self._lock:
             if goal.status in _ENDED:
                 raise ConfigError(f"the goal has ended already: {goal.status.name.lower()}")
@@ -161,7 +165,7 @@ class DdsActionServer:
     def _result_of(self, goal: DdsServerGoal) -> Message:
         return self._types.make(f"{self._type}_GetResult_Response", status=int(goal.status), result=goal.result)
 
-    def _hear_get(self, request: Any, answer: Callable[[Message], None]) -> None:
+    def _receive_result_request(self, request: Any, answer: Callable[[Message], None]) -> None:
         with self._lock:
             goal = self._goals.get(bytes(request.goal_id.uuid))
             if goal is not None and not goal.ended_at:
@@ -169,29 +173,29 @@ class DdsActionServer:
                 return
         answer(self._types.make(f"{self._type}_GetResult_Response") if goal is None else self._result_of(goal))
 
-    def _hear_cancel(self, request: Any, answer: Callable[[Message], None]) -> None:
+    def _receive_cancellation(self, request: Any, answer: Callable[[Message], None]) -> None:
         identity, stamp = bytes(request.goal_info.goal_id.uuid), _nanoseconds(request.goal_info.stamp)
         with self._lock:
             named = identity.strip(b"\0")
-            meant = [
+            matching = [
                 goal
                 for goal in self._goals.values()
                 if goal.identity == identity
                 or (stamp and _nanoseconds(goal.stamp) <= stamp)
                 or (not stamp and not named)
             ]
-            cancelling = [goal for goal in meant if goal.status in (GoalStatus.ACCEPTED, GoalStatus.EXECUTING)]
+            cancelling = [goal for goal in matching if goal.status in (GoalStatus.ACCEPTED, GoalStatus.EXECUTING)]
             for goal in cancelling:
                 goal.status = GoalStatus.CANCELING
-        code = 0  # of several goals none may be left to cancel
+        code = 0  # for several goals, it is no error if none can be cancelled
         if named and not stamp and not cancelling:
-            code = _GOAL_TERMINATED if meant else _UNKNOWN_GOAL
+            code = _GOAL_TERMINATED if matching else _UNKNOWN_GOAL
         infos = [{"goal_id": {"uuid": goal.identity}, "stamp": goal.stamp} for goal in cancelling]
         answer(self._types.make(f"{CANCEL_TYPE}_Response", return_code=code, goals_canceling=infos))
         self._publish_status()
 
     def publish_feedback(self, goal: DdsServerGoal, feedback: Message) -> None:
-        """Send feedback of a goal."""
+        """Publish feedback on a goal."""
         name = f"{self._type}_FeedbackMessage"
         message = self._types.make(name, goal_id={"uuid": goal.identity}, feedback=feedback)
         self._feedback.write(self._types.serialize(name, message))
@@ -211,7 +215,7 @@ class DdsActionServer:
                 del self._goals[identity]
 
     def close(self) -> None:
-        """Cancel all goals that are executed."""
+        """Cancel all running goals."""
         with self._lock:
             for goal in self._goals.values():
                 if goal.status in (GoalStatus.ACCEPTED, GoalStatus.EXECUTING):

@@ -1,4 +1,4 @@
-"""ROS 2's environment variables as Cyclone DDS's configuration."""
+"""Configuration of Cyclone DDS from ROS 2's environment variables."""
 
 import os
 from collections.abc import Mapping
@@ -8,17 +8,17 @@ from xml.sax.saxutils import quoteattr
 from robo_rl.core import require
 
 _LARGEST_DOMAIN = 232
-"""Above it ports leave the range of UDP."""
+"""Largest domain: beyond it, ports leave the range of UDP."""
 
 _PARTICIPANTS = 32
-"""Processes of a machine that are looked for where discovery goes without multicast; ROS 2's own number."""
+"""Number of processes on a machine that discovery without multicast looks for; ROS 2's own number."""
 
 _LOOKING = "<InitialLocatorPruneDelay>inf</InitialLocatorPruneDelay><SPDPInterval>1 s</SPDPInterval>"
-"""Peers are looked at all the time: who comes later than us may not look at us."""
+"""Peers are contacted continuously, because a peer that starts later may not contact this node."""
 
 _LOOPBACK = '<NetworkInterface address="127.0.0.1" priority="0"/>'
 _NETWORK = '<NetworkInterface autodetermine="true" priority="1"/>'
-"""The interface that Cyclone takes by itself; preferred, so that its address is looked at too."""
+"""Cyclone's default interface. It is preferred, so that its address is contacted too."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,12 @@ class Discovery:
     """Domain and peers of a node, from ROS 2's environment variables.
 
     Attributes:
-        domain: ``ROS_DOMAIN_ID``: nodes of different domains do not see each other.
+        domain: ``ROS_DOMAIN_ID``; nodes of different domains do not see each other.
         range: ``ROS_AUTOMATIC_DISCOVERY_RANGE``.
-        localhost_only: ``ROS_LOCALHOST_ONLY``: loopback alone; ``range`` is LOCALHOST then, and peers do not count.
-        static_peers: ``ROS_STATIC_PEERS``: addresses to look at in any case, separated by ``;``.
-        base: ``CYCLONEDDS_URI``: Cyclone's own configuration, which counts more than what is made of the above.
+        localhost_only: ``ROS_LOCALHOST_ONLY``: only loopback. ``range`` is then LOCALHOST, and static peers are
+            ignored.
+        static_peers: ``ROS_STATIC_PEERS``: additional addresses to contact, separated by ``;``.
+        base: ``CYCLONEDDS_URI``: Cyclone's own configuration, which overrides everything derived from the above.
     """
 
     domain: int = 0
@@ -46,10 +47,10 @@ class Discovery:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Discovery":
-        """Return what the environment says.
+        """Return the settings of the environment.
 
         Raises:
-            ConfigError: if a variable has no allowed value.
+            ConfigError: if a variable has an invalid value.
         """
         domain = environment.get("ROS_DOMAIN_ID") or "0"
         require(domain.isdecimal(), "ROS_DOMAIN_ID", f"0 to {_LARGEST_DOMAIN}", domain)
@@ -63,14 +64,15 @@ class Discovery:
         )
 
     def cyclone(self) -> list[str]:
-        """Return the configurations to create a domain with: the first that Cyclone accepts.
+        """Return configurations to create a domain with, to be tried in order until Cyclone accepts one.
 
-        They are what rmw_cyclonedds makes of the environment, and what Cyclone 11 needs besides to find, and be found
-        by, the Cyclone 0.10 of Humble and Jazzy: it hears nobody on interfaces that it was not told to use (so loopback
-        is one, which it refuses where it is the only one or ``CYCLONEDDS_URI`` names one) and forgets peers that do not
-        answer.
+        They contain what rmw_cyclonedds derives from the environment, and what Cyclone 11 needs in addition to discover
+        the Cyclone 0.10 of Humble and Jazzy and be discovered by it. Cyclone 11 only receives on interfaces that it was
+        told to use, so loopback is added. It rejects that if loopback is the machine's only interface or if
+        ``CYCLONEDDS_URI`` names an interface. It also forgets peers that do not answer.
 
-        Parts of a configuration are separated by commas, and later ones count more: ``CYCLONEDDS_URI`` is the last.
+        Parts of a configuration are separated by commas. Later parts override earlier ones, and ``CYCLONEDDS_URI`` is
+        last.
         """
         if self.localhost_only:
             interfaces = [_LOOPBACK]
@@ -88,15 +90,15 @@ class Discovery:
         if local or self.range == "OFF":
             general += "<AllowMulticast>false</AllowMulticast>"
         if self.range == "OFF":
-            # A tag of its own: participants with another tag are not answered.
+            # A unique tag: participants with another tag are not answered.
             discovery = f"<ParticipantIndex>none</ParticipantIndex><Tag>ros_discovery_off_{os.getpid()}</Tag>"
         else:
             peers = (*(("127.0.0.1",) if local else ()), *(() if self.localhost_only else self.static_peers))
-            listed = "".join(f"<Peer address={quoteattr(peer.strip())}/>" for peer in peers)
+            peer_elements = "".join(f"<Peer address={quoteattr(peer.strip())}/>" for peer in peers)
             discovery = (
                 "<ParticipantIndex>auto</ParticipantIndex>"
                 f"<MaxAutoParticipantIndex>{_PARTICIPANTS}</MaxAutoParticipantIndex>"
-                + (f"{_LOOKING}<Peers>{listed}</Peers>" if listed else "")
+                + (f"{_LOOKING}<Peers>{peer_elements}</Peers>" if peer_elements else "")
             )
         return (
             f'<CycloneDDS><Domain id="any"><General>{general}</General><Discovery>{discovery}</Discovery>'

@@ -1,4 +1,4 @@
-"""The factory of a node's writers and readers."""
+"""Factory of a node's writers and readers."""
 
 import itertools
 import threading
@@ -15,16 +15,16 @@ from .waiter import Waiter
 
 
 class EndpointFactory:
-    """Makes writers and readers, keeps them open and announces them to the graph.
+    """Factory that creates writers and readers, keeps them open and announces them to the graph.
 
     Args:
-        participant: of the node.
+        participant: participant of the node.
         types: message definitions.
         topic_types: DDS types.
-        graph: of the node.
+        graph: graph monitor of the node.
 
     Attributes:
-        types: as given.
+        types: message definitions.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class EndpointFactory:
         self._open: list[Writer | Reader] = []  # an endpoint without references is deleted
 
     def writer(self, message_type: str, topic: str, qos: QoSProfile, user_data: str = "") -> Writer:
-        """Make a writer; ``topic`` is a DDS name."""
+        """Return a new writer; ``topic`` is a DDS name."""
         policies = cyclone_qos(qos, self._user_data(message_type, user_data))
         with self._lock:
-            made = Writer(self._participant.entity, topic, self._topic_types[message_type], policies)
-            self._open.append(made)
-        self._graph.add(made)
-        return made
+            writer = Writer(self._participant.entity, topic, self._topic_types[message_type], policies)
+            self._open.append(writer)
+        self._graph.add(writer)
+        return writer
 
     def reader(
         self,
@@ -55,21 +55,21 @@ class EndpointFactory:
         user_data: str = "",
         partition: str = "",
     ) -> Reader:
-        """Make a reader; ``topic`` is a DDS name."""
+        """Return a new reader; ``topic`` is a DDS name."""
         policies = cyclone_qos(qos, self._user_data(message_type, user_data), partition)
         with self._lock:
-            made = Reader(self._participant.entity, topic, self._topic_types[message_type], policies, waiter, receive)
-            self._open.append(made)
-        self._graph.add(made)
-        return made
+            reader = Reader(self._participant.entity, topic, self._topic_types[message_type], policies, waiter, receive)
+            self._open.append(reader)
+        self._graph.add(reader)
+        return reader
 
     def unique_id(self) -> str:
-        """Return an identifier for a client or server of services, unique among all nodes."""
+        """Return an identifier for a service client or server that is unique among all nodes."""
         identity = library.guid(self._participant.handle)[:12] + next(self._ids).to_bytes(4, "big")
         return ".".join(f"{byte:x}" for byte in identity)
 
     def advice(self) -> str:
-        """Return the likely reason that a service does not answer, or nothing."""
+        """Return the likely reason why a service does not answer; empty if none is known."""
         return self._graph.advice()
 
     def _user_data(self, message_type: str, more: str) -> str:

@@ -1,4 +1,4 @@
-"""Writers and readers of topics: bytes in and out, and the public API's publishers and subscriptions on them."""
+"""Writers and readers of topics as bytes, and the API's publishers and subscriptions on top of them."""
 
 import struct
 import threading
@@ -29,17 +29,17 @@ TIME = struct.Struct("<iI")
 """Seconds and nanoseconds of a builtin_interfaces/msg/Time."""
 _FOREVER = duration(infinite=True)
 FAST_DDS = b"\x01\x0f"
-"""First bytes of what identifies Fast DDS's participants and endpoints."""
+"""First bytes of the identities of Fast DDS's participants and endpoints."""
 NOT_FAST_DDS = "*"
 """Partition that Cyclone DDS matches with the default one, and Fast DDS does not. Fast DDS carries the identity of a
-request outside of the message, where Cyclone's library shows it to nobody: its clients are not to find our services,
-and say that these are not available, instead of waiting for an answer that cannot come."""
+request outside the message, where Cyclone's library does not expose it. Its clients must not find this node's services,
+so that they report them as unavailable instead of waiting for an answer that cannot come."""
 _UNSIGNED = 2**64 - 1
-"""Handles are unsigned; the binding gives some of them signed."""
+"""Mask that makes handles unsigned; the binding returns some of them signed."""
 
 
 def cyclone_qos(qos: QoSProfile, user_data: str, partition: str = "") -> Qos:
-    """Return the QoS of an endpoint as ROS's middleware sets it: in the default partition, where none is given."""
+    """Return the QoS of an endpoint as ROS's middleware sets it, by default in the default partition."""
     history = Policy.History.KeepAll if qos.history == "keep_all" else Policy.History.KeepLast(qos.depth)
     policies: list[Any] = [
         Policy.Reliability.Reliable(_FOREVER) if qos.reliability == "reliable" else Policy.Reliability.BestEffort,
@@ -60,7 +60,7 @@ def cyclone_qos(qos: QoSProfile, user_data: str, partition: str = "") -> Qos:
 
 
 def user_data(endpoint: DcpsEndpoint | DcpsParticipant | None, key: str) -> str | None:
-    """Return the value of ``key`` in an endpoint's user data, ``key=value;...``; None where there is none."""
+    """Return the value of ``key`` in an endpoint's user data, ``key=value;...``; None if it is missing."""
     policy = endpoint.qos[Policy.Userdata] if endpoint is not None else None
     for part in bytes(policy.data).decode(errors="replace").split(";") if policy is not None else ():
         name, separator, value = part.partition("=")
@@ -70,23 +70,23 @@ def user_data(endpoint: DcpsEndpoint | DcpsParticipant | None, key: str) -> str 
 
 
 def values_of(endpoints: Iterable[DcpsEndpoint], key: str) -> set[str]:
-    """Return the values of ``key`` in the user data of those endpoints that have it."""
+    """Return the values of ``key`` in the user data of the endpoints that have it."""
     return {value for endpoint in endpoints if (value := user_data(endpoint, key)) is not None}
 
 
 def is_fast_dds(key: bytes) -> bool:
-    """Return whether a participant or endpoint of that key is Fast DDS's, whose services are not as Cyclone's."""
+    """Return whether a participant or endpoint belongs to Fast DDS, whose services are incompatible with Cyclone's."""
     return key[:2] == FAST_DDS
 
 
 class Writer:
-    """Sends bytes on a topic. May be used by several threads.
+    """Writer of bytes to a topic; thread-safe.
 
     Args:
-        participant: whose it is.
+        participant: participant of the node.
         topic: DDS name.
         kind: type of the topic.
-        qos: as Cyclone has it.
+        qos: quality of service for Cyclone.
     """
 
     def __init__(self, participant: DomainParticipant, topic: str, kind: Any, qos: Qos) -> None:
@@ -98,21 +98,21 @@ class Writer:
 
     @property
     def matched_count(self) -> int:
-        """Readers that receive from here."""
+        """Number of readers that match this writer."""
         return library.call("dds_get_matched_subscriptions", self.handle, None, 0)
 
     def matched(self) -> list[int]:
-        """Return the handles of the readers that receive from here."""
+        """Return the handles of the matching readers."""
         return sorted(handle & _UNSIGNED for handle in self._entity.matched_sub)
 
     def matched_endpoints(self) -> list[DcpsEndpoint]:
-        """Return what discovery says of the readers that receive from here."""
+        """Return the matching readers as discovery reports them."""
         with library.QOS_CONVERSION:
-            found = [self._entity.get_matched_subscription_data(handle) for handle in self._entity.matched_sub]
-        return [endpoint for endpoint in found if endpoint is not None]
+            endpoints = [self._entity.get_matched_subscription_data(handle) for handle in self._entity.matched_sub]
+        return [endpoint for endpoint in endpoints if endpoint is not None]
 
     def wait_for_all_acked(self, timeout_s: float) -> bool:
-        """Wait for acknowledgements, see :class:`.api.Publisher`."""
+        """Wait for acknowledgements; see :class:`.api.Publisher`."""
         try:
             library.call("dds_wait_for_acks", self.handle, round(1e9 * timeout_s))
         except DDSException as error:
@@ -130,15 +130,15 @@ class Writer:
 
 
 class Reader:
-    """Gives every sample's bytes to a function, in the thread of a waiter.
+    """Reader that passes the bytes of each sample to a function in a waiter's thread.
 
     Args:
-        participant: whose it is.
+        participant: participant of the node.
         topic: DDS name.
         kind: type of the topic.
-        qos: as Cyclone has it.
+        qos: quality of service for Cyclone.
         waiter: calls ``receive``.
-        receive: takes the CDR bytes of one sample and its writer's handle.
+        receive: called with the CDR bytes of one sample and its writer's handle.
     """
 
     def __init__(
@@ -160,20 +160,20 @@ class Reader:
 
     @property
     def matched_count(self) -> int:
-        """Writers that are received here."""
+        """Number of writers that match this reader."""
         return library.call("dds_get_matched_publications", self.handle, None, 0)
 
     def matched(self) -> list[int]:
-        """Return the handles of the writers that are received here."""
+        """Return the handles of the matching writers."""
         return sorted(handle & _UNSIGNED for handle in self._entity.matched_pub)
 
     def matched_endpoints(self) -> list[DcpsEndpoint]:
-        """Return what discovery says of the writers that are received here."""
-        found = [self.matched_endpoint(handle) for handle in self._entity.matched_pub]
-        return [endpoint for endpoint in found if endpoint is not None]
+        """Return the matching writers as discovery reports them."""
+        endpoints = [self.matched_endpoint(handle) for handle in self._entity.matched_pub]
+        return [endpoint for endpoint in endpoints if endpoint is not None]
 
     def matched_endpoint(self, writer: int) -> DcpsEndpoint | None:
-        """Return what discovery says of one writer, by its handle; None where it has gone."""
+        """Return one writer, by its handle, as discovery reports it; None if it has ended."""
         with library.QOS_CONVERSION:
             return self._entity.get_matched_publication_data(writer)
 
@@ -193,7 +193,7 @@ class Reader:
 
 
 class DdsPublisher:
-    """A :class:`.api.Publisher`."""
+    """Publisher of a topic; see :class:`.api.Publisher`."""
 
     def __init__(self, topic: str, name: str, messages: RosbagsTypes, writer: Writer) -> None:
         self.topic = topic
@@ -209,7 +209,7 @@ class DdsPublisher:
         """Send ``message``.
 
         Raises:
-            ConfigError: if it does not fit the topic's type.
+            ConfigError: if it does not match the topic's type.
             DriverError: if it cannot be sent.
         """
         self.send(self._messages.serialize(self._name, message))
@@ -235,12 +235,12 @@ class DdsPublisher:
 
 
 class DdsRepeater:
-    """A :class:`.api.Repeater` that writes times and numbers into a message's bytes.
+    """Repeater that writes times and numbers into the bytes of a message; see :class:`.api.Repeater`.
 
     Args:
-        publisher: sends them.
-        data: of the message.
-        places: where in it times and numbers stand.
+        publisher: sends the bytes.
+        data: bytes of the message.
+        places: offsets of times and numbers.
     """
 
     def __init__(self, publisher: DdsPublisher, data: bytearray, places: Places) -> None:
@@ -258,7 +258,7 @@ class DdsRepeater:
 
 
 class DdsSubscription:
-    """A :class:`.api.Subscription`. Messages without a callback are decoded only when they are read."""
+    """Subscription to a topic; see :class:`.api.Subscription`. Without a callback, messages are decoded when read."""
 
     def __init__(
         self, topic: str, name: str, messages: RosbagsTypes, callback: Callable[[Message], None] | None
@@ -277,7 +277,7 @@ class DdsSubscription:
         return self.reader.matched_count if self.reader is not None else 0
 
     def receive(self, data: memoryview, writer: int) -> None:
-        """Take the bytes of a message."""
+        """Store the bytes of a message, or decode it for the callback."""
         received_ns = time.monotonic_ns()
         if self._callback is None:
             with self._lock:

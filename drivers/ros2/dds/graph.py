@@ -36,24 +36,24 @@ _READER_QOS = QoSProfile(history="keep_all", durability="transient_local")
 _TAKE = 64
 
 _ANNOUNCE_NS = 10_000_000
-"""Endpoints that are made within this time are announced together."""
+"""Time within which new endpoints are announced together [ns]."""
 
 _GID_BYTES = {"humble": 24}
-"""Length of the identifiers of endpoints where it is not 16."""
+"""Length of endpoint identifiers in distributions where it is not 16."""
 
 _HEADER_BYTES = 4
-"""Length of CDR's header."""
+"""Length of the CDR header."""
 
 
 class GraphMonitor:
-    """Announces the endpoints of one node, discovers those of others and logs new problems between them.
+    """Monitor that announces the endpoints of one node, discovers those of others and logs new mismatches.
 
     Args:
-        names: of the node.
-        participant: of the node.
+        names: names of the node.
+        participant: participant of the node.
         types: message definitions.
         topic_types: DDS types.
-        waiter: waits for news.
+        waiter: waits for discovery messages.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class GraphMonitor:
         kind = topic_types[INFO]
         self._waiter = waiter
         self._announcing = False
-        type_hash = f"typehash={types.hash(INFO)};"  # without it Jazzy's nodes warn of each of ours
+        type_hash = f"typehash={types.hash(INFO)};"  # without it, Jazzy's nodes warn about each endpoint of this node
         self._writer = Writer(participant, TOPIC, kind, cyclone_qos(_WRITER_QOS, type_hash))
         self._announce()
         qos = Qos(*cyclone_qos(_READER_QOS, type_hash).policies, Policy.IgnoreLocal.Participant)
@@ -110,18 +110,18 @@ class GraphMonitor:
 
     @property
     def graph(self) -> Graph:
-        """The graph as far as discovery has come."""
+        """Graph that discovery has found so far."""
         with self._lock:
             return self._known.snapshot()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The problems between endpoints that exist now."""
+        """Mismatches between the current endpoints."""
         with self._lock:
             return self._known.problems()
 
     def offered(self, topic: str) -> tuple[QoSProfile, ...]:
-        """Return the profiles of the writers of a topic, by its DDS name."""
+        """Return the profiles of a topic's writers; ``topic`` is a DDS name."""
         with self._lock:
             return self._known.offered(topic)
 
@@ -153,10 +153,10 @@ class GraphMonitor:
         key = bytes(info.gid.data)[:16]
         with self._lock:
             names = self._known.set_nodes(key, info)
-            # Each run of a tool of the command line is a new node with a hidden name: these are reported once.
-            who = "/_" if all("/_" in name for name in names) else key
-            if names and is_fast_dds(key) and who not in self._warned:
-                self._warned.add(who)
+            # Each run of a command-line tool is a new node with a hidden name. Such nodes are reported once.
+            reported_key = "/_" if all("/_" in name for name in names) else key
+            if names and is_fast_dds(key) and reported_key not in self._warned:
+                self._warned.add(reported_key)
                 log.warning("%s", _fast_dds_text(names))
 
     def _hear_participant(self, sample: Any) -> None:
@@ -171,7 +171,7 @@ class GraphMonitor:
             self._report(self._known.set_endpoint(sample.key.bytes, peer))
 
     def _report(self, problems: list[Problem]) -> None:
-        """Log the problems that are new."""
+        """Log new problems."""
         for problem in problems:
             key = problem.topic, problem.ours, problem.theirs
             if key not in self._reported:
@@ -179,11 +179,11 @@ class GraphMonitor:
                 log.warning("%s", problem.text)
 
     def advice(self) -> str:
-        """Return the likely reason that a service does not answer, or nothing."""
+        """Return the likely reason why a service does not answer; empty if none is known."""
         unanswering = self.graph.unanswering
         with self._lock:
-            others = sorted(set(self._elsewhere.values()))
-        texts = [_elsewhere_text(other, self._types.distribution) for other in others]
+            distributions = sorted(set(self._elsewhere.values()))
+        texts = [_elsewhere_text(other, self._types.distribution) for other in distributions]
         return "".join(f". {text}" for text in [*texts, *([_fast_dds_text(unanswering)] if unanswering else [])])
 
 
@@ -199,9 +199,10 @@ def _fast_dds_text(nodes: Any) -> str:
 
 
 def _is_humbles(data: memoryview) -> bool:
-    """Return whether a message of TOPIC is of Humble, which identifies participants by 16 bytes and 8 that are zero.
+    """Return whether a message of TOPIC comes from Humble, whose participant identifiers end with 8 zero bytes.
 
-    Later distributions have the number of nodes there, and the length of the first one's namespace where there is one.
+    In later distributions, the same bytes hold the number of nodes and the length of the first node's namespace, if
+    any.
     """
     body = data[_HEADER_BYTES:]
     return len(body) >= 28 and bytes(body[16:24]) == bytes(8)

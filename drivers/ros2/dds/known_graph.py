@@ -1,4 +1,4 @@
-"""The part of the ROS graph that discovery has found so far."""
+"""Part of the ROS graph that discovery has found so far."""
 
 from collections import defaultdict
 from typing import Any
@@ -10,11 +10,11 @@ from .peers import Peer, mismatch, ros_topic_name
 
 
 class KnownGraph:
-    """Participants, nodes and endpoints, and the problems between them. For one thread at a time.
+    """Participants, nodes and endpoints, and the mismatches between them; not thread-safe.
 
     Args:
         own_name: fully qualified name of this node.
-        participant: 16 bytes that identify its participant.
+        participant: identity of its participant (16 bytes).
     """
 
     def __init__(self, own_name: str, participant: bytes) -> None:
@@ -25,7 +25,7 @@ class KnownGraph:
         self._nodes: dict[bytes, Any] = {}
 
     def add_own(self, guid: bytes, writer: bool) -> list[Problem]:
-        """Add an endpoint of this node; return its problems, if discovery has found it already."""
+        """Add an endpoint of this node; return its problems if discovery has already found it."""
         self._own[guid] = writer
         return self.problems_of(self._peers[guid]) if guid in self._peers else []
 
@@ -34,7 +34,7 @@ class KnownGraph:
         return [guid for guid, writer in self._own.items() if writer == writers]
 
     def set_endpoint(self, key: bytes, peer: Peer | None) -> list[Problem]:
-        """Add an endpoint of any node, or remove one that has ended; return the problems that it takes part in."""
+        """Set an endpoint of any node, or remove it (None); return the problems that involve it."""
         if peer is None:
             self._peers.pop(key, None)
             return []
@@ -42,7 +42,7 @@ class KnownGraph:
         return self.problems_of(peer)
 
     def set_participant(self, key: bytes, alive: bool) -> None:
-        """Add a participant, or remove one that has ended, with its nodes."""
+        """Add a participant, or remove one that has ended together with its nodes."""
         if alive:
             self._participants.add(key)
         else:
@@ -50,12 +50,12 @@ class KnownGraph:
             self._nodes.pop(key, None)
 
     def set_nodes(self, participant: bytes, info: Any) -> list[str]:
-        """Set the nodes of a participant, a ParticipantEntitiesInfo; return their names."""
+        """Set the nodes of a participant from a ParticipantEntitiesInfo; return their names."""
         self._nodes[participant] = info
         return [_name_of(node) for node in info.node_entities_info_seq]
 
     def snapshot(self) -> Graph:
-        """Return the graph by ROS names."""
+        """Return the graph with ROS names."""
         topics: dict[str, set[str]] = defaultdict(set)
         services: dict[str, set[str]] = defaultdict(set)
         for peer in self._peers.values():
@@ -64,21 +64,21 @@ class KnownGraph:
                 topics[name].add(peer.shown_type)
             elif peer.topic.startswith(("rq/", "rr/")):
                 services[name].add(peer.shown_type.removesuffix("_Request").removesuffix("_Response"))
-        named = [
+        nodes = [
             (key, _name_of(node))
             for key, info in self._nodes.items()
             if key in self._participants
             for node in info.node_entities_info_seq
         ]
         return Graph(
-            nodes=tuple(sorted({self._own_name, *(name for _, name in named)})),
-            topics={name: tuple(sorted(found)) for name, found in sorted(topics.items())},
-            services={name: tuple(sorted(found)) for name, found in sorted(services.items())},
-            unanswering=tuple(sorted(name for key, name in named if is_fast_dds(key))),
+            nodes=tuple(sorted({self._own_name, *(name for _, name in nodes)})),
+            topics={name: tuple(sorted(types)) for name, types in sorted(topics.items())},
+            services={name: tuple(sorted(types)) for name, types in sorted(services.items())},
+            unanswering=tuple(sorted(name for key, name in nodes if is_fast_dds(key))),
         )
 
     def offered(self, topic: str) -> tuple[QoSProfile, ...]:
-        """Return the profiles of the writers of a topic, by its DDS name."""
+        """Return the profiles of a topic's writers; ``topic`` is a DDS name."""
         return tuple(
             QoSProfile(
                 reliability="reliable" if peer.profile.reliable else "best_effort",
@@ -90,11 +90,11 @@ class KnownGraph:
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems between endpoints of this node and others."""
-        found = [problem for ours in self._own_peers() for problem in self.problems_of(ours)]
-        return tuple(dict.fromkeys(found))
+        problems = [problem for ours in self._own_peers() for problem in self.problems_of(ours)]
+        return tuple(dict.fromkeys(problems))
 
     def problems_of(self, peer: Peer) -> list[Problem]:
-        """Return the problems that an endpoint, of this node or another, takes part in."""
+        """Return the problems that involve an endpoint of this node or another."""
         pairs = (
             [(peer, theirs) for theirs in self._peers.values()]
             if peer.key in self._own
@@ -109,17 +109,21 @@ class KnownGraph:
         if ours.topic != theirs.topic or ours.writer == theirs.writer:
             return None
         problem = mismatch(ours, theirs, self._node_of(theirs))
-        if problem is None or any(mismatch(also, theirs, "") is None for also in self._beside(ours)):
+        if problem is None or any(mismatch(sibling, theirs, "") is None for sibling in self._siblings_of(ours)):
             return None
-        return None if any(mismatch(ours, also, "") is None for also in self._beside(theirs)) else problem
+        return None if any(mismatch(ours, sibling, "") is None for sibling in self._siblings_of(theirs)) else problem
 
-    def _beside(self, peer: Peer) -> list[Peer]:
-        """Return a participant's other endpoints of a topic: with several profiles every other end hears it."""
-        found = [other for other in self._peers.values() if other.participant == peer.participant]
-        return [each for each in found if (each.topic, each.writer) == (peer.topic, peer.writer) and each != peer]
+    def _siblings_of(self, peer: Peer) -> list[Peer]:
+        """Return a participant's other endpoints of a topic. Only one of them needs to match the other end."""
+        endpoints = [endpoint for endpoint in self._peers.values() if endpoint.participant == peer.participant]
+        return [
+            endpoint
+            for endpoint in endpoints
+            if (endpoint.topic, endpoint.writer) == (peer.topic, peer.writer) and endpoint != peer
+        ]
 
     def _node_of(self, peer: Peer) -> str:
-        """Return the name of the node that owns an endpoint, or nothing where it is not known."""
+        """Return the name of the node that owns an endpoint; empty if it is unknown."""
         info = self._nodes.get(peer.participant)
         for node in info.node_entities_info_seq if info is not None else ():
             owned = node.writer_gid_seq if peer.writer else node.reader_gid_seq

@@ -1,8 +1,8 @@
-"""Calls of the Cyclone DDS C library that its Python binding lacks or makes while it holds the interpreter.
+"""Functions of the Cyclone DDS C library that its Python binding lacks, or calls with the interpreter locked.
 
-``ctypes`` lets other threads of the interpreter run meanwhile: a writer that waits for a slow reader stops its own
-thread alone. Sending and receiving bytes as they are needs functions that are no promised interface, so the version is
-checked; where anything is missing the binding's public reading and writing is used, which is slower.
+``ctypes`` releases the interpreter lock: a writer that waits for a slow reader only stops its own thread. Sending and
+receiving raw bytes needs functions without a stable interface, so the version is checked. If a function is missing, the
+slower public functions of the binding are used.
 """
 
 import ctypes
@@ -17,10 +17,10 @@ from cyclonedds.internal import DDS, dds_c_t
 TESTED_VERSION = "11.0.1"
 INFINITY_NS = 2**63 - 1
 ANY_SAMPLE = 127
-"""Mask of conditions: samples in any state."""
+"""Mask of conditions that match samples in any state."""
 QOS_CONVERSION = threading.Lock()
-"""Held where the binding converts quality of service, which it does in buffers that all threads of a process share: two
-at once end in a segmentation fault."""
+"""Lock for conversions of quality of service by the binding. It uses buffers that all threads of a process share:
+two conversions at once end in a segmentation fault."""
 
 _LIBRARY: Any = DDS._dll_handle
 _RAW_FUNCTIONS = ("dds_takecdr", "ddsi_serdata_size", "ddsi_serdata_to_ser", "ddsi_serdata_unref")
@@ -52,13 +52,13 @@ _declare("dds_write", _HANDLE, _HANDLE, _POINTER)
 
 
 class _Sample(ctypes.Structure):
-    """A sample for the binding's topics: the bytes that are sent."""
+    """Sample for the binding's topics: the bytes to send."""
 
     _fields_ = (("data", _POINTER), ("size", ctypes.c_size_t))
 
 
 def why_not_raw() -> str | None:
-    """Return why bytes cannot be sent and received as they are, or None where they can."""
+    """Return why raw bytes cannot be sent and received, or None if they can."""
     version = importlib.metadata.version("cyclonedds")
     if version != TESTED_VERSION:
         return f"cyclonedds {version} is installed, {TESTED_VERSION} was tested"
@@ -75,10 +75,10 @@ if RAW:
 
 
 def call(name: str, *arguments: Any) -> int:
-    """Call a function that returns a handle or count, or an error below 0.
+    """Call a function that returns a handle or count, or a negative error code.
 
     Raises:
-        DDSException: if it failed.
+        DDSException: if the function fails.
     """
     result: int = getattr(_LIBRARY, name)(*arguments)
     if result < 0:
@@ -94,24 +94,24 @@ def write(writer: int, data: bytearray) -> None:
 
 
 def instance_handle(entity: int) -> int:
-    """Return what identifies an entity to others in samples' ``publication_handle``."""
+    """Return the number that identifies an entity in the ``publication_handle`` of samples."""
     handle = ctypes.c_uint64()
     call("dds_get_instance_handle", entity, ctypes.byref(handle))
     return handle.value
 
 
 def guid(entity: int) -> bytes:
-    """Return an entity's 16 bytes in discovery."""
+    """Return the identity of an entity in discovery (16 bytes)."""
     value = dds_c_t.guid()
     call("dds_get_guid", entity, ctypes.byref(value))
     return bytes(value.v)
 
 
 class Taker:
-    """Takes samples' bytes out of a reader, a few at a time. For one thread.
+    """Receiver of the bytes of a reader's samples, a few at a time; not thread-safe.
 
     Args:
-        reader: handle.
+        reader: handle of the reader.
     """
 
     BATCH = 16
@@ -122,7 +122,7 @@ class Taker:
         self._infos = (dds_c_t.sample_info * self.BATCH)()
 
     def take(self) -> list[tuple[memoryview, int]]:
-        """Return the CDR bytes of up to ``BATCH`` samples, each with the handle of its writer."""
+        """Return the CDR bytes of up to ``BATCH`` samples, each with its writer's handle."""
         count = call("dds_takecdr", self._reader, self._samples, self.BATCH, self._infos, ANY_SAMPLE)
         taken = []
         for sample, info in zip(self._samples[:count], self._infos[:count], strict=True):

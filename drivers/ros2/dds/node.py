@@ -1,4 +1,4 @@
-"""A ROS 2 node over plain DDS."""
+"""ROS 2 node over plain DDS."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -31,22 +31,22 @@ DESCRIBE = "type_description_interfaces/srv/GetTypeDescription"
 
 
 class DdsNode(Closing):
-    """A :class:`.api.Node` with a participant and two threads of its own.
+    """Node with its own participant and two threads; see :class:`.api.Node`.
 
-    Callbacks run in one thread. The other receives answers of services, which callbacks may wait for, and discovers the
-    graph.
+    Callbacks run in one thread. The other discovers the graph and receives answers of services, which callbacks may
+    wait for.
 
     Args:
-        name: of the node.
-        namespace: its namespace.
-        remappings: names to change, see :meth:`Names.make`.
-        parameters: values that take the place of declared defaults.
-        interfaces: folders with a user's definitions.
-        discovery: domain and whom to look for; None: what the environment says.
+        name: name of the node.
+        namespace: namespace of the node.
+        remappings: new names by old name; see :meth:`Names.make`.
+        parameters: values that override the defaults of declared parameters.
+        interfaces: folders with the user's definitions.
+        discovery: domain and peers; None: those of the environment.
 
     Raises:
-        ConfigError: if a name, a definition or an environment variable is not allowed.
-        DriverError: if Cyclone DDS refuses the settings.
+        ConfigError: if a name, a definition or an environment variable is invalid.
+        DriverError: if Cyclone DDS rejects the settings.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DdsNode(Closing):
             self._rosout = Rosout(self.create_publisher(LOG, "/rosout", ROSOUT), self.types, self.name, self.now)
             for service, (kind, answer) in ParameterServices(self.parameters, self.types).handlers().items():
                 self._serve(kind, f"{self.name}/{service}", answer)
-            if f"{DESCRIBE}_Request" in self.types:  # Humble has none
+            if f"{DESCRIBE}_Request" in self.types:  # Humble does not have it
                 self._serve(DESCRIBE, f"{self.name}/get_type_description", partial(_describe, self.types, self.name))
         except BaseException:
             self.close()
@@ -144,7 +144,7 @@ class DdsNode(Closing):
         self._servers.append(DdsService(self._endpoints, service_type, service, self._callbacks, handle))
 
     def close(self) -> None:
-        """Leave the graph. What the node made cannot be used any more."""
+        """Leave the graph. Publishers, clients and everything else that the node created cannot be used afterwards."""
         with self._lock:
             closed, self._closed = self._closed, True
         if closed:
@@ -160,7 +160,7 @@ class DdsNode(Closing):
 
 
 def _describe(types: RosbagsTypes, node: str, request: Message) -> Message:
-    """Return the fields of a type, as nodes of Jazzy do for tools that have no definition of it."""
+    """Return the fields of a type, as Jazzy's nodes do for tools without its definition."""
     name, response = request.type_name, f"{DESCRIBE}_Response"
     if name not in types:
         return types.make(response, failure_reason=f"{node} knows no type {name}")

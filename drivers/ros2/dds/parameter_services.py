@@ -1,4 +1,4 @@
-"""Services and messages by which ``ros2 param`` and others read, set and follow the parameters of a node."""
+"""Services and events with which ``ros2 param`` and other tools read, set and follow a node's parameters."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,10 +11,10 @@ EVENT = "rcl_interfaces/msg/ParameterEvent"
 
 
 class ParameterEvents:
-    """Publishes new and changed values of parameters.
+    """Publisher of new and changed parameter values.
 
     Args:
-        publisher: of :data:`EVENT`.
+        publisher: publisher of :data:`EVENT`.
         types: message definitions.
         node: fully qualified name of the node.
     """
@@ -23,17 +23,17 @@ class ParameterEvents:
         self._publisher, self._types, self._node = publisher, types, node
 
     def publish(self, kind: str, values: Mapping[str, Any]) -> None:
-        """Publish ``values`` by name as the field ``kind`` of :data:`EVENT`."""
+        """Publish ``values`` by name in the field ``kind`` of :data:`EVENT`."""
         fields = {kind: [{"name": name, "value": message_of(value)} for name, value in values.items()]}
         message = self._types.make(EVENT, stamp=wall_time(self._types), node=self._node, **fields)
         log_failure(self._publisher.publish, message)  # the values are set already
 
 
 class ParameterServices:
-    """Answers the six services of a node's parameters.
+    """Handlers of the six parameter services of a node.
 
     Args:
-        parameters: of the node.
+        parameters: parameters of the node.
         types: message definitions.
     """
 
@@ -41,7 +41,7 @@ class ParameterServices:
         self._parameters, self._types = parameters, types
 
     def handlers(self) -> dict[str, tuple[str, Callable[[Message], Message]]]:
-        """Return type and handler of each service by its name below the node."""
+        """Return the type and handler of each service, by its name below the node's."""
         handlers: dict[str, Callable[[Message], Message]] = {
             "describe_parameters": self._describe,
             "get_parameter_types": self._get_types,
@@ -72,12 +72,12 @@ class ParameterServices:
         return self._respond("GetParameters", values=[message_of(value) for _, value in self._find(request)])
 
     def _find(self, request: Message) -> list[tuple[str, Any]]:
-        """Return names and values of the parameters that a request names, in its order."""
-        found = self._parameters.find(request.names)
-        return [(name, found[name]) for name in request.names] if found else []
+        """Return names and values of the requested parameters, in the order of the request."""
+        values = self._parameters.find(request.names)
+        return [(name, values[name]) for name in request.names] if values else []
 
     def _list(self, request: Message) -> Message:
-        """Answer with the names below the prefixes, at most ``depth`` parts deeper; 0 is any depth."""
+        """Return the names below the prefixes, at most ``depth`` levels deeper; 0 means any depth."""
         beginnings = list(request.prefixes) or [""]
         names = [
             name
@@ -88,12 +88,16 @@ class ParameterServices:
         return self._respond("ListParameters", result={"names": names, "prefixes": prefixes})
 
     def _set(self, request: Message) -> Message:
-        reasons = self._parameters.set_each([(each.name, value_in(each.value)) for each in request.parameters])
+        reasons = self._parameters.set_each(
+            [(parameter.name, value_in(parameter.value)) for parameter in request.parameters]
+        )
         results = [{"successful": not reason, "reason": reason} for reason in reasons]
         return self._respond("SetParameters", results=results)
 
     def _set_atomically(self, request: Message) -> Message:
-        reasons = self._parameters.set_together([(each.name, value_in(each.value)) for each in request.parameters])
+        reasons = self._parameters.set_together(
+            [(parameter.name, value_in(parameter.value)) for parameter in request.parameters]
+        )
         result = {"successful": not reasons, "reason": "; ".join(reasons)}
         return self._respond("SetParametersAtomically", result=result)
 

@@ -28,14 +28,14 @@ _NAMES = {kind: field.removesuffix("_value") for kind, field in _FIELDS.items()}
 
 VALUE = "rcl_interfaces/msg/ParameterValue"
 Change = Callable[[Any], None]
-"""Called with a new value before it is set; refuses it by a ConfigError."""
+"""Called with a new value before it is set; rejects the value by raising ConfigError."""
 
 
 def kind_of(value: Any) -> int:
     """Return the number of a value's type (rcl_interfaces/msg/ParameterType).
 
     Raises:
-        TypeError: if it can be no parameter.
+        TypeError: if the value cannot be a parameter.
     """
     match value:
         case bool():
@@ -59,13 +59,13 @@ def kind_of(value: Any) -> int:
 
 
 def message_of(value: Any) -> dict[str, Any]:
-    """Return the fields of :data:`VALUE`."""
+    """Return the fields of a :data:`VALUE` message."""
     kind = kind_of(value)
     return {"type": kind, _FIELDS[kind]: value}
 
 
 def value_in(message: Message) -> Any:
-    """Return the value in a message of type :data:`VALUE`; None where there is none, which asks to remove it."""
+    """Return the value in a :data:`VALUE` message; None if it has none, which requests to remove the parameter."""
     if message.type not in _FIELDS:
         return None
     value = getattr(message, _FIELDS[message.type])
@@ -75,12 +75,12 @@ def value_in(message: Message) -> Any:
 
 
 class Parameters:
-    """The parameters of one node. May be used by several threads.
+    """Parameters of one node; thread-safe.
 
     Args:
         types: message definitions.
-        overrides: values that take the place of declared defaults.
-        announce: called with ``new_parameters`` or ``changed_parameters`` and their values by name.
+        overrides: values that override the defaults of declared parameters.
+        announce: called with ``new_parameters`` or ``changed_parameters``, and values by name.
     """
 
     def __init__(
@@ -95,32 +95,32 @@ class Parameters:
         self._read_only: set[str] = set()
 
     def declare(self, name: str, default: Any, change: Change | None = None, read_only: bool = False) -> Any:
-        """Declare a parameter and return its value; arguments as for :meth:`.api.Parameters.declare`.
+        """Declare a parameter and return its value; see :meth:`.api.Parameters.declare` for the arguments.
 
         Raises:
-            ConfigError: if it is declared already, or the value given has another type than the default.
+            ConfigError: if it is declared already, or its override has another type than the default.
         """
         with self._lock:
             if name in self._values:
                 raise ConfigError(f"parameter {name!r} is declared already")
             value = self._overrides.get(name, default)
             try:
-                fitting = _fitting(default, value)
+                converted = _convert(default, value)
             except TypeError as error:
                 raise ConfigError(f"parameter {name!r}: {error}") from error
-            self._types.make(VALUE, **message_of(fitting))  # it can be sent to others
-            self._values[name] = fitting
+            self._types.make(VALUE, **message_of(converted))  # raises an error if the value cannot be sent
+            self._values[name] = converted
             if change is not None:
                 self._changes[name] = change
             if read_only:
                 self._read_only.add(name)
         self._announce("new_parameters", self.find([name]))
-        return fitting
+        return converted
 
     def get(self, name: str) -> Any:
         """Return a parameter's value.
 
-        Raises:
+        ConfigError: if the parameter was not declared.
             ConfigError: if it was not declared.
         """
         with self._lock:
@@ -134,43 +134,43 @@ class Parameters:
             return sorted(self._values)
 
     def is_read_only(self, name: str) -> bool:
-        """Return whether a parameter can only be read."""
+        """Return whether a parameter is read-only."""
         return name in self._read_only
 
     def find(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return values by name; nothing at all where one was not declared, as rclcpp and rclpy answer."""
+        """Return values by name; empty if any of the names was not declared, as in rclcpp and rclpy."""
         with self._lock:
             return {name: self._values[name] for name in names} if self._values.keys() >= set(names) else {}
 
     def set_each(self, values: Sequence[tuple[str, Any]]) -> list[str]:
-        """Set parameters, each by itself; return for each why it was refused, empty where it was not."""
+        """Set parameters independently; return for each the reason for its rejection, empty if it was accepted."""
         reasons = []
         with self._lock:
             for name, value in values:
-                fitting, reason = self._check(name, value)
-                reasons.append(reason or self._set(name, fitting))
+                converted, reason = self._check(name, value)
+                reasons.append(reason or self._set(name, converted))
         self._announce_changes([name for (name, _), reason in zip(values, reasons, strict=True) if not reason])
         return reasons
 
     def set_together(self, values: Sequence[tuple[str, Any]]) -> list[str]:
-        """Set all parameters or, where one is refused, none; return why, empty where none was refused."""
-        before: dict[str, Any] = {}
+        """Set all parameters, or none if one is rejected; return the reasons, empty if none was rejected."""
+        previous: dict[str, Any] = {}
         with self._lock:
             checked = [(name, *self._check(name, value)) for name, value in values]
             reasons = [f"{name}: {reason}" for name, _, reason in checked if reason]
-            for name, fitting, _ in () if reasons else checked:
-                held = self._values[name]
-                if reason := self._set(name, fitting):
+            for name, converted, _ in () if reasons else checked:
+                old = self._values[name]
+                if reason := self._set(name, converted):
                     reasons.append(f"{name}: {reason}")
                     break
-                before.setdefault(name, held)
-            for name, held in before.items() if reasons else ():
-                self._set(name, held)
-        self._announce_changes([] if reasons else list(before))
+                previous.setdefault(name, old)
+            for name, old in previous.items() if reasons else ():
+                self._set(name, old)
+        self._announce_changes([] if reasons else list(previous))
         return reasons
 
     def _check(self, name: str, value: Any) -> tuple[Any, str]:
-        """Return the value that a parameter would get by ``value``, None to remove it, and why it may not."""
+        """Return the value to set, or None, and the reason why ``value`` is rejected; a value of None is a removal."""
         if name not in self._values:
             return None, f"{name} was not declared"
         if self.is_read_only(name):
@@ -178,12 +178,12 @@ class Parameters:
         if value is None:
             return None, f"{name} may not be removed"
         try:
-            return _fitting(self._values[name], value), ""
+            return _convert(self._values[name], value), ""
         except TypeError as error:
             return None, str(error)
 
     def _set(self, name: str, value: Any) -> str:
-        """Set a parameter to a value that fits; return why it was refused, empty where it was not."""
+        """Set a parameter to a value of its type; return the reason for a rejection, empty if it was accepted."""
         try:
             if name in self._changes:
                 self._changes[name](value)
@@ -193,18 +193,18 @@ class Parameters:
         return ""
 
     def _announce_changes(self, names: Sequence[str]) -> None:
-        """Announce values that were set; outside the lock, which whoever reads a parameter needs."""
+        """Announce changed values. Called without the lock, which readers of parameters need."""
         if names:
             self._announce("changed_parameters", self.find(names))
 
 
-def _fitting(held: Any, value: Any) -> Any:
-    """Return ``value`` in the type of the value that is held."""
-    expected, got = kind_of(held), kind_of(value)
-    if expected == _DOUBLE and got == _INTEGER:
+def _convert(current: Any, value: Any) -> Any:
+    """Return ``value`` converted to the type of the value ``held``."""
+    expected, actual = kind_of(current), kind_of(value)
+    if expected == _DOUBLE and actual == _INTEGER:
         return float(value)
-    if expected == _DOUBLE_ARRAY and got in (_INTEGER_ARRAY, _DOUBLE_ARRAY):
+    if expected == _DOUBLE_ARRAY and actual in (_INTEGER_ARRAY, _DOUBLE_ARRAY):
         return [float(item) for item in value]
-    if expected != got and not (isinstance(value, list | tuple) and not value and expected >= _BYTE_ARRAY):
-        raise TypeError(f"expected {_NAMES[expected]}, got {_NAMES[got]}")
+    if expected != actual and not (isinstance(value, list | tuple) and not value and expected >= _BYTE_ARRAY):
+        raise TypeError(f"expected {_NAMES[expected]}, got {_NAMES[actual]}")
     return value

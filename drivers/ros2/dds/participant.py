@@ -1,4 +1,4 @@
-"""A node's participant, in a DDS domain that all nodes of the process share."""
+"""Participant of a node, in a DDS domain that all nodes of the process share."""
 
 import threading
 from contextlib import suppress
@@ -14,17 +14,17 @@ from .configuration import Discovery
 
 _lock = threading.Lock()
 _domains: dict[int, tuple[Domain, Discovery, int]] = {}
-"""Domains of this process: entity, what it was made with, nodes that use it."""
+"""Domains of this process: entity, settings, and number of nodes that use it."""
 
 
 class Participant:
-    """One participant of a domain. Close it; the last one of a domain ends the domain.
+    """Participant in a domain. Closing the last participant of a domain ends the domain.
 
     Args:
-        discovery: domain and whom to look for.
+        discovery: domain and peers.
 
     Raises:
-        DriverError: if this process has the domain open with other settings, or Cyclone DDS refuses them.
+        DriverError: if this process has opened the domain with other settings, or Cyclone DDS rejects the settings.
     """
 
     def __init__(self, discovery: Discovery) -> None:
@@ -55,7 +55,7 @@ class Participant:
             ) from error
 
     def close(self) -> None:
-        """Delete the participant with all that belongs to it."""
+        """Delete the participant and everything that belongs to it."""
         library.call("dds_delete", self.handle)
         with _lock:
             domain, settings, users = _domains.pop(self._domain)

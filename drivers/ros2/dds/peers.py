@@ -1,4 +1,4 @@
-"""Endpoints of this node and others, and their mismatches."""
+"""Endpoints of this node and of others, and the mismatches between them."""
 
 from dataclasses import dataclass
 
@@ -17,14 +17,14 @@ _LIVELINESS_NAMES = ("automatic", "manual by participant", "manual by topic")
 
 @dataclass(frozen=True)
 class Profile:
-    """The part of an endpoint's quality of service that decides whether two are matched.
+    """Part of an endpoint's quality of service that decides whether it matches another endpoint.
 
     Attributes:
-        reliable: whether what is lost is repeated.
+        reliable: whether lost messages are repeated.
         durability: 0 volatile, 1 transient local, 2 transient, 3 persistent.
-        deadline_ns: longest time between messages.
+        deadline_ns: longest time between messages [ns].
         liveliness: 0 automatic, 1 manual by participant, 2 manual by topic.
-        lease_ns: time after which a silent writer counts as dead.
+        lease_ns: time after which a silent writer counts as dead [ns].
     """
 
     reliable: bool
@@ -35,7 +35,7 @@ class Profile:
 
     @classmethod
     def of(cls, qos: Qos) -> "Profile":
-        """Return the profile in an endpoint's QoS; what is not there has DDS's default."""
+        """Return the profile of an endpoint's QoS; missing policies have DDS's defaults."""
         durability, deadline, liveliness = qos[Policy.Durability], qos[Policy.Deadline], qos[Policy.Liveliness]
         levels = (
             Policy.Durability.Volatile,
@@ -52,7 +52,7 @@ class Profile:
         )
 
     def serves(self, requested: "Profile") -> bool:
-        """Return whether a writer of this profile is matched with a reader that requests ``requested``."""
+        """Return whether a writer of this profile matches a reader that requests ``requested``."""
         return (
             self.reliable >= requested.reliable
             and self.durability >= requested.durability
@@ -77,15 +77,15 @@ class Profile:
 
 @dataclass(frozen=True)
 class Peer:
-    """One writer or reader.
+    """Writer or reader.
 
     Attributes:
-        key: 16 bytes that identify it.
-        participant: 16 bytes that identify its participant.
-        writer: whether it sends.
-        topic: DDS name.
-        type_name: DDS name.
-        type_hash: hash of the definition, where it is published.
+        key: identity (16 bytes).
+        participant: identity of its participant (16 bytes).
+        writer: whether it is a writer.
+        topic: DDS name of the topic.
+        type_name: DDS name of the type.
+        type_hash: hash of the type's definition; None if it is not published.
         profile: quality of service.
     """
 
@@ -99,7 +99,7 @@ class Peer:
 
     @classmethod
     def of(cls, sample: DcpsEndpoint, writer: bool) -> "Peer":
-        """Return what discovery says of an endpoint."""
+        """Return the endpoint that discovery reports in ``sample``."""
         return cls(
             key=sample.key.bytes,
             participant=sample.participant_key.bytes,
@@ -112,19 +112,19 @@ class Peer:
 
     @property
     def shown_type(self) -> str:
-        """The type's ROS name, or its DDS name where it is no ROS type."""
+        """ROS name of the type, or its DDS name if it is not a ROS type."""
         return ros_type_name(self.type_name) or self.type_name
 
 
 def ros_topic_name(topic: str) -> str:
-    """Return the name of a topic or service as ROS has it."""
-    prefix, separator, rest = topic.partition("/")
+    """Return the ROS name of a topic or service."""
+    prefix, separator, name = topic.partition("/")
     ending = {"rq": "Request", "rr": "Reply"}.get(prefix, "")
-    return f"/{rest.removesuffix(ending)}" if separator and prefix in ("rt", "rq", "rr") else topic
+    return f"/{name.removesuffix(ending)}" if separator and prefix in ("rt", "rq", "rr") else topic
 
 
 def mismatch(ours: Peer, theirs: Peer, node: str) -> Problem | None:
-    """Return why a writer and a reader of the same topic are not matched, or None where nothing is wrong."""
+    """Return why a writer and a reader of the same topic do not match, or None if they do."""
     topic = ros_topic_name(ours.topic)
     whose = node or "another node"
     if ours.type_name != theirs.type_name:

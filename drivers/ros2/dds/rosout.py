@@ -1,4 +1,4 @@
-"""Log records of the process on /rosout, from which ROS 2's tools read logs."""
+"""Log records of the process on /rosout, which ROS 2's tools read."""
 
 import logging
 from collections.abc import Callable
@@ -10,18 +10,18 @@ from .endpoints import DdsPublisher
 
 LOG = "rcl_interfaces/msg/Log"
 LOGGER = "robo_rl"
-"""Name of the logger whose records, and those below it, are published."""
+"""Name of the logger whose records, including those of its children, are published."""
 
 
 class Rosout(logging.Handler):
-    """Publishes log records. Their levels are those of ROS 2: 10 debug, 20 info, 30 warning, 40 error, 50 fatal.
+    """Log handler that publishes records with ROS 2's levels: 10 debug, 20 info, 30 warning, 40 error, 50 fatal.
 
-    Of several nodes in a process the oldest one publishes: it is not known which of them a record is about.
+    If a process has several nodes, the oldest one publishes, because records do not tell which node they concern.
 
     Args:
-        publisher: of /rosout.
+        publisher: publisher of /rosout.
         types: message definitions.
-        name: of the node, fully qualified.
+        name: fully qualified name of the node.
         now: returns the time of the node's clock.
     """
 
@@ -30,15 +30,15 @@ class Rosout(logging.Handler):
     def __init__(self, publisher: DdsPublisher, types: RosbagsTypes, name: str, now: Callable[[], Message]) -> None:
         super().__init__()
         self._publisher, self._types, self._now = publisher, types, now
-        self._name = name.strip("/").replace("/", ".")  # as rcl names a node's logger
+        self._name = name.strip("/").replace("/", ".")  # the name that rcl gives a node's logger
         self._open.append(self)
         logging.getLogger(LOGGER).addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Publish a record, with the traceback where it has one."""
+        """Publish a record, with its traceback if it has one."""
         if self._open[:1] != [self]:
             return
-        # Python prints warnings by itself where nobody handles them; this handler is not meant to change that.
+        # Python itself prints warnings that no handler receives. This handler must not change that.
         handlers = *logging.getLogger(LOGGER).handlers, *logging.getLogger().handlers
         printing = logging.lastResort if all(isinstance(handler, Rosout) for handler in handlers) else None
         if printing is not None and record.levelno >= printing.level:
@@ -59,9 +59,9 @@ class Rosout(logging.Handler):
             self.handleError(record)
 
     def close(self) -> None:
-        """Publish no more."""
+        """Stop publishing."""
         logging.getLogger(LOGGER).removeHandler(self)
-        self.acquire()  # who is publishing has finished then
+        self.acquire()  # waits for a thread that is publishing
         try:
             if self in self._open:
                 self._open.remove(self)
@@ -71,5 +71,5 @@ class Rosout(logging.Handler):
 
 
 def _encodable(text: str) -> str:
-    """Return ``text`` without what UTF-8 has no bytes for, as names of files may have it."""
+    """Return ``text`` with characters replaced that UTF-8 cannot encode, which file names may contain."""
     return text.encode(errors="replace").decode()

@@ -1,7 +1,7 @@
-"""Services as rmw_cyclonedds has them: a topic of requests and one of replies, each message with a header before it.
+"""Services as in rmw_cyclonedds: a topic of requests and one of replies, with a header before each message.
 
-The header is a number of the client's request writer and a sequence number; the server gives both back, every client
-hears every reply and picks its own.
+The header contains a number of the client's request writer and a sequence number. The server returns both. Each client
+receives all replies and selects its own.
 """
 
 import itertools
@@ -27,19 +27,19 @@ log = logging.getLogger(__name__)
 
 HEADER = struct.Struct("<Qq")
 CLIENT_READER_SECONDS = 0.1
-"""Longest wait for a client's reader of replies: it may be discovered later than its writer of requests."""
+"""Longest wait for a client's reply reader, which may be discovered later than its request writer [s]."""
 MOST_WAITING = 256
-"""Largest number of requests of a client that are not answered yet; of more the oldest is given up."""
+"""Largest number of unanswered requests of a client. Beyond it, the oldest is abandoned."""
 FOREIGN_SECONDS = 1.0
-"""Longest wait for another server than one on Fast DDS."""
+"""Longest wait for another server if the only one uses Fast DDS [s]."""
 _POLL_SECONDS = 0.005
 
 
 class Reply:
-    """The answer to one request, when it comes.
+    """Future answer to one request.
 
     Attributes:
-        message: the answer, once it is there.
+        message: the answer, once it has arrived.
     """
 
     def __init__(self, then: Callable[[Message], None] | None) -> None:
@@ -48,25 +48,25 @@ class Reply:
         self.message: Message = None
 
     def put(self, message: Message) -> None:
-        """Take the answer."""
+        """Store the answer."""
         self.message = message
         if self._then is not None:
             self._then(message)
         self._event.set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Return whether the answer came in time."""
+        """Return whether the answer arrived in time."""
         return self._event.wait(max(0.0, timeout_s))
 
 
 class DdsClient:
-    """A :class:`.api.Client`.
+    """Client of a service; see :class:`.api.Client`.
 
     Args:
-        endpoints: makes the topics.
+        endpoints: creates the writer and reader.
         service_type: type of the service.
         service: fully qualified name.
-        waiter: hears replies. Not the one of callbacks, so that callbacks may call services.
+        waiter: receives replies. It differs from that of callbacks, so that callbacks may call services.
     """
 
     def __init__(self, endpoints: EndpointFactory, service_type: str, service: str, waiter: Waiter) -> None:
@@ -81,33 +81,33 @@ class DdsClient:
         self._writer = endpoints.writer(f"{service_type}_Request", f"rq{service}Request", SERVICES, identity)
         self._guid = library.instance_handle(self._writer.handle)
         self._reader = endpoints.reader(
-            f"{service_type}_Response", f"rr{service}Reply", SERVICES, waiter, self._hear, identity
+            f"{service_type}_Response", f"rr{service}Reply", SERVICES, waiter, self._receive, identity
         )
 
     def is_available(self) -> bool:
-        """Return whether one server both receives requests and is heard."""
+        """Return whether one server is matched for both requests and replies."""
         matched = self._writer.matched(), self._reader.matched()
         if not all(matched):
             self._is_foreign = False
             return False
-        if matched != self._available:  # their endpoints are read only when they have changed: that is slow
-            if not self._look():
+        if matched != self._available:  # endpoints are only read after a change, because that is slow
+            if not self._check_servers():
                 return False
             self._available = matched
         return True
 
-    def _look(self) -> bool:
+    def _check_servers(self) -> bool:
         endpoints = self._writer.matched_endpoints()
         self._is_foreign = any(is_fast_dds(endpoint.key.bytes) for endpoint in endpoints)
-        if self._is_foreign:  # it would take the header for the request
+        if self._is_foreign:  # it would read the header as part of the request
             return False
         ids = values_of(endpoints, "serviceid")
-        if not ids:  # servers that give no id
+        if not ids:  # servers that publish no id
             return True
         return bool(ids & values_of(self._reader.matched_endpoints(), "serviceid"))
 
     def wait(self, timeout_s: float) -> bool:
-        """Return whether a server was there in time; False after a second if the only one is on Fast DDS."""
+        """Return whether a server became available in time; False after a second if the only one uses Fast DDS."""
         began = time.monotonic()
         while not self.is_available():
             waited = time.monotonic() - began
@@ -117,12 +117,12 @@ class DdsClient:
         return True
 
     def start(self, request: Message, then: Callable[[Message], None] | None = None) -> Reply:
-        """Send a request and return at once; ``then`` is called with the answer, in the waiter's thread.
+        """Send a request and return at once; ``then`` is called with the answer in the waiter's thread.
 
-        It is not where the answer comes after :data:`MOST_WAITING` later requests that were not answered either.
+        ``then`` is not called if the answer arrives after :data:`MOST_WAITING` later requests that are also unanswered.
 
         Raises:
-            ConfigError: if the request does not fit the type.
+            ConfigError: if the request does not match the type.
             DriverError: if it cannot be sent.
         """
         number = next(self._numbers)
@@ -139,38 +139,38 @@ class DdsClient:
         return reply
 
     def call(self, request: Message, timeout_s: float, then: Callable[[Message], None] | None = None) -> Message:
-        """Return the server's answer; ``then`` is called with it, in the waiter's thread, even if it comes too late.
+        """Return the server's answer; ``then`` is called with it in the waiter's thread, even if it arrives too late.
 
         Raises:
-            ServerLostError: if the server ends, or is started again, before it answers.
+            ServerLostError: if the server ends or restarts before it answers.
             DriverError: if there is no server, or no answer in time.
         """
         deadline = time.monotonic() + timeout_s
-        named = f"{self.service} ({self._type})"
+        description = f"{self.service} ({self._type})"
         if not self.wait(timeout_s):
-            absent = f"no server of {named} was there within {seconds(timeout_s)}"
-            what = f"{named} is served by Fast DDS and cannot be called" if self._is_foreign else absent
+            absent = f"no server of {description} was there within {seconds(timeout_s)}"
+            what = f"{description} is served by Fast DDS and cannot be called" if self._is_foreign else absent
             raise DriverError(f"{what}{self._endpoints.advice()}")
         servers = self.servers()
         reply = self.start(request, then)
         try:
-            if wait_for_answer(named, reply.wait, servers, self.servers, deadline - time.monotonic()):
+            if wait_for_answer(description, reply.wait, servers, self.servers, deadline - time.monotonic()):
                 return reply.message
         finally:
             if then is None:
                 self.forget(reply)
-        raise DriverError(f"{named} did not answer within {seconds(timeout_s)}{self._endpoints.advice()}")
+        raise DriverError(f"{description} did not answer within {seconds(timeout_s)}{self._endpoints.advice()}")
 
     def servers(self) -> Servers:
         """Return the servers that receive requests now."""
         return frozenset(self._writer.matched())
 
     def forget(self, reply: Reply) -> None:
-        """Wait no longer for an answer."""
+        """Stop waiting for an answer."""
         for number in [number for number, waiting in list(self._waiting.items()) if waiting is reply]:
             self._waiting.pop(number, None)
 
-    def _hear(self, data: memoryview, writer: int) -> None:
+    def _receive(self, data: memoryview, writer: int) -> None:
         if len(data) < 4 + HEADER.size:
             return
         guid, number = HEADER.unpack_from(data, 4)
@@ -180,14 +180,14 @@ class DdsClient:
 
 
 class DdsService:
-    """A server that answers each request when it likes.
+    """Server that may answer requests at any time.
 
     Args:
-        endpoints: makes the topics.
+        endpoints: creates the writer and reader.
         service_type: type of the service.
         service: fully qualified name.
-        waiter: hears requests.
-        handle: takes a request and the function that answers it, which may be called from any thread.
+        waiter: receives requests.
+        handle: called with a request and the function that answers it, which may be called from any thread.
     """
 
     def __init__(
@@ -202,16 +202,16 @@ class DdsService:
         self._type = service_type
         self._endpoints = endpoints
         self._handle = handle
-        self._heard: set[str] = set()
+        self._listening_clients: set[str] = set()
         self._clients: dict[int, str | None] = {}
         identity = f"serviceid={endpoints.unique_id()};"
         self._writer = endpoints.writer(f"{service_type}_Response", f"rr{service}Reply", SERVICES, identity)
         self._reader = endpoints.reader(
-            f"{service_type}_Request", f"rq{service}Request", SERVICES, waiter, self._hear, identity, NOT_FAST_DDS
+            f"{service_type}_Request", f"rq{service}Request", SERVICES, waiter, self._receive, identity, NOT_FAST_DDS
         )
 
-    def _hear(self, data: memoryview, writer: int) -> None:
-        if writer not in self._clients and not self._meet(writer):
+    def _receive(self, data: memoryview, writer: int) -> None:
+        if writer not in self._clients and not self._register_client(writer):
             return
         header = bytes(data[4 : 4 + HEADER.size])
         request = self._endpoints.types.deserialize(f"{self._type}_Request", data, HEADER.size)
@@ -219,14 +219,14 @@ class DdsService:
 
         def answer(response: Message) -> None:
             data = self._endpoints.types.serialize(f"{self._type}_Response", response, header)
-            if client is None or self._hears(client):
+            if client is None or self._is_listening(client):
                 self._writer.write(data)
             else:
                 log.warning("%s: the client of a request does not listen for the answer", self.service)
 
         self._handle(request, answer)
 
-    def _meet(self, writer: int) -> bool:
+    def _register_client(self, writer: int) -> bool:
         """Register a client; return whether its requests can be read."""
         endpoint = self._reader.matched_endpoint(writer)
         if endpoint is not None and is_fast_dds(endpoint.key.bytes):
@@ -241,12 +241,12 @@ class DdsService:
         self._clients[writer] = user_data(endpoint, "clientid")
         return True
 
-    def _hears(self, client: str) -> bool:
-        """Return whether the client's reader is matched; waits for it the first time."""
+    def _is_listening(self, client: str) -> bool:
+        """Return whether the client's reader is matched; the first call waits for it."""
         deadline = time.monotonic() + CLIENT_READER_SECONDS
-        while client not in self._heard:
-            self._heard = values_of(self._writer.matched_endpoints(), "clientid")
-            if client not in self._heard:
+        while client not in self._listening_clients:
+            self._listening_clients = values_of(self._writer.matched_endpoints(), "clientid")
+            if client not in self._listening_clients:
                 if time.monotonic() >= deadline:
                     return False
                 time.sleep(_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Periodic calls."""
+"""Periodic callbacks."""
 
 import time
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from .waiter import Waiter
 
 
 class DdsTimer:
-    """Calls back at multiples of a period from now on. Periods that were missed are left out, none is made up for.
+    """Periodic callback. Missed periods are skipped and not caught up.
 
     Args:
-        waiter: calls.
+        waiter: runs the callback.
         period_s: time between calls [s].
-        callback: what is called.
+        callback: function to call.
 
     Raises:
         ConfigError: if the period is not positive.
@@ -40,5 +40,5 @@ class DdsTimer:
             self._waiter.call_at(self._due_ns, self._tick)
 
     def cancel(self) -> None:
-        """Call no more."""
+        """Stop calling."""
         self._cancelled = True

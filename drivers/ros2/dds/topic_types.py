@@ -1,6 +1,6 @@
-"""Types as Cyclone DDS declares topics of them, made from message definitions.
+"""Types with which Cyclone DDS declares topics, derived from message definitions.
 
-They only tell other participants what a topic carries: the bytes themselves are rosbags'.
+They only tell other participants which messages a topic carries. rosbags serialises the messages.
 """
 
 import functools
@@ -24,33 +24,33 @@ _BASE: dict[str, Any] = {
     "string": str,
     **{f"{sign}int{bits}": getattr(types, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-# The binding's own stubs do not know that these are made by brackets.
+# The binding's stubs do not declare that these are created with brackets.
 _array: Any = types.array
 _sequence: Any = types.sequence
 _bounded_str: Any = types.bounded_str
 
 _LONGEST_BOUND = 65535
-"""Longest bound of a sequence in the binding; longer ones are declared unbounded."""
+"""Longest bound of a sequence that the binding supports; longer ones are declared unbounded."""
 
 SERVICE_HEADER = {"guid": types.uint64, "sequence_number": types.int64}
-"""Fields that rmw_cyclonedds puts before requests and responses."""
+"""Fields that rmw_cyclonedds places before requests and responses."""
 
 
 def dds_type_name(name: str) -> str:
-    """Return the DDS name of a ROS type: ``package/msg/Name`` is ``package::msg::dds_::Name_``."""
-    package, kind, own = name.split("/")
-    return f"{package}::{kind}::dds_::{own}_"
+    """Return the DDS name of a ROS type: ``package::msg::dds_::Name_`` for ``package/msg/Name``."""
+    package, kind, base_name = name.split("/")
+    return f"{package}::{kind}::dds_::{base_name}_"
 
 
 def ros_type_name(name: str) -> str | None:
-    """Return the ROS name of a DDS type, or None where it is no ROS type."""
+    """Return the ROS name of a DDS type, or None if it is not a ROS type."""
     package, _, rest = name.partition("::")
-    kind, _, own = rest.partition("::dds_::")
-    return f"{package}/{kind}/{own.removesuffix('_')}" if kind and own.endswith("_") else None
+    kind, _, base_name = rest.partition("::dds_::")
+    return f"{package}/{kind}/{base_name.removesuffix('_')}" if kind and base_name.endswith("_") else None
 
 
 def _carry_bytes(struct: Any) -> type[IdlStruct]:
-    """Make samples of ``struct`` carry bytes as they are, for the binding's own reading and writing."""
+    """Make the binding read and write samples of ``struct`` as plain bytes."""
 
     def serialize(sample: Any, *args: Any, **options: Any) -> bytes:
         data: bytes = sample.raw
@@ -68,22 +68,22 @@ def _carry_bytes(struct: Any) -> type[IdlStruct]:
 
 
 class TopicTypes:
-    """The DDS types of messages, each made once.
+    """DDS types of messages, created once each.
 
     Args:
-        messages: the definitions.
+        messages: message definitions.
     """
 
     def __init__(self, messages: RosbagsTypes) -> None:
         self._messages = messages
-        self._made: dict[str, type[IdlStruct]] = {}
+        self._types: dict[str, type[IdlStruct]] = {}
 
     def __getitem__(self, name: str) -> type[IdlStruct]:
-        """Return the type of the topic that carries messages of type ``name``."""
-        if name not in self._made:
+        """Return the type of a topic with messages of the type ``name``."""
+        if name not in self._types:
             service = "/msg/" not in name and name.endswith(("_Request", "_Response"))
-            self._made[name] = _carry_bytes(self._struct(name, SERVICE_HEADER if service else {}))
-        return self._made[name]
+            self._types[name] = _carry_bytes(self._struct(name, SERVICE_HEADER if service else {}))
+        return self._types[name]
 
     def _struct(self, name: str, header: dict[str, Any]) -> type[IdlStruct]:
         fields = {normalize_fieldname(field): self._of(kind) for field, kind in self._messages.fields(name)}
@@ -107,6 +107,6 @@ class TopicTypes:
 
 @functools.lru_cache
 def shared_types(distribution: str, folders: tuple[Path, ...]) -> tuple[RosbagsTypes, TopicTypes]:
-    """Return the types of a distribution and a user's folders: read once in a process, as that takes a while."""
+    """Return the types of a distribution and of the user's folders. Cached, because reading them is slow."""
     messages = RosbagsTypes(distribution, folders)
     return messages, TopicTypes(messages)

@@ -1,4 +1,4 @@
-"""A thread that waits for samples and times, and calls back."""
+"""Thread that waits for samples and times, and calls handlers."""
 
 import ctypes
 import heapq
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 _MOST_AT_ONCE = 64
 _WAKE = 0
-"""Key of the condition that wakes the thread."""
+"""Key of the condition that wakes up the thread."""
 
 
 def log_failure(function: Callable[..., None], *arguments: object) -> None:
-    """Call ``function``; log what it raises, so that the thread goes on."""
+    """Call ``function`` and log its exceptions, so that the thread continues."""
     try:
         function(*arguments)
     except Exception:
@@ -26,13 +26,13 @@ def log_failure(function: Callable[..., None], *arguments: object) -> None:
 
 
 class Waiter:
-    """Calls handlers, one after another in one thread, when their entity has something or their time has come.
+    """Thread that calls handlers one after another, when their entity is triggered or their time has come.
 
-    A handler that raises is logged, and called again the next time.
+    Exceptions of handlers are logged. The handler is called again the next time.
 
     Args:
-        participant: handle.
-        name: of the thread.
+        participant: handle of the participant.
+        name: name of the thread.
     """
 
     def __init__(self, participant: int, name: str) -> None:
@@ -55,7 +55,7 @@ class Waiter:
         library.call("dds_waitset_attach", self._waitset, condition, key)
 
     def call_at(self, due_ns: int, handler: Callable[[], None]) -> None:
-        """Call ``handler`` once, at ``due_ns`` of the monotonic clock or as soon after as the thread is free."""
+        """Call ``handler`` once, at ``due_ns`` of the monotonic clock or as soon afterwards as the thread is free."""
         with self._lock:
             heapq.heappush(self._due, (due_ns, next(self._keys), handler))
         self._wake()
@@ -65,7 +65,7 @@ class Waiter:
         return threading.current_thread() is self._thread
 
     def close(self) -> None:
-        """End the thread: after the handler that runs now, if any."""
+        """End the thread, after the current handler if one is running."""
         self._running = False
         self._wake()
         if not self.is_current():
