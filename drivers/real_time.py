@@ -21,7 +21,7 @@ class RealTime:
 
     def __init__(self, priority: int) -> None:
         self._priority = priority
-        self._before: dict[int, tuple[int, os.sched_param]] = {}
+        self._earlier: dict[int, tuple[int, os.sched_param]] = {}
 
     def claim(self) -> str:
         """Take the priority; return why that failed, or an empty text if it succeeded or no priority is configured."""
@@ -34,10 +34,10 @@ class RealTime:
         try:
             for thread in (int(entry.name) for entry in THREADS.iterdir()):
                 with contextlib.suppress(ProcessLookupError):  # the thread has ended
-                    before = os.sched_getscheduler(thread), os.sched_getparam(thread)
+                    scheduling = os.sched_getscheduler(thread), os.sched_getparam(thread)
                     policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
                     os.sched_setscheduler(thread, policy, os.sched_param(self._priority))
-                    self._before[thread] = before
+                    self._earlier[thread] = scheduling
         except OSError as error:
             self._restore()
             return f"the system does not permit it ({error.strerror})"
@@ -49,7 +49,7 @@ class RealTime:
         self._restore()
 
     def _restore(self) -> None:
-        for thread, (policy, parameter) in self._before.items():
+        for thread, (policy, parameter) in self._earlier.items():
             with contextlib.suppress(OSError):  # the thread has ended
                 os.sched_setscheduler(thread, policy | os.SCHED_RESET_ON_FORK, parameter)
-        self._before = {}
+        self._earlier = {}

@@ -48,11 +48,11 @@ class CameraFinder:
     def find(self) -> Iterator[FoundCamera]:
         """Yield one camera after another."""
         for device in find_devices():
-            where = device.link or device.path
+            path = device.link or device.path
             file = f"{Path(device.path).name}.png"
-            yield self._look(FoundCamera(where, device.name, device.modes, problem=device.problem), file)
-        for number, other in enumerate(self._config.also):
-            yield self._look(FoundCamera(other), f"also{number}.png")
+            yield self._look(FoundCamera(path, device.name, device.modes, problem=device.problem), file)
+        for number, source in enumerate(self._config.also):
+            yield self._look(FoundCamera(source), f"also{number}.png")
 
     def _look(self, camera: FoundCamera, file: str) -> FoundCamera:
         """Return ``camera`` with a picture of it."""

@@ -78,7 +78,7 @@ class Driver:
         self._clock = clock or MonotonicClock()
         self._joints = Joints(config)
         self._watchdog = Watchdog(config.watchdog)
-        self._wanted = np.zeros(config.joints)
+        self._command = np.zeros(config.joints)
         self._listener = listener
         self._clients: list[socket.socket] = []
         self._owner: socket.socket | None = None
@@ -104,7 +104,7 @@ class Driver:
         self._now_ns = now_ns
         for _ in range(math.ceil(remaining / LONGEST_TICK)):
             tick = min(remaining, LONGEST_TICK)
-            self._joints.tick(self._wanted if moving else np.zeros_like(self._wanted), tick)
+            self._joints.tick(self._command if moving else np.zeros_like(self._command), tick)
             remaining -= tick
 
     def _hear(self) -> None:
@@ -138,11 +138,11 @@ class Driver:
             self._owner = connection
             self._joints.position = self._vector(message["position"], self._config.limit)
             self._joints.velocity[:] = 0.0
-            self._wanted[:] = 0.0
+            self._command[:] = 0.0
             self._watchdog.begin(now_ns)
         elif connection is self._owner and kind in ("move", "heartbeat"):
             if kind == "move":
-                self._wanted = self._vector(message["velocity"], self._config.velocity)
+                self._command = self._vector(message["velocity"], self._config.velocity)
             self._watchdog.feed(now_ns)
         elif connection is self._owner and kind == "stop":
             self._watchdog.stop()

@@ -78,8 +78,8 @@ class PoseCorrection:
             )
         self._measured = shift, turn
         self._shift = self._shift + _shortened(shift - self._shift, CORRECTION_SPEED * self._period)
-        rest = _shortened(to_vector(turn @ self._turn.T), CORRECTION_TURN * self._period)
-        self._turn = from_vector(rest) @ self._turn
+        step = _shortened(to_vector(turn @ self._turn.T), CORRECTION_TURN * self._period)
+        self._turn = from_vector(step) @ self._turn
 
     def apply(self, pose: ArmPose) -> ArmPose:
         """Return the robot's end-effector pose that corresponds to ``pose`` of the model."""

@@ -81,29 +81,29 @@ class ObservationAssembler:
                 if self._stamps.get(source) == stamp:
                     return
                 self._stamps[source] = stamp
-            kept = self._kept[source]
-            kept.append((received_ns - self._timings[source].delay_ns, message))
-            while len(kept) > 1 and kept[1][0] <= received_ns - self._span_ns:
-                kept.popleft()
+            entries = self._kept[source]
+            entries.append((received_ns - self._timings[source].delay_ns, message))
+            while len(entries) > 1 and entries[1][0] <= received_ns - self._span_ns:
+                entries.popleft()
 
     def clear(self) -> None:
         """Remove all messages except those that never expire. The next messages count as new, whatever their stamps."""
         with self._lock:
-            for name, kept in self._kept.items():
+            for name, entries in self._kept.items():
                 if self._timings[name].max_age_ns is not None:
-                    kept.clear()
+                    entries.clear()
             self._stamps.clear()
 
     def missing(self) -> list[str]:
         """Return the sources without a message."""
         with self._lock:
-            return [name for name, kept in self._kept.items() if not kept]
+            return [name for name, entries in self._kept.items() if not entries]
 
     def newest(self, source: str) -> Any:
         """Return a source's newest message, or None if it has none."""
         with self._lock:
-            kept = self._kept[source]
-            return kept[-1][1] if kept else None
+            entries = self._kept[source]
+            return entries[-1][1] if entries else None
 
     def stale(self, now_ns: int) -> dict[str, float]:
         """Return the age [s] of each source whose newest message is too old; infinity for a source without messages."""
@@ -153,8 +153,8 @@ class ObservationAssembler:
 
         Return None if it was measured too long before or after, or if a dropped message may have been nearer.
         """
-        kept, max_age_ns = self._kept[source], self._timings[source].max_age_ns
+        entries, max_age_ns = self._kept[source], self._timings[source].max_age_ns
         if max_age_ns is None:
-            return kept[-1]
-        nearest = min(reversed(kept), key=lambda entry: abs(entry[0] - at_ns))
-        return None if kept[0][0] > at_ns or abs(nearest[0] - at_ns) > max_age_ns else nearest
+            return entries[-1]
+        nearest = min(reversed(entries), key=lambda entry: abs(entry[0] - at_ns))
+        return None if entries[0][0] > at_ns or abs(nearest[0] - at_ns) > max_age_ns else nearest

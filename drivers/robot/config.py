@@ -93,8 +93,8 @@ class SourceConfig(Options, section="robot.sources.*"):
     def __post_init__(self) -> None:
         super().__post_init__()
         kind = IMAGES if self.gives.startswith(IMAGES) else self.gives
-        known = kind in GIVES and self.gives != IMAGES
-        require(known, "robot.sources.*.gives", nearest(self.gives, [*GIVES, "images/<camera>"]), self.gives)
+        is_known = kind in GIVES and self.gives != IMAGES
+        require(is_known, "robot.sources.*.gives", nearest(self.gives, [*GIVES, "images/<camera>"]), self.gives)
         if self.camera.device:
             require(kind == IMAGES, "robot.sources.*.gives", "images/<camera> where there is a camera", self.gives)
             for key in ("topic", "type"):
@@ -107,16 +107,18 @@ class SourceConfig(Options, section="robot.sources.*"):
             require(self.type in valid, f"robot.sources.*.type of {self.gives}", " or ".join(valid), self.type)
         allowed = ("auto", "reliable", "best_effort")
         require(self.reliability in allowed, "robot.sources.*.reliability", " or ".join(allowed), self.reliability)
-        fits = not self.latched or self.reliability != "best_effort"
-        require(fits, "robot.sources.*.reliability", "auto or reliable where latched", self.reliability)
-        moved = self.gives == "joints" or not self.velocity_window
-        require(moved, "robot.sources.*.velocity_window", "0 where the source gives no joints", self.velocity_window)
-        apart = 0 < abs(self.open - self.closed) < math.inf
-        require(apart, "robot.sources.*.open", f"a number unlike closed={self.closed}", self.open)
+        is_compatible = not self.latched or self.reliability != "best_effort"
+        require(is_compatible, "robot.sources.*.reliability", "auto or reliable where latched", self.reliability)
+        is_allowed = self.gives == "joints" or not self.velocity_window
+        require(
+            is_allowed, "robot.sources.*.velocity_window", "0 where the source gives no joints", self.velocity_window
+        )
+        is_valid = 0 < abs(self.open - self.closed) < math.inf
+        require(is_valid, "robot.sources.*.open", f"a number unlike closed={self.closed}", self.open)
         for key in ("frame", "parent"):
-            given, wanted = bool(getattr(self, key)), self.type == TRANSFORMS
-            expected = "the name of a frame" if wanted else f"given for {TRANSFORMS} alone"
-            require(given == wanted, f"robot.sources.*.{key}", expected, getattr(self, key))
+            is_set, is_required = bool(getattr(self, key)), self.type == TRANSFORMS
+            expected = "the name of a frame" if is_required else f"given for {TRANSFORMS} alone"
+            require(is_set == is_required, f"robot.sources.*.{key}", expected, getattr(self, key))
 
     @property
     def place(self) -> str:
@@ -168,8 +170,8 @@ class CommandConfig(Options, section="robot.command"):
         require(longer, "robot.command.timeout", allowed, self.timeout)
         for key in ("stiffness", "damping", "effort"):
             values = getattr(self, key)
-            given = bool(values) or self.kind != "joint_efforts"
-            require(given, f"robot.command.{key}", "given where kind=joint_efforts", values)
+            is_valid = bool(values) or self.kind != "joint_efforts"
+            require(is_valid, f"robot.command.{key}", "given where kind=joint_efforts", values)
             require(min(values, default=0) >= 0, f"robot.command.{key}", "0 or more", values)
 
 
@@ -201,8 +203,8 @@ class GripperConfig(Options, section="robot.gripper"):
         super().__post_init__()
         require(self.kind in GRIPPER_COMMANDS, "robot.gripper.kind", nearest(self.kind, GRIPPER_COMMANDS), self.kind)
         require(self.kind == "none" or bool(self.name), "robot.gripper.name", "a topic or action", self.name)
-        apart = 0 < abs(self.open - self.closed) < math.inf
-        require(apart, "robot.gripper.open", f"a number unlike closed={self.closed}", self.open)
+        is_valid = 0 < abs(self.open - self.closed) < math.inf
+        require(is_valid, "robot.gripper.open", f"a number unlike closed={self.closed}", self.open)
 
 
 @dataclass(frozen=True)
@@ -331,16 +333,16 @@ class RobotConfig(Options, section="robot"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = ("auto", "rclpy", "dds")
+        implementations = ("auto", "rclpy", "dds")
         require(
-            self.implementation in known,
+            self.implementation in implementations,
             "robot.implementation",
-            nearest(self.implementation, known),
+            nearest(self.implementation, implementations),
             self.implementation,
         )
-        given = [source.gives for source in self.sources.values()]
-        require(len(set(given)) == len(given), "robot.sources", "sources that give different things", sorted(given))
-        wrist = "wrist_wrench" in given or not self.tare.seconds
+        kinds = [source.gives for source in self.sources.values()]
+        require(len(set(kinds)) == len(kinds), "robot.sources", "sources that give different things", sorted(kinds))
+        wrist = "wrist_wrench" in kinds or not self.tare.seconds
         require(wrist, "robot.tare.seconds", "0 where no source gives wrist_wrench", self.tare.seconds)
         align = self.align_to
         require(align is None or align in self.sources, "robot.align_to", nearest(align or "", self.sources), align)

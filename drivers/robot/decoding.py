@@ -321,11 +321,13 @@ def make_decoder(
     topic, names = source.place, source.names
     match source.gives:
         case "joints":
-            wanted = names or tuple(joints)
-            if len(wanted) != len(joints):
-                raise ConfigError(f"{topic}: {len(wanted)} joint names are given, the task has {len(joints)} joints")
+            message_names = names or tuple(joints)
+            if len(message_names) != len(joints):
+                raise ConfigError(
+                    f"{topic}: {len(message_names)} joint names are given, the task has {len(joints)} joints"
+                )
             named = [f"{joint}_{kind}" for kind in ("position", "velocity") for joint in joints]
-            return NamedNumbers(topic, wanted, ("position", "velocity"), named)
+            return NamedNumbers(topic, message_names, ("position", "velocity"), named)
         case "gripper":
             if not names:
                 raise ConfigError(f"{topic}: the names of the finger joints are missing (names)")

@@ -99,24 +99,24 @@ class GoalSender:
                 is_due = self._changed.wait_for(
                     lambda: self._waiting is not None or self._is_cancelling or self._closed, LOOK_SECONDS
                 )
-                wanted, cancels = self._waiting, self._is_cancelling
+                request, is_cancelling = self._waiting, self._is_cancelling
                 self._waiting, self._is_cancelling = None, False
-                if self._closed and not cancels:
+                if self._closed and not is_cancelling:
                     return
                 goal, self._busy = self._goal, is_due
             if is_due:
-                self._act(None if cancels else wanted, goal)
+                self._act(None if is_cancelling else request, goal)
             else:
                 self._look()
 
-    def _act(self, wanted: Message | None, goal: Goal | None) -> None:
+    def _act(self, request: Message | None, goal: Goal | None) -> None:
         """Send ``wanted``; if it is None, cancel ``goal``, the newest goal that was accepted."""
-        newest = None if wanted is None else goal  # stays the newest if the next is not accepted
+        newest = None if request is None else goal  # stays the newest if the next is not accepted
         reason = ""
         servers: Servers = frozenset()
         try:
-            if wanted is not None:
-                newest = self._client.send_goal(wanted, timeout_s=ANSWER_SECONDS)
+            if request is not None:
+                newest = self._client.send_goal(request, timeout_s=ANSWER_SECONDS)
                 servers = self._client.servers()
             elif goal is not None:
                 goal.cancel(ANSWER_SECONDS)
@@ -124,9 +124,9 @@ class GoalSender:
             reason = str(error)
         with self._changed:
             self._goal, self._busy = newest, False
-            if wanted is not None:
+            if request is not None:
                 self.failures = self.failures + 1 if reason else 0
-            if wanted is not None and not reason:
+            if request is not None and not reason:
                 self._servers, self._accepted_at = servers, time.monotonic()
             self._changed.notify_all()
         if reason:

@@ -53,7 +53,7 @@ class ServoSwitch:
         deadline = time.monotonic() + DISCOVERY_SECONDS
         while True:
             services = self._node.graph.services
-            found = next((name for name in self._types if name in services), "")
-            if found or time.monotonic() > deadline:
-                return found
+            service = next((name for name in self._types if name in services), "")
+            if service or time.monotonic() > deadline:
+                return service
             time.sleep(0.05)

@@ -74,8 +74,8 @@ class RobotSources:
             return f"{self._cameras[name].topic}: {self._cameras[name].problem}"
         subscription, ignored = self._listener.subscriptions[name], self._listener.passed_over.get(name)
         if ignored is not None:
-            wanted = ", ".join(sorted(self._layout.wanted[name]))
-            return f"{subscription.topic} gives none of {wanted}, but {', '.join(ignored) or 'no names'}"
+            expected = ", ".join(sorted(self._layout.wanted[name]))
+            return f"{subscription.topic} gives none of {expected}, but {', '.join(ignored) or 'no names'}"
         publishers = subscription.matched_count
         cause = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"
         hint = self._listener.advice(name)

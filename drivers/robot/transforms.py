@@ -66,8 +66,8 @@ class TransformTree:
         for transform in message.transforms:
             child, stamp = transform.child_frame_id.strip("/"), transform.header.stamp
             seconds = stamp.sec, stamp.nanosec
-            known = self._links.get(child)
-            if known is not None and known.stamp == seconds != (0, 0) and received_ns is not None:
+            previous = self._links.get(child)
+            if previous is not None and previous.stamp == seconds != (0, 0) and received_ns is not None:
                 continue
             shift, turn = transform.transform.translation, transform.transform.rotation
             position = np.array([shift.x, shift.y, shift.z])
@@ -164,7 +164,7 @@ class FrameSubscription:
             "position": dict(zip("xyz", position, strict=True)),
             "orientation": dict(zip("xyzw", orientation, strict=True)),
         }
-        made = self._node.types.make(POSE, header={"frame_id": self._source.parent}, pose=pose)
-        self._latest = made, min(placement.received_ns)
+        pose_message = self._node.types.make(POSE, header={"frame_id": self._source.parent}, pose=pose)
+        self._latest = pose_message, min(placement.received_ns)
         if self._callback is not None:
             self._callback(*self._latest)

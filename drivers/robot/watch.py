@@ -58,8 +58,8 @@ class RobotWatch:
         ignored: Container[str] = (),
     ) -> None:
         self._config, self._layout, self._clock = config, layout, clock
-        kept = {key: array for key, array in layout.spec.observation.items() if key not in ignored}
-        self.spec: EnvSpec = replace(layout.spec, observation=kept)
+        observation = {key: array for key, array in layout.spec.observation.items() if key not in ignored}
+        self.spec: EnvSpec = replace(layout.spec, observation=observation)
         self._node = open_node(f"robo_rl_{config.name}_{purpose}", config.namespace, config.implementation)
         self._opened = ExitStack()
         self._opened.callback(self._node.close)

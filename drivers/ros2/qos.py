@@ -47,8 +47,8 @@ class QoSProfile(Options):
         return reliable and durable
 
     def __str__(self) -> str:
-        kept = "all" if self.history == "keep_all" else str(self.depth)
-        return f"{self.reliability}, {self.durability}, depth {kept}"
+        depth = "all" if self.history == "keep_all" else str(self.depth)
+        return f"{self.reliability}, {self.durability}, depth {depth}"
 
 
 LATCHED = QoSProfile(depth=1, durability="transient_local")

@@ -27,11 +27,11 @@ _EMPTY = [("structure_needs_at_least_one_member", (Nodetype.BASE, ("uint8", 0)))
 
 def describe(store: Typestore, name: str) -> Described:
     """Return the fields of type_description_interfaces/msg/TypeDescription for a type, without default values."""
-    found: dict[str, Described] = {}
-    _add(store, name, found)
+    descriptions: dict[str, Described] = {}
+    _add(store, name, descriptions)
     return {
-        "type_description": found.pop(name),
-        "referenced_type_descriptions": [found[other] for other in sorted(found)],
+        "type_description": descriptions.pop(name),
+        "referenced_type_descriptions": [descriptions[referenced] for referenced in sorted(descriptions)],
     }
 
 
@@ -40,16 +40,18 @@ def hash_of(description: Described) -> str:
     return f"RIHS01_{hashlib.sha256(json.dumps(description).encode()).hexdigest()}"
 
 
-def _add(store: Typestore, name: str, found: dict[str, Described]) -> None:
+def _add(store: Typestore, name: str, descriptions: dict[str, Described]) -> None:
     """Add to ``found`` the descriptions of a type and of all types that it refers to."""
-    if name in found:
+    if name in descriptions:
         return
-    found[name] = {}
-    fields = [{"name": field, "type": _field(store, what, found)} for field, what in store.fielddefs[name][1] or _EMPTY]
-    found[name] = {"type_name": name, "fields": fields}
+    descriptions[name] = {}
+    fields = [
+        {"name": field, "type": _field(store, what, descriptions)} for field, what in store.fielddefs[name][1] or _EMPTY
+    ]
+    descriptions[name] = {"type_name": name, "fields": fields}
 
 
-def _field(store: Typestore, description: Any, found: dict[str, Described]) -> Described:
+def _field(store: Typestore, description: Any, descriptions: dict[str, Described]) -> Described:
     """Return the fields of type_description_interfaces/msg/FieldType."""
     kind, what = description
     many, capacity = 0, 0
@@ -59,7 +61,7 @@ def _field(store: Typestore, description: Any, found: dict[str, Described]) -> D
     nested, longest = "", 0
     if kind == Nodetype.NAME:
         number, nested = _NESTED, what
-        _add(store, nested, found)
+        _add(store, nested, descriptions)
     else:
         base, longest = what
         number = _BOUNDED_STRING if longest else _NUMBERS[base]

@@ -229,11 +229,11 @@ class TeleopConfig(Options, section="teleop"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.screen in (None, "keyboard", "window"), "teleop.screen", "keyboard, window or null", self.screen)
-        known = ("auto", "rclpy", "dds")
+        implementations = ("auto", "rclpy", "dds")
         require(
-            self.implementation in known,
+            self.implementation in implementations,
             "teleop.implementation",
-            nearest(self.implementation, known),
+            nearest(self.implementation, implementations),
             self.implementation,
         )
 
@@ -254,10 +254,10 @@ class SteeringConfig:
     implementation: str = "auto"
 
     def __post_init__(self) -> None:
-        known = ("auto", "rclpy", "dds")
+        implementations = ("auto", "rclpy", "dds")
         require(
-            self.implementation in known,
+            self.implementation in implementations,
             "steering.implementation",
-            nearest(self.implementation, known),
+            nearest(self.implementation, implementations),
             self.implementation,
         )

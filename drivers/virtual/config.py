@@ -45,9 +45,12 @@ class VirtualRobotConfig(Options, section="virtual"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = ("auto", "rclpy", "dds")
+        implementations = ("auto", "rclpy", "dds")
         require(
-            self.implementation in known, "virtual.implementation", f"one of {', '.join(known)}", self.implementation
+            self.implementation in implementations,
+            "virtual.implementation",
+            f"one of {', '.join(implementations)}",
+            self.implementation,
         )
         in_range = 0 < self.transform_rate <= self.state_rate
         require(in_range, "virtual.transform_rate", f"in (0, state_rate = {self.state_rate:g}]", self.transform_rate)

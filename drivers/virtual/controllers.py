@@ -83,9 +83,7 @@ class ControllerManager:
         active: list[Controller] = []
         for controller in controllers:
             active += [] if any(controller.joints & other.joints for other in active) else [controller]
-        self._active = frozenset(
-            controller.name for controller in active
-        )  # replaced on each switch, because other threads read it
+        self._active = frozenset(controller.name for controller in active)  # new on each switch: threads read it
         node.create_service(LIST, "controller_manager/list_controllers", self._list)
         node.create_service(SWITCH, "controller_manager/switch_controller", self._switch)
 

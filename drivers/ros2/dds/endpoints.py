@@ -181,11 +181,11 @@ class Reader:
         if self._taker is not None:
             samples = self._taker.take()
         else:
-            taken = self._entity.take(library.Taker.BATCH)
-            infos = [sample.sample_info for sample in taken]
+            batch = self._entity.take(library.Taker.BATCH)
+            infos = [sample.sample_info for sample in batch]
             samples = [
                 (memoryview(sample.raw), info.publication_handle)
-                for sample, info in zip(taken, infos, strict=True)
+                for sample, info in zip(batch, infos, strict=True)
                 if info.valid_data
             ]
         for data, writer in samples:

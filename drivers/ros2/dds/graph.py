@@ -146,8 +146,8 @@ class GraphMonitor:
             with self._lock:
                 key = bytes(data[_HEADER_BYTES : _HEADER_BYTES + 16])
                 if key not in self._elsewhere:
-                    self._elsewhere[key] = other = "humble" if humble else "jazzy"
-                    log.warning("%s", _elsewhere_text(other, own))
+                    self._elsewhere[key] = distribution = "humble" if humble else "jazzy"
+                    log.warning("%s", _elsewhere_text(distribution, own))
             return
         info: Any = self._types.deserialize(INFO, data)
         key = bytes(info.gid.data)[:16]
@@ -183,7 +183,7 @@ class GraphMonitor:
         unanswering = self.graph.unanswering
         with self._lock:
             distributions = sorted(set(self._elsewhere.values()))
-        texts = [_elsewhere_text(other, self._types.distribution) for other in distributions]
+        texts = [_elsewhere_text(distribution, self._types.distribution) for distribution in distributions]
         return "".join(f". {text}" for text in [*texts, *([_fast_dds_text(unanswering)] if unanswering else [])])
 
 

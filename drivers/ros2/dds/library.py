@@ -124,11 +124,11 @@ class Taker:
     def take(self) -> list[tuple[memoryview, int]]:
         """Return the CDR bytes of up to ``BATCH`` samples, each with its writer's handle."""
         count = call("dds_takecdr", self._reader, self._samples, self.BATCH, self._infos, ANY_SAMPLE)
-        taken = []
+        batch = []
         for sample, info in zip(self._samples[:count], self._infos[:count], strict=True):
             if info.valid_data:
                 data = np.empty(_LIBRARY.ddsi_serdata_size(sample), np.uint8)
                 _LIBRARY.ddsi_serdata_to_ser(sample, 0, data.size, data.ctypes.data)
-                taken.append((data.data, info.publication_handle))
+                batch.append((data.data, info.publication_handle))
             _LIBRARY.ddsi_serdata_unref(sample)
-        return taken
+        return batch

@@ -44,8 +44,8 @@ def dds_type_name(name: str) -> str:
 
 def ros_type_name(name: str) -> str | None:
     """Return the ROS name of a DDS type, or None if it is not a ROS type."""
-    package, _, rest = name.partition("::")
-    kind, _, base_name = rest.partition("::dds_::")
+    package, _, remainder = name.partition("::")
+    kind, _, base_name = remainder.partition("::dds_::")
     return f"{package}/{kind}/{base_name.removesuffix('_')}" if kind and base_name.endswith("_") else None
 
 
@@ -63,8 +63,8 @@ def _carry_bytes(struct: Any) -> type[IdlStruct]:
 
     struct.serialize = serialize
     struct.deserialize = staticmethod(deserialize)
-    made: type[IdlStruct] = struct
-    return made
+    sample_type: type[IdlStruct] = struct
+    return sample_type
 
 
 class TopicTypes:
