@@ -10,8 +10,8 @@ STOP = "std_msgs/msg/Bool"
 REARM = "std_msgs/msg/Empty"
 
 LISTENING = (QoSProfile(reliability="best_effort"), QoSProfile(), LATCHED)
-"""Profiles that together receive a stop from every publisher: the first matches all of them, the second has lost
-messages repeated, the last also receives messages from before the subscription."""
+"""Profiles that together receive a stop from every publisher. The first matches all publishers, the second has lost
+messages repeated, and the last also receives messages from before the subscription."""
 
 REPEAT_SECONDS = 0.2
 """Shortest time between two stops from a publisher that repeats them: a person may have re-armed in between."""

@@ -11,7 +11,7 @@ __all__ = ["CameraConfig", "FinderConfig", "make_camera_finder", "register_confi
 
 
 def make_camera_finder(**fields: Any) -> "CameraFinder":
-    """Return a finder of the cameras of this machine; ``fields`` are of :class:`FinderConfig`."""
+    """Return a finder of the cameras of this machine; ``fields`` are those of :class:`FinderConfig`."""
     from .finding import CameraFinder  # it imports OpenCV
 
     return CameraFinder(FinderConfig(**fields))

@@ -21,7 +21,7 @@ Image = NDArray[np.uint8]
 class CameraReader:
     """Thread that reads a camera until it is closed, and opens a lost camera again.
 
-    The first attempt follows at once, later ones after ever longer pauses. Losses and recoveries are printed once. A
+    Pauses between failed attempts grow, up to :data:`LONGEST_PAUSE`. Losses and recoveries are printed once. A
     picture is stamped on arrival, before it is decoded.
 
     Args:

@@ -17,7 +17,7 @@ def make_robot(simulation: "EnvBackend", **fields: Any) -> "RobotBackend":
 
     Args:
         simulation: the task's simulated arm or car, which defines observations and the meaning of actions.
-        fields: of :class:`RobotConfig`.
+        fields: fields of :class:`RobotConfig`.
 
     Raises:
         ConfigError: if the robot does not provide what the task observes, or cannot execute its actions.

@@ -12,7 +12,7 @@ from typing import Any
 
 Stamp = tuple[int, int]
 Entry = tuple[int, Any]
-"""When a message was measured (monotonic time [ns]), and the message."""
+"""Monotonic time at which a message was measured [ns], and the message."""
 
 KEPT = 4096
 """Largest number of messages kept for each source."""
@@ -20,7 +20,7 @@ KEPT = 4096
 
 @dataclass(frozen=True)
 class SourceTiming:
-    """Limit on the age of a source's messages.
+    """Age limit and delay of a source's messages.
 
     Attributes:
         max_age_ns: largest time from the measurement to the action [ns]; None: a message is valid until the next one.

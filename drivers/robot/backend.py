@@ -72,7 +72,7 @@ class RobotBackend:
         self._real_time = RealTime(config.real_time_priority)
         self._connection: RobotConnection | None = None
         self._steps = 0
-        self._complete_ns = self._stamp_ns = 0  # of the observation that is acted on
+        self._complete_ns = self._stamp_ns = 0  # of the current observation
         self._running = False
 
     @property

@@ -1,4 +1,4 @@
-"""Publishers of commands to an arm or a mobile base."""
+"""Senders of commands to an arm or a mobile base, as messages or as goals of an action."""
 
 import threading
 import time
@@ -88,7 +88,7 @@ class StoppingPublisher:
             self._publish_stop()
 
     def _stop_when_late(self) -> None:
-        """Called in the node's thread."""
+        """Send the stop if no command followed in time; called in the node's thread."""
         with self._lock:
             if self._is_moving and time.monotonic() - self._sent_at > self._timeout:
                 self._publish_stop()
@@ -208,7 +208,7 @@ class ArmCommander:
             raise DriverError(f"a goal of {self._config.topic} was not executed: {self._refused}")
 
     def _refuse(self, reason: str) -> None:
-        """Called in the thread of goals."""
+        """Store why a goal was refused; called in the thread of the goals."""
         self._refused = reason
 
     def _path(self, target: ArmTarget) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class RobotConnection:
         self._opened.close()
 
     def reset_robot(self) -> None:
-        """Reset arm and scene. Every message in the sources is newer than the reset afterwards.
+        """Reset arm and scene. Afterwards, every message in the sources is newer than the reset.
 
         Raises:
             SafetyStop: if the commands have no subscription, the reset fails, or controllers cannot be activated.

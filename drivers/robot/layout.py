@@ -66,7 +66,7 @@ class SourceLayout:
         kinds: Sequence[str],
         computed: Mapping[str, tuple[str, ...]],
     ) -> None:
-        # A robot may have cameras, objects or a scan that the task does not observe.
+        # Only cameras, objects and scans may be left unused: sources of other kinds must suit the task.
         self.used = {
             name: source
             for name, source in config.sources.items()
@@ -167,7 +167,7 @@ class SourceLayout:
 
 
 class ObservationLayout(SourceLayout):
-    """A :class:`SourceLayout` for an arm.
+    """Layout for an arm; see :class:`SourceLayout`.
 
     Pose and velocity of the end effector are computed from the joints if no source measures them. Positions of endless
     joints, which robots count over whole turns, are wrapped to [-pi, pi) as in simulation.

@@ -39,7 +39,7 @@ class WrenchTare:
         """Measure the bias while the arm is at rest.
 
         Raises:
-            DriverError: if it is too large, or not finite.
+            DriverError: if the bias is too large, or not finite.
         """
         bias = self._average()
         if problem := too_large(self._config.tare, bias):

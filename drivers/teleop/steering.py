@@ -66,7 +66,7 @@ class SteeringNode:
             raise
 
     def offer(self, name: str, value: bool | int | float | str, change: Callable[[Any], None] | None = None) -> None:
-        """Offer a setting as a parameter of the node.
+        """Declare a setting as a parameter of the node.
 
         Args:
             name: name of the parameter.

@@ -48,7 +48,7 @@ class Waiter:
         self._thread.start()
 
     def attach(self, condition: int, handler: Callable[[], None]) -> None:
-        """Call ``handler`` whenever the entity with that handle is triggered."""
+        """Call ``handler`` whenever the entity with the handle ``condition`` is triggered."""
         with self._lock:
             key = next(self._keys)
             self._handlers[key] = handler
