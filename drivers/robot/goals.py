@@ -110,7 +110,7 @@ class GoalSender:
                 self._look()
 
     def _act(self, request: Message | None, goal: Goal | None) -> None:
-        """Send ``wanted``; if it is None, cancel ``goal``, the newest goal that was accepted."""
+        """Send ``request``; if it is None, cancel ``goal``, the newest goal that was accepted."""
         newest = None if request is None else goal  # stays the newest if the next is not accepted
         reason = ""
         servers: Servers = frozenset()

@@ -41,7 +41,7 @@ def hash_of(description: Described) -> str:
 
 
 def _add(store: Typestore, name: str, descriptions: dict[str, Described]) -> None:
-    """Add to ``found`` the descriptions of a type and of all types that it refers to."""
+    """Add the description of a type, and those of all types that it refers to, to ``descriptions``."""
     if name in descriptions:
         return
     descriptions[name] = {}

@@ -199,7 +199,7 @@ class Parameters:
 
 
 def _convert(current: Any, value: Any) -> Any:
-    """Return ``value`` converted to the type of the value ``held``."""
+    """Return ``value`` converted to the type of the value ``current``."""
     expected, actual = kind_of(current), kind_of(value)
     if expected == _DOUBLE and actual == _INTEGER:
         return float(value)
