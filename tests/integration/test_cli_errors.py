@@ -352,7 +352,7 @@ def test_help_lists_groups_and_options(capsys: pytest.CaptureFixture[str]) -> No
     assert caught.value.code == 0
     for wanted in ("task: bin_relocate", "agent: bc", "reward: ", "logging: ", "runtime: ", "env_steps: 6000"):
         assert wanted in out
-    for wanted in ("env_steps: 6000  # environment steps in all (0 or more)\n", "???"):
+    for wanted in ("env_steps: 6000  # total number of environment steps (0 or more)\n", "???"):
         assert wanted in out
     assert re.search(r"^task: .*\breach\b.*  \(now pick_cube\)$", out, re.MULTILINE)
     assert "_target_" not in out
@@ -360,7 +360,7 @@ def test_help_lists_groups_and_options(capsys: pytest.CaptureFixture[str]) -> No
         main(["train", "--help"])
     short = capsys.readouterr().out.splitlines()
     assert len(short) < 60 < len(out.splitlines()), "what people change first, and which sections there are"
-    assert "run.env_steps: 6000  # environment steps in all (0 or more)" in short
+    assert "run.env_steps: 6000  # total number of environment steps (0 or more)" in short
     assert any(re.match(r"agent +42 options  # Soft actor-critic with an ensemble of critics$", line) for line in short)
     with pytest.raises(SystemExit):
         main(["train", "task=reach", "--help", "task.arm", "logging"])

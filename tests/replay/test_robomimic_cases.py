@@ -118,7 +118,7 @@ def test_a_slight_excess_is_clipped_on_request():
             np.zeros((STEPS, 8, 6, 1), np.float32),
             r"\{wrist_depth:\{low:LOW.*leave_out=\[images/wrist_depth\]",
         ),
-        ("wrist_image", np.zeros((STEPS, 3, 3, 3), np.uint8), r"say which: 'foreign\.images=\{wrist:\{axes"),
+        ("wrist_image", np.zeros((STEPS, 3, 3, 3), np.uint8), r"set it with 'foreign\.images=\{wrist:\{axes"),
         ("wrist", np.zeros((STEPS, 2, 8, 6, 3), np.uint8), r"images of shape \(2, 8, 6, 3\)"),
     ],
     ids=["rgba", "float", "depth", "ambiguous", "stack"],

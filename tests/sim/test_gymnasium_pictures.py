@@ -88,12 +88,12 @@ def test_other_arrays_are_vectors(box: spaces.Box) -> None:
     ("box", "told"),
     [
         (bytes_of((20, 24, 4)), r"RGBA images of shape \(20, 24, 4\); 'task.images={camera:{channels:3}}' drops alpha"),
-        (bytes_of((24, 24, 24)), "several orders.*say which: 'task.images={camera:{axes:hwc}}'"),
+        (bytes_of((24, 24, 24)), "several orders.*set it with 'task.images={camera:{axes:hwc}}'"),
         (bytes_of((20, 24, 2)), "several orders, or none"),
         (bytes_of((4, 20, 24, 3)), "expected pictures of two or three axes"),
         (
             spaces.Box(-1, 1, (20, 24, 3), np.float32),
-            "float32 images .*'task.images={camera:{low:LOW,high:HIGH}}' says",
+            "float32 images .*'task.images={camera:{low:LOW,high:HIGH}}' sets",
         ),
         (spaces.Box(0, np.inf, (20, 24, 1), np.float32), "float32 images"),
         (spaces.Box(0, 65535, (20, 24, 1), np.uint16), "16-bit images, such as depth of shape"),

@@ -186,9 +186,9 @@ def test_a_renderer_that_is_forgotten_in_one_thread_is_freed_in_another(alive):
         thread.join()
     forgotten.clear()
     gc.collect()
-    assert len(rendering._forgotten) == 1
+    assert len(rendering._collected) == 1
     np.testing.assert_array_equal(backend.render(), picture)
-    assert rendering._forgotten == []
+    assert rendering._collected == []
     end.set()
     thread.join()
     backend.close()
