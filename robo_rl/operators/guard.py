@@ -103,6 +103,8 @@ class Guard:
         self._looks = self._stops = 0
         self._beat, self._own, self._pulse = GuardBeat(robot, clock=clock), OwnStop(robot), pulse
         self._beat_ns = 0
+        self._looked_ns = self._late_ns = clock.now_ns()
+        self._settled_ns = 0
 
     def close(self) -> None:
         """Leave properly, so that the robot may move without a guard again."""
@@ -142,6 +144,7 @@ class Guard:
     def _look(self) -> str:
         """Look once; return the state to report."""
         self._looks += 1
+        self._note_delay()
         try:
             seen = self._watch.look()
         except SpecError as error:
@@ -150,13 +153,27 @@ class Guard:
         if not self._active:
             return f"waits for {', '.join(seen.silent)}"
         longest = max(seen.silent.values(), default=0.0)
-        if longest > self._settings.silence:
+        if longest > self._settings.silence and self._looked_ns >= self._settled_ns:
             topic = next(topic for topic, age in seen.silent.items() if age == longest)
             return self._press(f"{topic} has been silent for {longest:.2f} s")
         if seen.observation is None:
             return "watching"
         verdict = self._judge(seen.observation, seen.stamp_ns, self._clock.now_ns())
         return self._press(verdict.message) if verdict.stop else "watching"
+
+    def _note_delay(self) -> None:
+        """Give sources time to be heard again if this process was suspended since the last look.
+
+        Messages of that time may not have been received yet. Only a single delay counts: a guard that keeps being late
+        judges silence as usual.
+        """
+        silence_ns = round(1e9 * self._settings.silence)
+        now_ns, last_ns = self._clock.now_ns(), self._looked_ns
+        self._looked_ns = now_ns
+        if now_ns - last_ns > silence_ns // 2:
+            if last_ns - self._late_ns > 2 * silence_ns:
+                self._settled_ns = now_ns + silence_ns
+            self._late_ns = now_ns
 
     def _press(self, reason: str) -> str:
         if self._button.pressed() is None:

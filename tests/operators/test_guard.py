@@ -230,6 +230,55 @@ def test_silence_counts_once_the_robot_was_there(tmp_path: Path) -> None:
     assert rig.button.pressed() == "safety guard: /joint_states has been silent for 1.10 s"
 
 
+def look_on_time(rig: Rig, seconds: float, seen: Seen) -> None:
+    """Let the guard look at its rate for so long."""
+    for _ in range(round(50 * seconds)):
+        rig.clock.advance_ns(20_000_000)
+        rig.turn(seen)
+
+
+SILENT = Seen(None, 0, {"/joint_states": 5.0})
+
+
+def test_a_guard_that_was_suspended_does_not_blame_the_robot(tmp_path: Path) -> None:
+    """Messages of that time arrive a moment later."""
+    rig = Rig(tmp_path)
+    look_on_time(rig, 3.0, GOOD)
+    rig.clock.advance_ns(5_000_000_000)
+    rig.turn(SILENT)
+    look_on_time(rig, 2.0, GOOD)
+    assert rig.button.pressed() is None
+
+
+def test_a_robot_that_stays_silent_is_stopped_soon_after_the_guard_was_suspended(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    look_on_time(rig, 3.0, GOOD)
+    rig.clock.advance_ns(5_000_000_000)
+    rig.turn(SILENT)
+    look_on_time(rig, 0.9, SILENT)
+    assert rig.button.pressed() is None
+    look_on_time(rig, 0.2, SILENT)
+    assert rig.button.pressed() is not None
+
+
+@pytest.mark.parametrize("delay", [0.6, 1.5, 5.0])
+def test_a_guard_that_is_always_late_still_judges_silence(tmp_path: Path, delay: float) -> None:
+    rig = Rig(tmp_path)
+    look_on_time(rig, 3.0, GOOD)
+    for _ in range(6):
+        rig.clock.advance_ns(round(delay * 1e9))
+        rig.turn(SILENT)
+        look_on_time(rig, 0.04, SILENT)
+    assert rig.button.pressed() is not None
+
+
+def test_limits_are_judged_at_once_when_the_guard_goes_on(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    look_on_time(rig, 3.0, GOOD)
+    rig.clock.advance_ns(5_000_000_000)
+    assert rig.turn(TOO_HIGH)[0].startswith("stopped: safety guard: the end effector is at (")
+
+
 def test_an_arm_is_judged_while_a_camera_is_late(tmp_path: Path) -> None:
     """What is seen of it has no image then, which the spec has."""
     images = {**BACKEND.spec.observation, "images/front": ArraySpec((4, 4, 3), "uint8")}

@@ -116,16 +116,18 @@ class Turns {
   std::vector<double> angle_, sine_, cosine_;
 };
 
-// Whether a symmetric matrix (size x size) is positive definite. Reads its lower triangle, and overwrites it.
-bool positive_definite(double *matrix, int size) {
+// Cholesky decomposition L L^T in place of the lower triangle of a symmetric matrix (size x size); the diagonal of L is
+// stored inverted. Returns whether the matrix is positive definite; otherwise L holds NaN or infinity.
+inline bool factorise(double *matrix, int size) {
+  bool positive = true;
   for (int c = 0; c < size; c++)
     for (int r = c; r < size; r++) {
       double sum = matrix[size * r + c];
       for (int i = 0; i < c; i++) sum -= matrix[size * r + i] * matrix[size * c + i];
-      if (r == c && !(sum > 0)) return false;
-      matrix[size * r + c] = r == c ? std::sqrt(sum) : sum / matrix[size * c + c];
+      if (r == c) positive &= sum > 0;
+      matrix[size * r + c] = r == c ? 1 / std::sqrt(sum) : sum * matrix[size * c + c];
     }
-  return true;
+  return positive;
 }
 
 class Motion {
@@ -180,12 +182,7 @@ class Motion {
         for (int i = 0; i < n; i++) sum += jacobian_[w * r + i] * jacobian_[w * c + i];
         factor_[6 * r + c] = sum;
       }
-    for (int c = 0; c < 6; c++)  // Cholesky: J J^T + damping^2 = L L^T; the diagonal of L is stored inverted
-      for (int r = c; r < 6; r++) {
-        double sum = factor_[6 * r + c];
-        for (int i = 0; i < c; i++) sum -= factor_[6 * r + i] * factor_[6 * c + i];
-        factor_[6 * r + c] = r == c ? 1 / std::sqrt(sum) : sum * factor_[6 * c + c];
-      }
+    factorise(factor_, 6);  // J J^T + damping^2 = L L^T
     double x[6][kLanes];  // one lane per control
     for (int half = 0; half < 6; half += 3)
       for (int r = 0; r < 3; r++)
@@ -242,7 +239,7 @@ class Motion {
         squared += sum * sum;
       }
     for (int r = 0; r < size; r++) gram[(size + 1) * r] -= std::sqrt(squared) / (limit * limit);
-    return positive_definite(gram, size);
+    return factorise(gram, size);
   }
 
  private:
