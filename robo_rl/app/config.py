@@ -148,7 +148,7 @@ def check_resources(key: str, amounts: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True)
 class RayRuntimeConfig(AsyncRuntimeConfig):
-    """As ``async``, with a learner and simulators that Ray places and restarts. Other attributes are as there.
+    """As ``async``, with a learner and simulators that Ray places and restarts. Other attributes mean the same.
 
     Attributes:
         actors: processes of simulators at the start; others may join, and the number may be changed during the run.

@@ -87,7 +87,7 @@ class ReturnLearner:
         return self._critic.value(observation, action)
 
     def is_back(self, observation: Observation) -> bool:
-        """Whether the modules' reward for ``observation`` is no lower than for nine in ten known beginnings."""
+        """Return whether the modules' reward for ``observation`` is no lower than for nine in ten known beginnings."""
         version = self._scorer.version
         if self._threshold is None or self._threshold[0] != version:
             self._threshold = version, float(np.quantile(self._judged(self._beginnings), UNLIKE))

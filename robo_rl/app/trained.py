@@ -163,7 +163,7 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
 
 
 def _is_choice(group: Any, choice: Any) -> bool:
-    """Whether these are names of a group and of one of its choices, and not another kind of Hydra override."""
+    """Return whether these are names of a group and of one of its choices, and not another kind of Hydra override."""
     names = [(group, r"(?!hydra\b)\w+(/\w+)*"), (choice, r"[\w-]+(/[\w-]+)*")][: 1 if choice is None else 2]
     return all(isinstance(name, str) and re.fullmatch(form, name) is not None for name, form in names)
 

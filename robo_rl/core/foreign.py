@@ -98,7 +98,7 @@ class ForeignFolder:
         return statuses
 
     def has_folder(self, name: str) -> bool:
-        """Whether there is a folder of this name that is not a link."""
+        """Return whether there is a folder of this name that is not a link."""
         try:
             with self._folder(PurePosixPath(name).parts):
                 return True

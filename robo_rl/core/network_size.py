@@ -120,7 +120,7 @@ _EXHAUSTED = (
 
 
 def is_too_large(error: BaseException) -> bool:
-    """Whether ``error`` from Python, NumPy or PyTorch reports a size beyond memory or the range of integers."""
+    """Return whether ``error`` from Python, NumPy or PyTorch reports a size beyond memory or the range of integers."""
     kinds = (RuntimeError, ValueError, OverflowError)
     return isinstance(error, MemoryError) or (
         isinstance(error, kinds) and any(text in str(error) for text in _EXHAUSTED)

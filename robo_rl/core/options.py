@@ -39,7 +39,7 @@ class Bounds:
     choices: tuple[Any, ...] | None = None
 
     def admit(self, value: Any) -> bool:
-        """Whether ``value`` is valid. NaN is never valid if there is a bound."""
+        """Return whether ``value`` is valid. NaN is never valid if there is a bound."""
         if self.choices is not None:
             return value in self.choices
         return (

@@ -135,7 +135,7 @@ class ReturnLearner(Protocol):
         ...
 
     def is_back(self, observation: Observation) -> bool:
-        """Whether episodes begin in a state like this one."""
+        """Return whether episodes begin in a state like this one."""
         ...
 
     def add(self, transition: Transition) -> None:

@@ -128,7 +128,7 @@ def _values(name: str, content: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _matches(pattern: str, full: str) -> bool:
-    """Whether a pattern matches a node: ``*`` is any one part of its full name, ``**`` any number of them."""
+    """Return whether a pattern matches a node: ``*`` is any one part of its full name, ``**`` any number of them."""
     parts = [
         "(/[^/]+)*" if part == "**" else f"/{re.escape(part)}".replace(r"\*", "[^/]+")
         for part in pattern[1:].split("/")

@@ -169,7 +169,7 @@ class Transition:
     verdict: Verdict = PASSED
 
     def follows(self, previous: "Transition") -> bool:
-        """Whether ``previous.next_observation`` is this transition's observation: same segment, no gap."""
+        """Return whether ``previous.next_observation`` is this transition's observation: same segment, no gap."""
         return (
             (self.actor, self.session, self.episode) == (previous.actor, previous.session, previous.episode)
             and self.sequence == previous.sequence + 1

@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
                     answer.cancel()
 
     def _is_alone(self) -> bool:
-        """Whether the other side has closed the connection."""
+        """Return whether the other side has closed the connection."""
         try:
             return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:

@@ -76,7 +76,7 @@ class RingRows:
         h - 1 steps after it, (..., h A). If the segment ends earlier, its last action is repeated. The return ends at
         the same step, so the repeated actions contribute nothing to it. After termination the row is therefore exact,
         since later actions have no effect. Otherwise it estimates the value of a chunk that is cut short there, after
-        which the policy decides anew, as it does after an intervention.
+        which the policy decides again, as it does after an intervention.
 
         Args:
             indices: slots, (n,) or (minibatches, rows), for example of :meth:`sample_indices`.

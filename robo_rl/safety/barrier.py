@@ -101,9 +101,10 @@ class Clearances:
         return depth
 
     def keeps(self, margin: float, joints: Array, path: Array, travel: Array) -> bool:
-        """Whether every pair keeps ``margin`` [m], or its distance at ``joints`` (n,) if less, along ``path`` (m, n).
+        """Return whether every pair keeps ``margin`` [m] along ``path`` (m, n).
 
-        ``travel`` (n,) is how far the joints move along the path [rad].
+        A pair that is nearer at ``joints`` (n,) has to keep that distance instead. ``travel`` (n,) is how far the
+        joints move along the path [rad].
         """
         bounds, loss = self._bounds_at(joints), self._levers.dot(travel)
         doubtful = bounds - loss < margin
@@ -132,7 +133,7 @@ class Clearances:
         )
 
     def _keeps(self, pair: int, allowed: float, start: float, end: float, losses: list[float], postures: Array) -> bool:
-        """Whether the distance of a pair, from ``start`` to ``end`` [m], stays ``allowed`` [m] in ``postures`` (m, n).
+        """Return whether the distance of a pair, ``start`` to ``end`` [m], stays ``allowed`` [m] in ``postures`` (m, n).
 
         From the first posture to another, the distance changes by at most the other's element of ``losses`` (m,), and
         between any two postures by at most the difference of their elements. The distance is measured where it may be
@@ -163,7 +164,7 @@ class Clearances:
         return distances
 
     def exceed(self, joints: Array, needed: Array | float) -> bool:
-        """Whether all distances at ``joints`` (n,) certainly exceed ``needed`` (pairs,) [m]. Measures no distance."""
+        """Return whether all distances at ``joints`` (n,) certainly exceed ``needed`` (pairs,) [m]; measure none."""
         return bool(np.count_nonzero(self._bounds_at(joints) > needed) == len(self._pairs))
 
     def near(self, joints: Array, motion: Array, margin: float, share: float) -> list[Clearance]:

@@ -239,7 +239,7 @@ class PythonStopPlanner:
         return remaining, self._inverse(jacobian) @ displacement / self._problem.period
 
     def _is_cut_off(self, position: Array, rotation: Array, controls: Array, slip: float) -> bool:
-        """Whether the robot's own controller would cut off some of ``controls``; if so, they are no part of a stop."""
+        """Return whether the robot's own controller would cut off some of ``controls``, which then cannot be a stop."""
         control = self._problem.control
         if control is None or control.box is None:
             return False

@@ -269,7 +269,7 @@ class BackgroundEvaluations:
         self._open = _Open(step, updates, self._logger.wall_seconds, result)
 
     def is_done(self) -> bool:
-        """Whether an evaluation was begun whose result :meth:`finish` returns without waiting."""
+        """Return whether an evaluation was begun whose result :meth:`finish` returns without waiting."""
         return self._open is not None and self._open.result.done()
 
     def finish(self) -> bool:

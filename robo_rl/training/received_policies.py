@@ -30,7 +30,7 @@ class ReceivedPolicies:
         self.refused = 0
 
     def __bool__(self) -> bool:
-        """Whether there is a policy to act with."""
+        """Return whether there is a policy to act with."""
         return bool(self._policies)
 
     @property

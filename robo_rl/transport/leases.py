@@ -52,7 +52,7 @@ class Lease:
         return [f"{lost} earlier messages are left out", *words] if lost else words
 
     def is_present(self, now_ns: int) -> bool:
-        """Whether the actor counts as connected."""
+        """Return whether the actor counts as connected."""
         return not self.left and now_ns - self.seen_ns < PRESENT_SECONDS * 1e9
 
     def view(self, now_ns: int) -> ActorView:

@@ -217,7 +217,7 @@ def frame_along(direction: Array) -> Array:
 
 
 def in_channel(points: Array) -> bool:
-    """Whether the line through ``points`` (n, 3), in the frame of a clip [m], passes through the clip's channel.
+    """Return whether the line through ``points`` (n, 3), in the frame of a clip [m], passes through the clip's channel.
 
     This is the case if it crosses the planes at both ends of the channel between the walls and below their rims.
     """

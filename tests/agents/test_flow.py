@@ -12,7 +12,7 @@ from robo_rl.core import ArraySpec, Batch, ConfigError, DivergenceError, State
 from ..rigs.specs import toy_spec
 
 SPEC = toy_spec({"state": ArraySpec((2,))}, 1)
-HERE = {"state": np.zeros(2, np.float32)}
+ORIGIN = {"state": np.zeros(2, np.float32)}
 
 
 def two_ways(rows: int, seed: int) -> Batch:
@@ -44,10 +44,10 @@ def test_cloning_takes_the_mean_of_two_ways_and_flow_keeps_both() -> None:
     for agent in agents:
         for step in range(400):
             agent.pretrain(two_ways(128, step))
-    mean = chunks(lambda: agents[0].act(HERE, explore=False))
+    mean = chunks(lambda: agents[0].act(ORIGIN, explore=False))
     assert np.abs(mean).max() < 0.25
     for explore in (False, True):
-        kept = chunks(lambda explore=explore: agents[1].act(HERE, explore=explore))
+        kept = chunks(lambda explore=explore: agents[1].act(ORIGIN, explore=explore))
         assert 25 < np.count_nonzero(kept[:, 0] > 0) < 75
         together = (kept * np.sign(kept[:, :1]) > 0.25).all(1)
         assert np.count_nonzero(together) > 75, "few samples lie between the ways, and chunks do not mix them"
@@ -58,11 +58,11 @@ def test_a_run_goes_on_bit_for_bit_in_mid_chunk() -> None:
     unbroken.fit_normaliser(two_ways(50, 0))
     unbroken.update(two_ways(16, 1))
     for explore in (True, False, False):
-        unbroken.act(HERE, explore=explore)
+        unbroken.act(ORIGIN, explore=explore)
     resumed.load(unbroken.state())
     for step in range(3):
         for explore in (True, False):
-            first, second = (agent.act(HERE, explore=explore) for agent in (unbroken, resumed))
+            first, second = (agent.act(ORIGIN, explore=explore) for agent in (unbroken, resumed))
             np.testing.assert_array_equal(first, second)
         assert unbroken.update(two_ways(16, step)) == resumed.update(two_ways(16, step))
     assert_equal_states(unbroken.state(), resumed.state())
@@ -76,8 +76,8 @@ def test_a_saved_policy_acts_the_same_whenever_it_is_evaluated() -> None:
     pupils = [make(), make()]
     for pupil in pupils:
         pupil.load_policy(agent.policy_state())
-    pupils[0].act(HERE, explore=True)  # exploration has noise of its own
-    acted = [[pupil.act(HERE, explore=False) for _ in range(6)] for pupil in pupils]
+    pupils[0].act(ORIGIN, explore=True)  # exploration has noise of its own
+    acted = [[pupil.act(ORIGIN, explore=False) for _ in range(6)] for pupil in pupils]
     np.testing.assert_array_equal(*acted)
     assert len(np.unique(acted[0])) > 3, "every decision is a sample"
 

@@ -30,7 +30,7 @@ _END, _UPDATE, _SYNCHRONISE = range(3)
 
 
 def several_ranks() -> bool:
-    """Whether this process is one of several that compute updates together."""
+    """Return whether this process is one of several that compute updates together."""
     return dist.is_initialized() and dist.get_world_size() > 1
 
 

@@ -127,7 +127,7 @@ class NativeStopPlanner:
         return NearestControls(answer % 4, self._controls.copy(), self._stop.copy(), self._result(answer))
 
     def is_surely_regular(self, joints: Array, limit: float) -> bool:
-        """Whether the Jacobian's condition number at ``joints`` (n,) certainly is at most ``limit``.
+        """Return whether the Jacobian's condition number at ``joints`` (n,) certainly is at most ``limit``.
 
         A quick test, which may return False although the number is.
         """
