@@ -133,12 +133,12 @@ class Clearances:
         )
 
     def _keeps(self, pair: int, allowed: float, start: float, end: float, losses: list[float], postures: Array) -> bool:
-        """Return whether the distance of a pair, ``start`` to ``end`` [m], stays ``allowed`` [m] in ``postures`` (m, n).
+        """Return whether the distance of a pair stays ``allowed`` [m] in ``postures`` (m, n).
 
-        From the first posture to another, the distance changes by at most the other's element of ``losses`` (m,), and
-        between any two postures by at most the difference of their elements. The distance is measured where it may be
-        smallest, until it cannot be too small anywhere (Piyavskii 1972, Shubert 1972). These bounds do not hold where
-        geoms overlap: there, every posture is measured.
+        It is ``start`` in the first posture and ``end`` in the last [m]. From the first posture to another, it changes
+        by at most the other's element of ``losses`` (m,), and between any two postures by at most the difference of
+        their elements. The distance is measured where it may be smallest, until it cannot be too small anywhere
+        (Piyavskii 1972, Shubert 1972). These bounds do not hold where geoms overlap: there, every posture is measured.
         """
         spans = [(0, len(losses) - 1, start, end)]
         while spans:
