@@ -19,6 +19,8 @@ from ..core import Closing, ConfigError, DataError, read_bytes
 from .runs import VIDEO_BYTES
 
 _JPEG_QUALITY = 90
+_SIGINT_SECONDS = 3
+"""Time that the viewer is given to end on SIGINT [s]."""
 _LAST_WRITE_SECONDS = 60
 """Timeout for Rerun's last writes [s]. On a full disk Rerun's writing thread may die, and waiting without a timeout
 would never end."""
@@ -199,12 +201,16 @@ def web_address(port: int) -> str:
 def show(path: Path, web: bool, port: int) -> int:
     """Show a recording until the viewer is closed, or until Ctrl-C or SIGTERM; return the viewer's exit code."""
     earlier_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the viewer is ended too
-    viewer = subprocess.Popen(viewer_command(path, web, port))
+    viewer = subprocess.Popen(viewer_command(path, web, port), process_group=0)
     try:
         return viewer.wait()
     except KeyboardInterrupt:  # the way to end the web viewer
-        viewer.send_signal(signal.SIGINT)  # on which Rerun's command ends the program that it has started
-        viewer.wait()
+        os.killpg(viewer.pid, signal.SIGINT)  # for Rerun's command and the program that it has started
+        try:
+            viewer.wait(_SIGINT_SECONDS)
+        except subprocess.TimeoutExpired:  # processes that a shell starts in the background ignore SIGINT
+            os.killpg(viewer.pid, signal.SIGTERM)
+            viewer.wait()
         return 0
     finally:
         signal.signal(signal.SIGTERM, earlier_handler)

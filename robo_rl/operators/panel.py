@@ -144,6 +144,11 @@ class Panel:
         self.paused = False
         self.said = Intervention(np.zeros(backend.spec.action.shape, np.float32), in_control=False)
 
+    @property
+    def latches(self) -> bool:
+        """Whether a press of the emergency stop lasts until a person re-arms the robot, and did the last time."""
+        return self._press is not None and not self._stop_problem
+
     def begin(self) -> None:
         """Start the schedule of control periods."""
         self._deadline_ns = self._clock.now_ns()

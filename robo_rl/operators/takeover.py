@@ -56,15 +56,16 @@ class Takeover:
     def begin_episode(self) -> bool:
         """Discard buttons pressed before the first step, as they are not about this episode.
 
-        Returns whether that step may be taken: the person has neither paused nor stopped meanwhile.
+        Returns whether that step may be taken: the person has neither paused nor stopped anything meanwhile.
         """
         said = self._panel.look()
         self.stops |= "stop" in said.buttons
-        if "emergency_stop" in said.buttons:
-            self._panel.backend.stop("emergency_stop")
-            self._panel.paused = True
+        stopped = EMERGENCY_STOP in said.buttons
+        if stopped:
+            self._panel.backend.stop(EMERGENCY_STOP)
+            self._pause_unless_latched()
         self._panel.forget_buttons()
-        return not self.paused and not self.stops
+        return not (self.paused or self.stops or stopped)
 
     def heed(self) -> None:
         """Read the device while the robot returns to the start on its own; buttons are not about the next episode.
@@ -77,7 +78,7 @@ class Takeover:
         self._panel.forget_buttons()
         if EMERGENCY_STOP in said.buttons:
             self._panel.backend.stop(EMERGENCY_STOP)
-            self._panel.paused = True
+            self._pause_unless_latched()
             raise SafetyStop(EMERGENCY_STOP, "a person pressed it while the robot was brought back")
 
     def mark(self, transition: Transition) -> Transition:
@@ -87,20 +88,29 @@ class Takeover:
         if button is None:
             return transition
         self._panel.backend.stop(button)
-        if button == "emergency_stop":  # a latched stop would have raised SafetyStop earlier
+        if button == EMERGENCY_STOP:  # a latched stop would have raised SafetyStop earlier
             self._panel.paused = True
         return marked(transition, button)
 
     def wait(self, state: str, alarm: bool = False) -> None:
         """Wait for one control period between episodes; ``alarm``: the robot was stopped."""
         said = self._turn(state, alarm, waits=True)
-        if "emergency_stop" in said.buttons:  # a stop that is not latched would be forgotten
-            self._panel.paused = True
+        if EMERGENCY_STOP in said.buttons:
+            self._pause_unless_latched()
         self._panel.forget_buttons()
 
     def close(self) -> None:
         """Release the device."""
         self._panel.close()
+
+    def _pause_unless_latched(self) -> None:
+        """Pause after an emergency stop that would be forgotten.
+
+        A latched stop holds the robot by itself. A pause would only hide the reason of the stop, and would last after
+        the robot was re-armed.
+        """
+        if not self._panel.latches:
+            self._panel.paused = True
 
     def _turn(self, state: str, alarm: bool = False, waits: bool = False) -> Intervention:
         facts = {

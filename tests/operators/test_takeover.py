@@ -12,7 +12,7 @@ from hydra import compose, initialize_config_module
 from robo_rl.actor import ActionChoice, Actor, marked
 from robo_rl.app import register_all_configs
 from robo_rl.cli import main
-from robo_rl.core import ConfigError, Intervention, ManualClock, Source, Transition
+from robo_rl.core import ConfigError, Intervention, ManualClock, SafetyStop, Source, Transition
 from robo_rl.operators.panel import Panel
 from robo_rl.operators.takeover import Takeover, check_device, open_takeover
 from robo_rl.sim import make_backend
@@ -184,6 +184,22 @@ def test_an_emergency_stop_between_episodes_pauses() -> None:
     steering.buttons.add("pause")
     takeover.wait("paused")
     assert not takeover.paused
+    backend.close()
+
+
+@pytest.mark.parametrize("problem", ["", "the file cannot be written"])
+def test_an_emergency_stop_that_is_latched_between_episodes_does_not_pause_as_well(problem: str) -> None:
+    steering, backend = Steering(), make_backend("pick_cube")
+    takeover = Takeover(Panel(backend, None, steering, lambda: problem, ManualClock()))
+    steering.buttons.add("emergency_stop")
+    assert not takeover.begin_episode(), "no step after it"
+    assert takeover.paused == bool(problem)
+    steering.buttons.add("emergency_stop")
+    with pytest.raises(SafetyStop):
+        takeover.heed()
+    steering.buttons.add("emergency_stop")
+    takeover.wait("stopped", alarm=True)
+    assert takeover.paused == bool(problem), "the reason of the stop is reported, and start is not needed afterwards"
     backend.close()
 
 
