@@ -1,10 +1,9 @@
 """Training whose episodes a second agent begins, through the command line."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+from ..rigs.command_line import robo_rl
 from ..rigs.run_folder import records
 
 SMALL = ["hidden=[16]", "ensemble_size=2", "update_to_data=1", "batch_size=16", "learning_starts=20"]
@@ -27,18 +26,11 @@ COMMON = [
 ]
 
 
-def train(*arguments: str) -> str:
-    command = [sys.executable, "-m", "robo_rl.cli", "train", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_episodes_end_before_what_cannot_be_undone_and_a_resumed_run_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     # Values are below 0: from the second reset on no episode gets beyond its first step.
-    train(*COMMON, "reset.least_value=10", "reset.refuses_from=2", "run.env_steps=40", f"run.dir={folder}")
-    output = train(f"resume={folder}", "run.env_steps=60")
+    robo_rl("train", *COMMON, "reset.least_value=10", "reset.refuses_from=2", "run.env_steps=40", f"run.dir={folder}")
+    output = robo_rl("train", f"resume={folder}", "run.env_steps=60")
     assert "the way back has a value of" in output
     practice = json.loads((folder / "summary.json").read_text())["practice"]
     episodes = records(folder, "episode")
