@@ -3,9 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmPose, SpecError
-
-from .rotation import from_vector, to_vector
+from robo_rl.core import ArmPose, SpecError, matrix_of_vector, vector_of_matrix
 
 Array = NDArray[np.float64]
 
@@ -78,8 +76,8 @@ class PoseCorrection:
             )
         self._measured = shift, turn
         self._shift = self._shift + _shortened(shift - self._shift, CORRECTION_SPEED * self._period)
-        step = _shortened(to_vector(turn @ self._turn.T), CORRECTION_TURN * self._period)
-        self._turn = from_vector(step) @ self._turn
+        step = _shortened(vector_of_matrix(turn @ self._turn.T), CORRECTION_TURN * self._period)
+        self._turn = matrix_of_vector(step) @ self._turn
 
     def apply(self, pose: ArmPose) -> ArmPose:
         """Return the robot's end-effector pose that corresponds to ``pose`` of the model."""
@@ -92,7 +90,7 @@ def _difference(modelled: ArmPose, measured: ArmPose) -> tuple[Array, Array]:
 
 
 def _angle(rotation: Array) -> float:
-    return float(np.linalg.norm(to_vector(rotation)))
+    return float(np.linalg.norm(vector_of_matrix(rotation)))
 
 
 def _shortened(vector: Array, length: float) -> Array:

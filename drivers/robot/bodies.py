@@ -18,6 +18,7 @@ from robo_rl.core import (
     SpecError,
     require,
     shortest,
+    vector_of_matrix,
 )
 
 from ..ros2 import Node
@@ -26,7 +27,6 @@ from .commanding import GO_ON, ArmCommander, BaseCommander, check_command
 from .config import RobotConfig
 from .gripper import GripperCommander
 from .layout import BASE_KINDS, ArmModel, ObservationLayout, SourceLayout
-from .rotation import to_vector
 
 Array = NDArray[np.float64]
 
@@ -282,7 +282,7 @@ class ArmBody:
     def _check_pose(self, modelled: ArmPose, measured: ArmPose) -> None:
         """Raise :class:`DriverError` if robot and task do not have the same arm."""
         distance = float(np.linalg.norm(measured.position - modelled.position))
-        turned = float(np.linalg.norm(to_vector(measured.rotation @ modelled.rotation.T)))
+        turned = float(np.linalg.norm(vector_of_matrix(measured.rotation @ modelled.rotation.T)))
         differs = []
         if distance > self._config.pose_tolerance:
             allowed = f"{self._config.pose_tolerance:g} m are allowed (robot.pose_tolerance)"

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmPose, ArmTarget, ConfigError, DriverError, EnvSpec
+from robo_rl.core import ArmPose, ArmTarget, ConfigError, DriverError, EnvSpec, quaternion_of_matrix, vector_of_matrix
 
 from ..ros2 import ActionClient, GoalStatus, Message, Node, Publisher, QoSProfile
 from .config import COMMANDS, CommandConfig
 from .goals import GoalSender
-from .rotation import to_quaternion, to_vector
 from .servo import ServoSwitch
 
 Array = NDArray[np.float64]
@@ -226,7 +225,7 @@ class ArmCommander:
             return make(COMMANDS[kind], **self._path(target))
         assert target.pose is not None
         if kind == "pose":
-            quaternion = to_quaternion(target.pose.rotation)
+            quaternion = quaternion_of_matrix(target.pose.rotation)
             # Of the two quaternions of a rotation, send the one nearer to the last: controllers filter and interpolate
             # them.
             self._quaternion = np.copysign(1.0, quaternion @ self._quaternion) * quaternion
@@ -234,7 +233,7 @@ class ArmCommander:
             value = {"position": _fields("xyz", target.pose.position), "orientation": orientation}
             return make(COMMANDS[kind], header=header, pose=value)
         linear = (target.pose.position - pose.position) / self._period
-        angular = to_vector(target.pose.rotation @ pose.rotation.T) / self._period
+        angular = vector_of_matrix(target.pose.rotation @ pose.rotation.T) / self._period
         return make(
             COMMANDS[kind], header=header, twist={"linear": _fields("xyz", linear), "angular": _fields("xyz", angular)}
         )

@@ -6,11 +6,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, ConfigError, SpecError, decode_ros_compressed_image, decode_ros_image, nearest
+from robo_rl.core import (
+    ArraySpec,
+    ConfigError,
+    SpecError,
+    decode_ros_compressed_image,
+    decode_ros_image,
+    matrix_of_quaternion,
+    nearest,
+)
 
 from ..cameras.capture import scaled
 from .config import IMAGES, SourceConfig
-from .rotation import to_matrix
 
 Array = NDArray[np.float64]
 
@@ -142,7 +149,7 @@ class Pose:
     def __call__(self, message: Any) -> Array:
         position, quaternion = message.pose.position, message.pose.orientation
         try:
-            rotation = to_matrix(np.array([quaternion.x, quaternion.y, quaternion.z, quaternion.w]))
+            rotation = matrix_of_quaternion(np.array([quaternion.x, quaternion.y, quaternion.z, quaternion.w]))
         except ValueError as error:
             raise SpecError(f"{self._topic}: {error}") from error
         return np.concatenate([[position.x, position.y, position.z], rotation[:, 0], rotation[:, 1]])
@@ -223,7 +230,7 @@ class Upward:
     def __call__(self, message: Any) -> Array:
         quaternion = message.orientation
         try:
-            rotation = to_matrix(np.array([quaternion.x, quaternion.y, quaternion.z, quaternion.w]))
+            rotation = matrix_of_quaternion(np.array([quaternion.x, quaternion.y, quaternion.z, quaternion.w]))
         except ValueError as error:
             raise SpecError(f"{self._topic}: {error}") from error
         if message.orientation_covariance[0] == -1:  # by the definition of sensor_msgs

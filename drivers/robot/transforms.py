@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Clock
+from robo_rl.core import Clock, matrix_of_quaternion, quaternion_of_matrix
 
 from ..ros2 import Node, QoSProfile
 from .config import TRANSFORMS, SourceConfig
-from .rotation import to_matrix, to_quaternion
 
 Array = NDArray[np.float64]
 
@@ -72,7 +71,7 @@ class TransformTree:
             shift, turn = transform.transform.translation, transform.transform.rotation
             position = np.array([shift.x, shift.y, shift.z])
             try:
-                rotation = to_matrix(np.array([turn.x, turn.y, turn.z, turn.w]))
+                rotation = matrix_of_quaternion(np.array([turn.x, turn.y, turn.z, turn.w]))
             except ValueError as error:
                 log.warning("the transform of %s is left out: %s", child, error)
                 continue
@@ -159,7 +158,7 @@ class FrameSubscription:
         if placement is None or not placement.received_ns or placement.received_ns == self._times:
             return
         self._times = placement.received_ns
-        position, orientation = placement.position.tolist(), to_quaternion(placement.rotation).tolist()
+        position, orientation = placement.position.tolist(), quaternion_of_matrix(placement.rotation).tolist()
         pose = {
             "position": dict(zip("xyz", position, strict=True)),
             "orientation": dict(zip("xyzw", orientation, strict=True)),

@@ -6,7 +6,17 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, EnvSpec, RobotDescription, check_mjcf, nearest, require, shortest
+from robo_rl.core import (
+    ConfigError,
+    EnvSpec,
+    RobotDescription,
+    check_mjcf,
+    matrix_of_vector,
+    nearest,
+    require,
+    shortest,
+    vector_of_matrix,
+)
 
 from .config import LeaderConfig
 from .keys import action_names
@@ -91,13 +101,13 @@ class EndEffectorFollowing:
         position, rotation = self._arm.pose(before)
         new_position, self._rotation = self._arm.pose(after)
         self._shift += self._translation_scale * (new_position - position)
-        self._turn = logarithm(self._rotation @ rotation.T @ exponential(self._turn))
+        self._turn = vector_of_matrix(self._rotation @ rotation.T @ matrix_of_vector(self._turn))
 
     def take(self) -> Array:
         """See :class:`~.leader.Following`."""
         # The frame of the robot's end effector, had it started at the leader's. The remaining rotation is not executed
         # yet.
-        frame = exponential(self._turn).T @ self._rotation if self._in_own_frame else np.eye(3)
+        frame = matrix_of_vector(self._turn).T @ self._rotation if self._in_own_frame else np.eye(3)
         motion = np.zeros(6)
         motion[self._moved] = np.concatenate([self._shift @ frame, self._turn @ frame])[self._moved]
         part = np.concatenate([_shortened(motion[:3], self._full[0]), _shortened(motion[3:], self._full[3])])
@@ -181,20 +191,3 @@ def _shortened(motion: Array, full: float) -> Array:
     """Return a motion (3,), shortened so that no element exceeds ``full``."""
     largest = float(np.abs(motion).max())
     return motion * (full / largest) if largest > full else motion
-
-
-def exponential(vector: Array) -> Array:
-    """Return the rotation matrix (3, 3) of a rotation vector (3,) [rad]."""
-    quaternion, matrix = np.empty(4), np.empty(9)
-    angle = float(np.linalg.norm(vector))
-    mujoco.mju_axisAngle2Quat(quaternion, vector / angle if angle > 0 else np.array([1.0, 0, 0]), angle)
-    mujoco.mju_quat2Mat(matrix, quaternion)
-    return matrix.reshape(3, 3)
-
-
-def logarithm(rotation: Array) -> Array:
-    """Return the rotation vector (3,) [rad] of a rotation matrix (3, 3)."""
-    quaternion, vector = np.empty(4), np.empty(3)
-    mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(rotation).ravel())
-    mujoco.mju_quat2Vel(vector, quaternion, 1.0)
-    return vector

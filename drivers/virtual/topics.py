@@ -10,9 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmPose, ArmTarget, BaseTarget, FrameTransform
+from robo_rl.core import ArmPose, ArmTarget, BaseTarget, FrameTransform, matrix_of_quaternion, quaternion_of_matrix
 
-from ..robot.rotation import to_matrix, to_quaternion
 from ..ros2 import LATCHED, Node, QoSProfile, Repeater, ServerGoal
 from .config import VirtualRobotConfig
 from .controllers import ControllerManager, arm_controllers
@@ -126,7 +125,7 @@ class Topics(ABC):
     def _publish_moving(self, frames: Sequence[FrameTransform], stamp: Any) -> None:
         if self._moving is None:
             self._moving = self._transforms.repeater(self._transforms_message(frames, stamp))
-        numbers = [part for frame in frames for part in (frame.position, to_quaternion(frame.rotation))]
+        numbers = [part for frame in frames for part in (frame.position, quaternion_of_matrix(frame.rotation))]
         self._moving.publish(stamp, np.concatenate(numbers))
 
     @abstractmethod
@@ -140,7 +139,7 @@ class Topics(ABC):
     def _transforms_message(self, frames: Sequence[FrameTransform], stamp: Any) -> Any:
         transforms = []
         for frame in frames:
-            turn = dict(zip("xyzw", to_quaternion(frame.rotation).tolist(), strict=True))
+            turn = dict(zip("xyzw", quaternion_of_matrix(frame.rotation).tolist(), strict=True))
             header = {"stamp": stamp, "frame_id": frame.parent}
             transform = {"translation": _vector(frame.position), "rotation": turn}
             transforms.append({"header": header, "child_frame_id": frame.child, "transform": transform})
@@ -272,7 +271,7 @@ class ArmTopics(Topics):
         values = np.array([position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w])
         if not np.isfinite(values).all() or not 0.9 < np.linalg.norm(values[3:]) < 1.1:
             return
-        self._obey(ArmTarget(ArmPose(values[:3], to_matrix(values[3:]))))
+        self._obey(ArmTarget(ArmPose(values[:3], matrix_of_quaternion(values[3:]))))
 
     def _take_numbers(self, target: Callable[[Array], ArmTarget], message: Any) -> None:
         values = np.asarray(message.data, dtype=np.float64)
@@ -344,7 +343,7 @@ class CarTopics(Topics):
         self._subscribe("geometry_msgs/msg/Twist", "cmd_vel", self._take_twist)
 
     def _moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
-        rotation = to_matrix(np.roll(measured["quaternion"], -1))
+        rotation = matrix_of_quaternion(np.roll(measured["quaternion"], -1))
         return [FrameTransform("odom", "base_link", measured["position"], rotation)]
 
     def _publish_measured(self, measured: Mapping[str, Array], stamp: Any) -> None:

@@ -70,6 +70,7 @@ from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Sc
 from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription, shortest
 from .ros_arguments import RosArguments, parse_ros_arguments, pass_on, passed_on
 from .ros_images import decode_ros_compressed_image, decode_ros_image
+from .rotation import matrix_of_quaternion, matrix_of_vector, quaternion_of_matrix, vector_of_matrix
 from .seeding import derive_seed, generator
 from .signals import ObservationSignals
 from .specs import ArraySpec, EnvSpec
@@ -210,6 +211,8 @@ __all__ = [
     "image_override",
     "is_too_large",
     "load_config",
+    "matrix_of_quaternion",
+    "matrix_of_vector",
     "memory_bytes",
     "moved_section",
     "native_library",
@@ -227,6 +230,7 @@ __all__ = [
     "passed_on",
     "plain_text",
     "printable",
+    "quaternion_of_matrix",
     "read_bytes",
     "read_image_header",
     "read_secret",
@@ -237,6 +241,7 @@ __all__ = [
     "sigterm_unwinds",
     "sync_folder",
     "user_folder",
+    "vector_of_matrix",
     "whole_number",
     "write_durably",
     "zstd_size",

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, EnvSpec, Observation, RobotDescription
+from robo_rl.core import ConfigError, EnvSpec, Observation, RobotDescription, vector_of_matrix
 
 from .practice import Element
 
@@ -79,7 +78,7 @@ class ArmGuide:
         """Take one step towards ``target`` (3,) [m]."""
         columns = self.read(self._columns)
         rotation = np.stack([columns[:3], columns[3:], np.cross(columns[:3], columns[3:])], axis=1)
-        delta = np.concatenate([target - self.position, _rotation_vector(self._home_rotation @ rotation.T)])
+        delta = np.concatenate([target - self.position, vector_of_matrix(self._home_rotation @ rotation.T)])
         if self._local:
             delta = (rotation.T @ delta.reshape(2, 3).T).T.ravel()
         delta /= self._scales
@@ -117,11 +116,3 @@ class ArmGuide:
 def fixed(point: Array) -> Callable[[], Array]:
     """Return a constant target for :meth:`ArmGuide.go`."""
     return lambda: point
-
-
-def _rotation_vector(rotation: Array) -> Array:
-    """Return the rotation vector (3,) of a rotation matrix (3, 3) [rad]."""
-    quaternion, vector = np.empty(4), np.empty(3)
-    mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(rotation).ravel())
-    mujoco.mju_quat2Vel(vector, quaternion, 1.0)
-    return vector

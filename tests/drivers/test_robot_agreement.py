@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from robo_rl.core import ArmPose, SafetyStop
+from robo_rl.core import ArmPose, SafetyStop, matrix_of_quaternion, matrix_of_vector, quaternion_of_matrix
 from robo_rl.drivers.robot.agreement import MismatchError, PoseCorrection
-from robo_rl.drivers.robot.rotation import from_vector, to_matrix, to_quaternion
 
 from .test_robot_backend import POSES, UP, Driver, node, speaking_robot  # noqa: F401 - a fixture
 
@@ -14,7 +13,7 @@ REST = np.zeros(2)
 
 
 def pose(shift=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0)) -> ArmPose:
-    return ArmPose(np.array([0.5, 0.0, 0.4]) + shift, from_vector(np.array(turn)))
+    return ArmPose(np.array([0.5, 0.0, 0.4]) + shift, matrix_of_vector(np.array(turn)))
 
 
 def correction(shift=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0)) -> PoseCorrection:
@@ -49,13 +48,13 @@ def test_the_correction_begins_with_the_difference_and_follows_it_slowly():
     made = correction((0.02, 0, 0), (0, 0, 0.05))
     told = made.apply(pose((0, 0, 0.01)))
     np.testing.assert_allclose(told.position, [0.52, 0, 0.41])
-    np.testing.assert_allclose(told.rotation, from_vector(np.array([0, 0, 0.05])), atol=1e-12)
+    np.testing.assert_allclose(told.rotation, matrix_of_vector(np.array([0, 0, 0.05])), atol=1e-12)
     places = []
     for _ in range(5):
         made.update(pose(), pose((0.02, 0.019, 0), (0, 0.04, 0.05)), REST)
         places.append(made.apply(pose()).position[1])
     np.testing.assert_allclose(places, [0.005, 0.01, 0.015, 0.019, 0.019], atol=1e-12)
-    np.testing.assert_allclose(made.apply(pose()).rotation, from_vector(np.array([0, 0.04, 0.05])), atol=1e-12)
+    np.testing.assert_allclose(made.apply(pose()).rotation, matrix_of_vector(np.array([0, 0.04, 0.05])), atol=1e-12)
 
 
 def test_a_pose_that_creeps_away_is_refused_at_the_tolerance():
@@ -69,9 +68,9 @@ def test_a_rotation_vector_becomes_a_rotation_and_q_is_minus_q():
     rng = np.random.default_rng(0)
     for _ in range(20):
         vector = rng.uniform(-1.7, 1.7, 3)
-        quaternion = to_quaternion(from_vector(vector))
-        np.testing.assert_allclose(to_matrix(quaternion), to_matrix(-quaternion), atol=1e-12)
-        np.testing.assert_allclose(to_matrix(quaternion), from_vector(vector), atol=1e-12)
+        quaternion = quaternion_of_matrix(matrix_of_vector(vector))
+        np.testing.assert_allclose(matrix_of_quaternion(quaternion), matrix_of_quaternion(-quaternion), atol=1e-12)
+        np.testing.assert_allclose(matrix_of_quaternion(quaternion), matrix_of_vector(vector), atol=1e-12)
 
 
 @pytest.mark.parametrize("jump", [0.05, 0.1, 0.2, 1e30])

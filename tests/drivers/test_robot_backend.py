@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from robo_rl.actor import ActionChoice, Actor
-from robo_rl.core import PASSED, DriverError, EnvBackend, ManualClock, SafetyStop, Source
-from robo_rl.drivers.robot.rotation import to_matrix, to_quaternion
+from robo_rl.core import (
+    PASSED,
+    DriverError,
+    EnvBackend,
+    ManualClock,
+    SafetyStop,
+    Source,
+    matrix_of_quaternion,
+    quaternion_of_matrix,
+)
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
 from robo_rl.drivers.virtual.topics import ArmTopics
 from robo_rl.safety import make_safe_backend
@@ -177,8 +185,8 @@ def test_another_tool_frame_is_an_error(node, turn, shift, message):
     backend, clock = speaking_robot(node)
     pose = clock.robot.published["cartesian_pose_broadcaster/pose"][-1].pose
     measured = pose.orientation
-    rotation = to_matrix(np.array([measured.x, measured.y, measured.z, measured.w]))
-    turned = to_quaternion(rotation @ exponential(np.array([0, 0, turn])))
+    rotation = matrix_of_quaternion(np.array([measured.x, measured.y, measured.z, measured.w]))
+    turned = quaternion_of_matrix(rotation @ exponential(np.array([0, 0, turn])))
     measured.x, measured.y, measured.z, measured.w = turned.tolist()
     pose.position.y += shift
     if message is None:

@@ -8,11 +8,18 @@ import cv2
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, SpecError, decode_ros_image
+from robo_rl.core import (
+    ArraySpec,
+    ConfigError,
+    SpecError,
+    decode_ros_image,
+    matrix_of_quaternion,
+    quaternion_of_matrix,
+    vector_of_matrix,
+)
 from robo_rl.core.ros_images import ENCODINGS
 from robo_rl.drivers.robot.config import GripperConfig, SourceConfig
 from robo_rl.drivers.robot.decoding import NamedNumbers, make_decoder
-from robo_rl.drivers.robot.rotation import to_matrix, to_quaternion, to_vector
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 from robo_rl.drivers.teleop.config import LeaderConfig
 from robo_rl.sim.controller import exponential
@@ -40,16 +47,16 @@ def test_rotations_against_their_exponential():
         vector = rng.normal(size=3)
         vector *= rng.uniform(0, 3.14) / np.linalg.norm(vector)
         rotation = exponential(vector)
-        quaternion = to_quaternion(rotation)
-        np.testing.assert_allclose(to_matrix(quaternion), rotation, atol=1e-12)
+        quaternion = quaternion_of_matrix(rotation)
+        np.testing.assert_allclose(matrix_of_quaternion(quaternion), rotation, atol=1e-12)
         assert quaternion[3] >= 0
-        np.testing.assert_allclose(to_vector(rotation), vector, atol=1e-9)
+        np.testing.assert_allclose(vector_of_matrix(rotation), vector, atol=1e-9)
     for axis in np.eye(3):
         half_turn = exponential(np.pi * axis)
-        np.testing.assert_allclose(to_matrix(to_quaternion(half_turn)), half_turn, atol=1e-12)
-    assert (to_vector(np.eye(3)) == 0).all()
+        np.testing.assert_allclose(matrix_of_quaternion(quaternion_of_matrix(half_turn)), half_turn, atol=1e-12)
+    assert (vector_of_matrix(np.eye(3)) == 0).all()
     with pytest.raises(ValueError, match=r"unit quaternion, got one of length 0\.000"):
-        to_matrix(np.zeros(4))
+        matrix_of_quaternion(np.zeros(4))
 
 
 def test_joints_are_found_by_name_in_any_order():
@@ -82,7 +89,7 @@ def test_named_numbers_follow_the_task():
 
 def test_pose_velocity_wrench_and_truth():
     rotation = exponential(np.array([0.3, -0.2, 0.9]))
-    orientation = dict(zip("xyzw", to_quaternion(rotation).tolist(), strict=True))
+    orientation = dict(zip("xyzw", quaternion_of_matrix(rotation).tolist(), strict=True))
     pose = TYPES.make(
         "geometry_msgs/msg/PoseStamped", pose={"position": {"x": 1.0, "y": 2.0, "z": 3.0}, "orientation": orientation}
     )
@@ -164,7 +171,7 @@ def test_what_mobile_bases_measure():
     assert decode.names == ("velocity_x", "velocity_y")
     np.testing.assert_array_equal(decode(odometry), [1.5, -0.25])
 
-    x, y, z, w = to_quaternion(exponential(np.array([0.3, 0.0, 0.0])))  # rolled to the right about x
+    x, y, z, w = quaternion_of_matrix(exponential(np.array([0.3, 0.0, 0.0])))  # rolled to the right about x
     felt = {"linear_acceleration": {"x": 9.81, "y": 0.0, "z": -4.905}, "angular_velocity": {"x": 1, "y": 2, "z": 3}}
     imu = TYPES.make("sensor_msgs/msg/Imu", orientation={"x": x, "y": y, "z": z, "w": w}, **felt)
     np.testing.assert_allclose(decoder("imu", "sensor_msgs/msg/Imu")(imu), [1, 0, -0.5, 1, 2, 3])

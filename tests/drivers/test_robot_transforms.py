@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from robo_rl.core import ConfigError
+from robo_rl.core import ConfigError, quaternion_of_matrix
 from robo_rl.drivers.robot.config import TRANSFORMS, SourceConfig
-from robo_rl.drivers.robot.rotation import to_quaternion
 from robo_rl.drivers.robot.transforms import TransformTree
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 from robo_rl.sim.controller import exponential
@@ -17,7 +16,7 @@ def message(*links, sec=1, **turn):
     """Return a TFMessage of (parent, child, matrix (4, 4))."""
     transforms = []
     for parent, child, matrix in links:
-        quaternion = dict(zip("xyzw", to_quaternion(matrix[:3, :3]).tolist(), strict=True)) | turn
+        quaternion = dict(zip("xyzw", quaternion_of_matrix(matrix[:3, :3]).tolist(), strict=True)) | turn
         transform = {"translation": dict(zip("xyz", matrix[:3, 3].tolist(), strict=True)), "rotation": quaternion}
         header = {"frame_id": parent, "stamp": {"sec": sec}}
         transforms.append({"header": header, "child_frame_id": child, "transform": transform})

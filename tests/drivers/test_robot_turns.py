@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import ArmPose, ArmTarget, SpecError
+from robo_rl.core import ArmPose, ArmTarget, SpecError, matrix_of_quaternion
 from robo_rl.drivers.robot.commanding import ArmCommander
 from robo_rl.drivers.robot.config import CommandConfig, RobotConfig, SourceConfig
 from robo_rl.drivers.robot.decoding import make_decoder
 from robo_rl.drivers.robot.layout import ObservationLayout
-from robo_rl.drivers.robot.rotation import to_matrix
 from robo_rl.drivers.robot.transforms import TransformTree
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 from robo_rl.drivers.teleop.config import LeaderConfig
@@ -147,7 +146,7 @@ def test_the_quaternions_of_poses_that_are_sent_never_change_their_sign(axis: np
     quaternions = np.array([[each.x, each.y, each.z, each.w] for each in sent])
     assert (np.sum(quaternions[1:] * quaternions[:-1], axis=1) > 0.99).all()
     for angle, quaternion in zip(np.arange(0.0, 4 * math.pi, 0.1), quaternions, strict=True):
-        np.testing.assert_allclose(to_matrix(quaternion), exponential(angle * axis), atol=1e-9)
+        np.testing.assert_allclose(matrix_of_quaternion(quaternion), exponential(angle * axis), atol=1e-9)
 
 
 @pytest.mark.parametrize(

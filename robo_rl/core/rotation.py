@@ -1,4 +1,4 @@
-"""Conversions between rotations and ROS 2 unit quaternions (x, y, z, w)."""
+"""Conversions between rotation matrices, rotation vectors and unit quaternions (x, y, z, w)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def to_matrix(quaternion: Array) -> Array:
+def matrix_of_quaternion(quaternion: Array) -> Array:
     """Return the rotation matrix (3, 3) of a quaternion (x, y, z, w).
 
     Raises:
@@ -25,7 +25,7 @@ def to_matrix(quaternion: Array) -> Array:
     )
 
 
-def to_quaternion(rotation: Array) -> Array:
+def quaternion_of_matrix(rotation: Array) -> Array:
     """Return the quaternion (x, y, z, w), w not negative, of a rotation matrix (3, 3) (Shepperd 1978)."""
     trace = float(np.trace(rotation))
     squares = np.array([*np.diag(rotation) * 2 - trace, trace]) + 1  # four times the square of each component
@@ -40,9 +40,9 @@ def to_quaternion(rotation: Array) -> Array:
     return -quaternion if quaternion[3] < 0 else quaternion
 
 
-def to_vector(rotation: Array) -> Array:
+def vector_of_matrix(rotation: Array) -> Array:
     """Return the rotation vector (3,) [rad] of a rotation matrix (3, 3)."""
-    quaternion = to_quaternion(rotation)
+    quaternion = quaternion_of_matrix(rotation)
     sine = float(np.linalg.norm(quaternion[:3]))
     if sine < 1e-12:
         return np.zeros(3)
@@ -50,8 +50,8 @@ def to_vector(rotation: Array) -> Array:
     return vector
 
 
-def from_vector(vector: Array) -> Array:
+def matrix_of_vector(vector: Array) -> Array:
     """Return the rotation matrix (3, 3) of a rotation vector (3,) [rad]."""
     angle = float(np.linalg.norm(vector))
     axis = vector / angle if angle > 0 else np.zeros(3)
-    return to_matrix(np.append(np.sin(angle / 2) * axis, np.cos(angle / 2)))
+    return matrix_of_quaternion(np.append(np.sin(angle / 2) * axis, np.cos(angle / 2)))
