@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import (
     ArraySpec,
+    Batch,
     ConfigError,
     DriverError,
     EnvSpec,
@@ -24,6 +25,7 @@ from robo_rl.core import (
     Step,
 )
 
+from .gymnasium_goals import GoalRelabelling
 from .gymnasium_making import (
     META_WORLD,
     arguments_named,
@@ -105,6 +107,16 @@ class GymnasiumBackend:
     def robot(self) -> None:
         """None: Gymnasium has no description of limits and kinematics."""
         return None
+
+    @property
+    def has_goal(self) -> bool:
+        """Whether the environment observes its goal, and computes rewards for any goal."""
+        return self._reader.has_goal and hasattr(self._env.unwrapped, "compute_reward")
+
+    def relabel(self, rows: Batch) -> Batch:
+        """Return steps as they would be with another goal; see :class:`~robo_rl.core.GoalTask`."""
+        names = self._spec.observation["state"].names
+        return GoalRelabelling(self._env, names, self._config.terminate_on_success)(rows)
 
     def reset(self, seed: int | None = None) -> Step:
         """Begin an episode. The environment draws a new one, and ``Step.info["placed"]`` is true.

@@ -23,6 +23,7 @@ class ObservationReader:
 
     Attributes:
         specs: specs of the result of :meth:`read`, by key.
+        has_goal: whether the vectors ``achieved_goal`` and ``desired_goal`` are observed.
 
     Raises:
         ConfigError: if the space contains other spaces, or pictures of an unclear layout, or lacks one that ``images``
@@ -58,8 +59,8 @@ class ObservationReader:
                 self._vectors[path] = leaf.shape
                 names += [f"{name}[{index}]" for index in range(int(np.prod(leaf.shape)))]
         achieved, desired = self._vectors.get(("achieved_goal",)), self._vectors.get(("desired_goal",))
-        self._has_goal = achieved is not None and achieved == desired  # goals that are pictures do not count
-        if self._has_goal and achieved is not None:
+        self.has_goal = achieved is not None and achieved == desired  # goals that are pictures do not count
+        if self.has_goal and achieved is not None:
             names += [f"desired_goal-achieved_goal[{index}]" for index in range(int(np.prod(achieved)))]
         if names:
             self.specs["state"] = ArraySpec((len(names),), names=tuple(names))
@@ -80,7 +81,7 @@ class ObservationReader:
             if array.dtype.kind not in "biuf":
                 raise ValueError(f"observation {name!r}: expected numbers, got {array.dtype}")
             parts.append(np.ravel(of_shape(name, array, shape)))
-        if self._has_goal:
+        if self.has_goal:
             keys = ("desired_goal", "achieved_goal")
             desired, achieved = (np.ravel(as_array(observation[key])).astype(np.float64) for key in keys)
             parts.append(desired - achieved)  # as float64, for unsigned integers and truth values

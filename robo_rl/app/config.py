@@ -24,6 +24,8 @@ class RunConfig(Options, section="run"):
         rollbacks: how often in a row a diverging agent goes back to the newest checkpoint, with fewer than
             ``checkpoint_interval`` environment steps in between, before the run ends; 0: it ends at once.
         replay_capacity: number of observations in the online replay buffer; an episode of L steps takes L + 1.
+        hindsight: number of copies of each episode that are stored with a goal that it achieved (hindsight experience
+            replay), for tasks whose goal is observed; 0: none.
         relabel_rows: number of stored transitions whose learned rewards are recomputed after each step, if a module has
             changed; sampled transitions are always up to date.
         stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
@@ -41,6 +43,7 @@ class RunConfig(Options, section="run"):
     keep_checkpoints: int = option(2, low=1)
     rollbacks: int = option(3, low=0)
     replay_capacity: int = option(200_000, low=2)
+    hindsight: int = option(0, low=0)
     relabel_rows: int = option(0, low=0)
     stop_at_success_rate: float | None = None
     stop_at_return: float | None = None

@@ -56,6 +56,7 @@ from .own_stop import OwnStop
 from .packed import blosc_size, zstd_size
 from .protocols import (
     EnvBackend,
+    GoalTask,
     ObservationGuard,
     PersistentWorld,
     ResetController,
@@ -138,6 +139,7 @@ __all__ = [
     "ForeignFolder",
     "Formula",
     "FrameTransform",
+    "GoalTask",
     "GuardBeat",
     "ImageConfig",
     "ImageHeader",

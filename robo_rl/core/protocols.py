@@ -232,6 +232,28 @@ class PersistentWorld(Protocol):
         ...
 
 
+@runtime_checkable
+class GoalTask(Protocol):
+    """The ability of a backend to compute what its episodes would have been worth with another goal."""
+
+    @property
+    def has_goal(self) -> bool:
+        """Whether the goal of an episode is observed, and the reward for any goal can be computed."""
+        ...
+
+    def relabel(self, rows: Batch) -> Batch:
+        """Return steps of one episode as they would be if the goal was what the last of them achieved.
+
+        Args:
+            rows: n consecutive steps, as rows of a replay buffer: ``observation/*``, ``next_observation/*``,
+                ``term/*``, ``terminated``, ``truncated`` and ``success`` are changed, everything else is kept.
+
+        Returns:
+            Up to n rows: they end where the task ends with this goal.
+        """
+        ...
+
+
 class Teleop(Protocol):
     """A device with which a person controls the robot."""
 

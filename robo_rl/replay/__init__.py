@@ -1,5 +1,6 @@
 """Replay buffer for online data, data sets of episodes on disk, and a sampler that mixes both."""
 
+from .hindsight import Hindsight
 from .intake import Intake, IntakeTotals
 from .labels import UNKNOWN, LabelBook
 from .layout import EpisodeArrays, EpisodeRecord
@@ -14,6 +15,7 @@ __all__ = [
     "EpisodeRecord",
     "EpisodeStore",
     "EpisodeWriter",
+    "Hindsight",
     "Intake",
     "IntakeTotals",
     "LabelBook",

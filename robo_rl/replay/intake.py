@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -246,8 +246,12 @@ class Intake:
                 duplicates=self._duplicates,
             )
 
-    def recover(self, ring: ReplayRing) -> int:
+    def recover(self, ring: ReplayRing, append: Callable[[Sequence[Transition]], int] | None = None) -> int:
         """Fill ``ring`` with the newest stored episodes that fit into it; return the number of steps.
+
+        Args:
+            ring: replay buffer.
+            append: stores an episode in it; None: :meth:`ReplayRing.append`.
 
         Raises:
             DataError: if an episode is damaged.
@@ -259,7 +263,7 @@ class Intake:
                 break
             first -= 1
         keys = ring.spec.observation.keys()
-        return sum(map(ring.append, self.store.episodes(first, keys=keys)))
+        return sum(map(append or ring.append, self.store.episodes(first, keys=keys)))
 
     def close(self) -> None:
         """Store closed episodes and close the files. Open episodes stay with their actors. Call this once."""

@@ -73,6 +73,7 @@ class ReplayRing:
         terms: names of all reward terms.
         rows: access to the transitions, for sampling and reading.
         computed: the terms that reward modules compute.
+        newest: slot of the transition that was stored last; -1 after a start.
 
     Raises:
         ConfigError: if the capacity is too small, or too large for the memory of this machine.
@@ -97,6 +98,7 @@ class ReplayRing:
         self.rows = RingRows(self._columns, self._available, self._cycle)
         self.computed = ComputedTerms(self._columns, self._available, self._cycle)
         self._tails: dict[str, _Tail] = {}
+        self.newest = -1
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
@@ -142,6 +144,7 @@ class ReplayRing:
         following = self._allocate()
         self._columns.write_observation(following, transition.next_observation)
         self._columns.write(slot, transition, terms, following)
+        self.newest = slot
         if self._holds_back:
             self.computed.held[slot] = None
         else:

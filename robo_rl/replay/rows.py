@@ -152,6 +152,15 @@ class RingRows:
         names = ("source", "policy_version", "success", "terminated", "truncated")
         return {name: arrays[name].take(indices) for name in names}
 
+    def rows(self, slots: Indices) -> Batch:
+        """Return the transitions in ``slots`` (n,) as rows for a :class:`~robo_rl.core.RewardModule`."""
+        self._check_indices(slots)
+        return self._columns.rows(slots)
+
+    def follows(self, slot: int, following: int) -> bool:
+        """Return whether the transition in slot ``following`` is the next one of the segment after that in ``slot``."""
+        return bool(self._columns.next[slot] == following)
+
     def sample_rows(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw ``n`` transitions uniformly with replacement, as rows for a :class:`~robo_rl.core.RewardModule`.
 

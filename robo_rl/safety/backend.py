@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 
 from robo_rl.core import (
     PASSED,
+    Batch,
     CheckpointError,
     Clock,
     EnvBackend,
     EnvSpec,
+    GoalTask,
     Observation,
     ObservationGuard,
     PersistentWorld,
@@ -99,6 +101,17 @@ class SafeBackend:
         if not isinstance(backend, PersistentWorld):
             raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
         return self._begin(lambda: backend.restore(world))
+
+    @property
+    def has_goal(self) -> bool:
+        """Whether steps can be relabelled."""
+        return isinstance(self._backend, GoalTask) and self._backend.has_goal
+
+    def relabel(self, rows: Batch) -> Batch:
+        """Return steps as they would be with another goal; see :class:`~robo_rl.core.GoalTask`."""
+        if not isinstance(self._backend, GoalTask):
+            raise RuntimeError(f"the goals of task {self.spec.task!r} cannot be changed: see has_goal")
+        return self._backend.relabel(rows)
 
     def step(self, action: NDArray[np.float32]) -> Step:
         """Execute ``action``, as changed by the filters, for one control period.

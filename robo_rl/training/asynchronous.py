@@ -52,7 +52,7 @@ class AsyncTraining:
             raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's")
         operators = AsyncOperators(run.live, run.learner, run.folder)
         wire.open_store(run.spec)
-        wire.intake.recover(run.experience.online)
+        wire.intake.recover(run.experience.online, run.experience.recover)
         run.experience.online.end_episodes()  # only complete episodes are stored: new steps belong to another segment
         self._pace = pace = Pace(run, Ratios(runtime.min_ratio, runtime.max_ratio))
         stored = StoredSteps(run, wire.intake, pace)

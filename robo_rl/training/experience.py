@@ -1,13 +1,13 @@
 """The steps that a run learns from, and the computation of their rewards."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..app import Components
-from ..core import Metrics, State, Transition
-from ..replay import MixedSampler, ReplayRing
+from ..core import ConfigError, GoalTask, Metrics, State, Transition
+from ..replay import Hindsight, MixedSampler, ReplayRing
 from .earnings import Earnings
 
 
@@ -20,8 +20,10 @@ class Experience:
         demonstrations: replay buffer of the demonstrations; None if the agent does not learn from any.
         sampler: draws batches from both.
         relabel_rows: number of stored rewards that may be updated for each step.
+        hindsight: copies episodes with other goals; None: no copies.
 
     Attributes:
+        hindsight: the argument.
         scorer: computes rewards; None if the task's own rewards are used.
     """
 
@@ -32,7 +34,9 @@ class Experience:
         demonstrations: ReplayRing | None,
         sampler: MixedSampler,
         relabel_rows: int,
+        hindsight: Hindsight | None = None,
     ) -> None:
+        self.hindsight = hindsight
         self.online, self.demonstrations, self.sampler = online, demonstrations, sampler
         self.scorer = components.reward.scorer
         self._reward, self._gamma = components.reward, components.agent.config.gamma
@@ -50,9 +54,21 @@ class Experience:
     def insert(self, transition: Transition) -> NDArray[np.float32]:
         """Store a step; return the reward terms, of shape (n, terms), of the n steps whose rewards became known."""
         self.online.append([transition])
+        if self.hindsight is not None:
+            self.hindsight.add(transition)
         if self.scorer is None:
             return np.array([[transition.rewards[name] for name in self.online.terms]], dtype=np.float32)
         return self.score()
+
+    def recover(self, episode: Sequence[Transition]) -> int:
+        """Store the steps of an earlier episode again; return their number."""
+        if self.hindsight is None:
+            return self.online.append(episode)
+        for transition in episode:
+            self.online.append([transition])
+            self.hindsight.add(transition)
+        self.hindsight.end()
+        return len(episode)
 
     def score(self) -> NDArray[np.float32]:
         """Compute the rewards that are due; return their terms, of shape (n, terms)."""
@@ -63,6 +79,8 @@ class Experience:
     def cut_episode(self, actor: str | None = None) -> NDArray[np.float32]:
         """End an episode after the step stored last; return the terms, (n, terms), that became known."""
         self.online.end_episodes(actor)
+        if self.hindsight is not None:
+            self.hindsight.end(actor)
         return self.score()
 
     def update_rewards(self) -> Metrics:
@@ -97,3 +115,26 @@ class Experience:
                 self.demonstrations.computed.load(parts["demonstrations"])
         self.sampler.load({"generator": parts["run"]["sampler"]})
         self.follow_discount()
+
+
+def make_hindsight(components: Components, online: ReplayRing, copies: int, seed: int) -> Hindsight | None:
+    """Return what adds ``copies`` of each episode with another goal to ``online``; None if there are to be none.
+
+    Raises:
+        ConfigError: if the rewards for another goal cannot be computed.
+    """
+    if not copies:
+        return None
+    task = components.evaluation_backend()
+    if not isinstance(task, GoalTask) or not task.has_goal:
+        raise ConfigError(
+            f"run.hindsight={copies} needs a task that observes its goal and can compute the reward for any other, as "
+            "those of Gymnasium-Robotics do by achieved_goal, desired_goal and compute_reward; task "
+            f"{online.spec.task!r} cannot"
+        )
+    if components.reward.scorer is not None:
+        raise ConfigError(
+            f"run.hindsight={copies} needs the task's own rewards, and the reward modules "
+            f"{', '.join(components.reward.scorer.terms)} compute others: choose one of the two"
+        )
+    return Hindsight(online, task.relabel, copies, seed)

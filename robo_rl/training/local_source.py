@@ -104,7 +104,10 @@ class LocalSource:
 
     def save(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
         """Add the steps and the state of their source to a checkpoint."""
-        parts["replay"] = self._run.experience.online.state()
+        experience = self._run.experience
+        parts["replay"] = experience.online.state()
+        if experience.hindsight is not None:
+            parts["hindsight"] = experience.hindsight.state()
         if self._intervention is not None:
             parts["intervention"] = self._intervention.state()
         parts["run"] |= {f"actor/{key}": value for key, value in self.actor.state().items()}
@@ -115,7 +118,10 @@ class LocalSource:
     def load(self, checkpoint: Checkpoint) -> None:
         """Resume from a checkpoint."""
         parts, prefix = checkpoint.parts, "actor/"
-        self._run.experience.online.load(parts["replay"])
+        experience = self._run.experience
+        experience.online.load(parts["replay"])
+        if experience.hindsight is not None:
+            experience.hindsight.load(parts["hindsight"])
         if self._intervention is not None:
             self._intervention.load(parts.get("intervention", {}))
         if self._resets is not None:
@@ -125,5 +131,5 @@ class LocalSource:
         self._earnings.load(checkpoint.facts)
         if self.actor.is_between_episodes:
             # If an episode was open when this was saved, the state of its backend could not be saved: it ends early.
-            self._run.experience.online.end_episodes()
+            experience.online.end_episodes()
             self._earnings = self._run.experience.new_earnings()

@@ -24,7 +24,7 @@ from ..replay import MixedSampler, ReplayRing
 from ..telemetry import COMMANDS, Command, LiveRun, LoggingConfig, RunLogger, check_logging
 from .demonstrations import load_demonstrations
 from .evaluations import Evaluations, check_evaluations
-from .experience import Experience
+from .experience import Experience, make_hindsight
 from .operators import Operators
 from .ranks import check_ranks
 from .rollback import Rollbacks
@@ -97,7 +97,9 @@ class Run:
                 "demonstrations.path, or use agent.pretrain_critics=none"
             )
         sampler = self._make_sampler(online, demonstrations, intervention.as_demonstrations)
-        self.experience = Experience(components, online, demonstrations, sampler, self.settings.relabel_rows)
+        hindsight = make_hindsight(components, online, self.settings.hindsight, config.seed)
+        rows = self.settings.relabel_rows
+        self.experience = Experience(components, online, demonstrations, sampler, rows, hindsight)
         self.learner = Learner(self.agent, lambda rows: sampler.sample(rows, self.agent.config.batch_size), folder)
         self.rollbacks = Rollbacks(self.learner, self.checkpoints, self.settings)
         self.safety = SafetyRecord()
