@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from robo_rl.core import (
     ArraySpec,
-    Batch,
     ConfigError,
     DriverError,
     EnvSpec,
@@ -25,7 +24,7 @@ from robo_rl.core import (
     Step,
 )
 
-from .gymnasium_goals import GoalRelabelling
+from .gymnasium_goals import goal_relabelling
 from .gymnasium_making import (
     META_WORLD,
     arguments_named,
@@ -55,6 +54,9 @@ class GymnasiumBackend:
     - The environment's time limit is a truncation. The backend never resets automatically. If the environment does, the
       last observation of an episode is ``info["final_observation"]`` or ``info["final_obs"]``. ``Step.stamp_ns`` is
       simulated time since the reset, counted in control periods, so that the same seed gives the same data.
+
+    Attributes:
+        relabel: see :class:`~robo_rl.core.GoalTask`.
 
     Raises:
         ConfigError: if the id is unknown, the package that provides it is not installed, the environment does not work
@@ -98,6 +100,7 @@ class GymnasiumBackend:
             reports_success=self._reports_success,
             extra={"action_low": space.low.ravel().tolist(), "action_high": space.high.ravel().tolist()},
         )
+        self.relabel = goal_relabelling(self._env, self._reader, config)
 
     @property
     def spec(self) -> EnvSpec:
@@ -107,16 +110,6 @@ class GymnasiumBackend:
     def robot(self) -> None:
         """None: Gymnasium has no description of limits and kinematics."""
         return None
-
-    @property
-    def has_goal(self) -> bool:
-        """Whether the environment observes its goal, and computes rewards for any goal."""
-        return self._reader.has_goal and hasattr(self._env.unwrapped, "compute_reward")
-
-    def relabel(self, rows: Batch) -> Batch:
-        """Return steps as they would be with another goal; see :class:`~robo_rl.core.GoalTask`."""
-        names = self._spec.observation["state"].names
-        return GoalRelabelling(self._env, names, self._config.terminate_on_success)(rows)
 
     def reset(self, seed: int | None = None) -> Step:
         """Begin an episode. The environment draws a new one, and ``Step.info["placed"]`` is true.

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Batch
 
+from .gymnasium_observations import ObservationReader
+from .gymnasium_options import GymnasiumConfig
+
 ACHIEVED, DESIRED = "achieved_goal", "desired_goal"
 STATES = ("observation/state", "next_observation/state")
 
@@ -66,3 +69,12 @@ class GoalRelabelling:
         if not hasattr(self._env, "compute_terminated"):
             return False
         return bool(self._env.compute_terminated(achieved.reshape(self._shape), goal.reshape(self._shape), {}))
+
+
+def goal_relabelling(
+    env: gymnasium.Env[Any, Any], reader: ObservationReader, config: GymnasiumConfig
+) -> GoalRelabelling | None:
+    """Return the relabelling of steps of ``env``; None if it cannot compute rewards for other goals."""
+    if not reader.has_goal or not hasattr(env.unwrapped, "compute_reward"):
+        return None
+    return GoalRelabelling(env, reader.specs["state"].names, config.terminate_on_success)

@@ -234,24 +234,18 @@ class PersistentWorld(Protocol):
 
 @runtime_checkable
 class GoalTask(Protocol):
-    """The ability of a backend to compute what its episodes would have been worth with another goal."""
+    """The ability of a backend to compute what its episodes would have been worth with another goal.
+
+    ``relabel`` returns steps of one episode as they would be if the goal was what the last of them achieved; it is None
+    if the goal of this task is not observed, or its reward cannot be computed for other goals.
+
+    - Argument: n consecutive steps, as rows of a replay buffer: ``observation/*``, ``next_observation/*``, ``term/*``,
+      ``terminated``, ``truncated`` and ``success`` are changed, everything else is kept.
+    - Result: up to n rows: they end where the task ends with this goal.
+    """
 
     @property
-    def has_goal(self) -> bool:
-        """Whether the goal of an episode is observed, and the reward for any goal can be computed."""
-        ...
-
-    def relabel(self, rows: Batch) -> Batch:
-        """Return steps of one episode as they would be if the goal was what the last of them achieved.
-
-        Args:
-            rows: n consecutive steps, as rows of a replay buffer: ``observation/*``, ``next_observation/*``,
-                ``term/*``, ``terminated``, ``truncated`` and ``success`` are changed, everything else is kept.
-
-        Returns:
-            Up to n rows: they end where the task ends with this goal.
-        """
-        ...
+    def relabel(self) -> Callable[[Batch], Batch] | None: ...
 
 
 class Teleop(Protocol):

@@ -22,7 +22,7 @@ class Hindsight:
 
     Args:
         ring: replay buffer of the run.
-        relabel: changes the goal of steps; see :meth:`robo_rl.core.GoalTask.relabel`.
+        relabel: changes the goal of steps; see :class:`~robo_rl.core.GoalTask`.
         copies: number of copies of each episode.
         seed: seed of the run.
     """

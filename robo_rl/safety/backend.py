@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from robo_rl.core import (
     PASSED,
-    Batch,
     CheckpointError,
     Clock,
     EnvBackend,
@@ -48,6 +47,9 @@ class SafeBackend:
         button: the button with which a person stops the robot; checked before each step.
         check_start: returns the reason why the robot must not move from an episode's first observation, or None; None
             for no check.
+
+    Attributes:
+        relabel: see :class:`~robo_rl.core.GoalTask`.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class SafeBackend:
         self._button = button
         self._check_start = check_start
         self._last: Step | None = None
+        self.relabel = backend.relabel if isinstance(backend, GoalTask) else None
 
     @property
     def spec(self) -> EnvSpec:
@@ -101,17 +104,6 @@ class SafeBackend:
         if not isinstance(backend, PersistentWorld):
             raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
         return self._begin(lambda: backend.restore(world))
-
-    @property
-    def has_goal(self) -> bool:
-        """Whether steps can be relabelled."""
-        return isinstance(self._backend, GoalTask) and self._backend.has_goal
-
-    def relabel(self, rows: Batch) -> Batch:
-        """Return steps as they would be with another goal; see :class:`~robo_rl.core.GoalTask`."""
-        if not isinstance(self._backend, GoalTask):
-            raise RuntimeError(f"the goals of task {self.spec.task!r} cannot be changed: see has_goal")
-        return self._backend.relabel(rows)
 
     def step(self, action: NDArray[np.float32]) -> Step:
         """Execute ``action``, as changed by the filters, for one control period.

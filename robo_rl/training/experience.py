@@ -125,16 +125,22 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
     """
     if not copies:
         return None
-    task = components.evaluation_backend()
-    if not isinstance(task, GoalTask) or not task.has_goal:
+    task, agent = components.evaluation_backend(), components.agent
+    relabel = task.relabel if isinstance(task, GoalTask) else None
+    if relabel is None:
         raise ConfigError(
             f"run.hindsight={copies} needs a task that observes its goal and can compute the reward for any other, as "
             "those of Gymnasium-Robotics do by achieved_goal, desired_goal and compute_reward; task "
             f"{online.spec.task!r} cannot"
+        )
+    if images := [key for key in agent.observed if key != "state"]:
+        raise ConfigError(
+            f"run.hindsight={copies} changes the goal in the observation 'state' alone, and the agent also learns from "
+            f"{', '.join(images)}, which may show the goal: give an agent that learns from states"
         )
     if components.reward.scorer is not None:
         raise ConfigError(
             f"run.hindsight={copies} needs the task's own rewards, and the reward modules "
             f"{', '.join(components.reward.scorer.terms)} compute others: choose one of the two"
         )
-    return Hindsight(online, task.relabel, copies, seed)
+    return Hindsight(online, relabel, copies, seed)

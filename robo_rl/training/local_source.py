@@ -120,7 +120,7 @@ class LocalSource:
         parts, prefix = checkpoint.parts, "actor/"
         experience = self._run.experience
         experience.online.load(parts["replay"])
-        if experience.hindsight is not None:
+        if experience.hindsight is not None and "hindsight" in parts:  # absent where the option is new
             experience.hindsight.load(parts["hindsight"])
         if self._intervention is not None:
             self._intervention.load(parts.get("intervention", {}))

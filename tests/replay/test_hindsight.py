@@ -8,12 +8,12 @@ import pytest
 
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.cli import main
-from robo_rl.core import RewardWeights, Source
+from robo_rl.core import ConfigError, RewardWeights, Source
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import Hindsight, ReplayRing
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
 from robo_rl.sim.gymnasium_options import GymnasiumConfig
-from robo_rl.training.experience import Experience
+from robo_rl.training.experience import Experience, make_hindsight
 
 from ..rigs.goal_world import RADIUS
 
@@ -48,7 +48,6 @@ def test_columns_of_the_state_are_those_that_tests_here_read() -> None:
 @pytest.mark.parametrize("ends", [False, True])
 def test_copies_are_what_the_environment_would_have_returned_for_their_goal(ends: bool) -> None:
     backend = make_backend(terminate_on_success=ends)
-    assert backend.has_goal
     ring = ReplayRing(1000, backend.spec)
     act(backend, ring, Hindsight(ring, backend.relabel, copies=3, seed=0), steps=30)
     slots = np.sort(ring.rows.available.members)
@@ -187,3 +186,11 @@ def test_what_cannot_be_relabelled_is_refused(
         main(["train", "run.hindsight=4", *words, *SMALL, f"run.dir={tmp_path}/run"])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_agent_that_sees_the_goal_in_pictures_is_refused() -> None:
+    backend = make_backend()
+    agent = SimpleNamespace(observed=("images/view", "state"))
+    parts = SimpleNamespace(evaluation_backend=lambda: backend, agent=agent)
+    with pytest.raises(ConfigError, match=r"learns from images/view, which may show the goal"):
+        make_hindsight(parts, ReplayRing(100, backend.spec), 4, 0)
