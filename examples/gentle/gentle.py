@@ -1,4 +1,4 @@
-"""Reward term ``gentle``: negative while the hand presses harder than it should."""
+"""Reward term ``gentle``: negative while the force at the wrist is above a limit."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from robo_rl.rewards import FunctionModule, register_module
 
 @dataclass(frozen=True)
 class GentleConfig:
-    limit: float = 10.0  # force at the wrist that costs nothing [N]
+    limit: float = 10.0  # largest force at the wrist without a cost [N]
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> FunctionModule:
-        x = spec.observation["state"].names.index("wrist_force_x")  # y and z come next
+        x = spec.observation["state"].names.index("wrist_force_x")  # y and z follow
         return FunctionModule(lambda batch: self.score(batch["next_observation/state"][:, x : x + 3]))
 
     def score(self, forces: np.ndarray) -> np.ndarray:
