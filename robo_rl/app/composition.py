@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..actor import InterventionConfig
-from ..agents import bc, cpl, drq, flow, iql, sac
+from ..agents import bc, cpl, drq, flow, iql, qc, sac
 from ..core import (
     Agent,
     ConfigError,
@@ -71,6 +71,7 @@ def register_configs() -> None:
     drq.register_configs()
     flow.register_configs()
     iql.register_configs()
+    qc.register_configs()
     register_safety()
     register_resets()
     register_logging()

@@ -65,7 +65,7 @@ class RankedLearner(Protocol):
 
 @runtime_checkable
 class OfflineLearner(Protocol):
-    """The ability of an agent to pretrain its critics on demonstrations before the first step."""
+    """The ability of an agent to do offline reinforcement learning on demonstrations before the first step."""
 
     @property
     def offline_steps(self) -> int:

@@ -1,41 +1,24 @@
 """The agent that clones by flow matching: two modes, resuming bit for bit, and learning while it acts."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from robo_rl.agents.bc import make_bc
 from robo_rl.agents.flow import FlowCloning, FlowCloningConfig, make_flow
-from robo_rl.core import ArraySpec, Batch, ConfigError, DivergenceError, State
+from robo_rl.core import Batch, ConfigError, DivergenceError
 
-from ..rigs.specs import toy_spec
-
-SPEC = toy_spec({"state": ArraySpec((2,))}, 1)
-ORIGIN = {"state": np.zeros(2, np.float32)}
+from ..rigs import chunk_rows
+from ..rigs.chunk_rows import ORIGIN, SPEC, assert_equal_states, sampled_chunks
 
 
 def two_ways(rows: int, seed: int) -> Batch:
-    """Chunks of two: left twice, or right twice, near 0.6, whatever is observed."""
-    rng = np.random.default_rng(seed)
-    side = rng.choice([-0.6, 0.6], (rows, 1)) + rng.normal(0, 0.03, (rows, 2))
-    executed = rng.uniform(-1, 1, (rows, 2)).astype(np.float32)
-    state = rng.uniform(-1, 1, (rows, 2)).astype(np.float32)
-    return {"observation/state": state, "action": executed, "proposed_action": side.astype(np.float32)}
+    """Rows whose executed actions are others than those that were proposed."""
+    executed = np.random.default_rng(seed).uniform(-1, 1, (rows, 2)).astype(np.float32)
+    return chunk_rows.two_ways(rows, seed) | {"action": executed}
 
 
 def make(seed: int = 0, **fields: object) -> FlowCloning:
     return make_flow(spec=SPEC, seed=seed, **({"hidden": [8], "action_chunk": 2, "batch_size": 16} | fields))
-
-
-def assert_equal_states(first: State, second: State) -> None:
-    assert first.keys() == second.keys()
-    for name, array in first.items():
-        np.testing.assert_array_equal(array, second[name], err_msg=name)
-
-
-def chunks(act: Callable[[], np.ndarray]) -> np.ndarray:
-    return np.array([[act()[0], act()[0]] for _ in range(100)])
 
 
 def test_cloning_takes_the_mean_of_two_ways_and_flow_keeps_both() -> None:
@@ -44,10 +27,10 @@ def test_cloning_takes_the_mean_of_two_ways_and_flow_keeps_both() -> None:
     for agent in agents:
         for step in range(400):
             agent.pretrain(two_ways(128, step))
-    mean = chunks(lambda: agents[0].act(ORIGIN, explore=False))
+    mean = sampled_chunks(lambda: agents[0].act(ORIGIN, explore=False))
     assert np.abs(mean).max() < 0.25
     for explore in (False, True):
-        kept = chunks(lambda explore=explore: agents[1].act(ORIGIN, explore=explore))
+        kept = sampled_chunks(lambda explore=explore: agents[1].act(ORIGIN, explore=explore))
         assert 25 < np.count_nonzero(kept[:, 0] > 0) < 75
         together = (kept * np.sign(kept[:, :1]) > 0.25).all(1)
         assert np.count_nonzero(together) > 75, "few samples lie between the ways, and chunks do not mix them"

@@ -15,6 +15,7 @@ from robo_rl.agents.bc import make_bc
 from robo_rl.agents.cpl import make_cpl
 from robo_rl.agents.drq import EncoderConfig, make_drq
 from robo_rl.agents.iql import make_iql
+from robo_rl.agents.qc import make_qc
 from robo_rl.agents.sac import make_sac
 from robo_rl.app import build_agent, networks_of, networks_of_run
 from robo_rl.commands import train
@@ -33,7 +34,7 @@ from robo_rl.safety.feasibility import FeasibilityModel
 from ..rigs.specs import toy_spec
 
 SPEC = toy_spec({"state": ArraySpec((5,)), "images/front": ArraySpec((32, 32, 3), "uint8", 0, 255)}, 3)
-AGENTS = (make_bc, make_cpl, make_drq, make_iql, make_sac)
+AGENTS = (make_bc, make_cpl, make_drq, make_iql, make_qc, make_sac)
 LARGE: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     *((make, {"hidden": (6000, 6000)}) for make in AGENTS),
     *((make, {"hidden": (2_000_000_000,)}) for make in AGENTS),

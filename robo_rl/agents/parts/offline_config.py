@@ -27,8 +27,6 @@ class OfflineConfig(Options, section="agent"):
     imitates: ClassVar[bool] = False
     online_cloning_weight: ClassVar[float] = 0.0
     initial_log_std: ClassVar[float] = 0.0
-    demonstration_ratio: ClassVar[float] = 1.0
-    learning_starts: ClassVar[int] = 0
     random_steps: ClassVar[int] = 0
     # Networks of this size are trained as fast on the CPU.
     device: ClassVar[str] = "cpu"
@@ -38,6 +36,8 @@ class OfflineConfig(Options, section="agent"):
     learns_online = False
     update_to_data = 1
     action_chunk = 1
+    demonstration_ratio = 1.0
+    learning_starts = 0
 
     hidden: tuple[int, ...] = (256, 256)
     actor_layer_norm: bool = False

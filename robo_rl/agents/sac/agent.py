@@ -19,11 +19,11 @@ from robo_rl.core import (
 )
 
 from ..parts.cloning import BehaviourCloning
+from ..parts.convergence import check_convergence
 from ..parts.networks import critic_values
 from ..parts.policy import TanhGaussianPolicy
 from ..parts.policy_agent import PolicyAgent
 from .config import SACConfig
-from .convergence import check_convergence
 from .critic_pretraining import make_critic_pretraining
 from .critics import initial_networks, train_state
 from .implementation import computable, make_update
@@ -153,7 +153,7 @@ class SAC(PolicyAgent):
         metrics = self._critic_pretraining.step(rows, torch.from_numpy(batch["return_to_go"]).to(device))
         self._policy.average(self.config.actor_tau)
         check_convergence(
-            metrics, self._policy.parameters, self.config, f"offline step {self._critic_pretraining.steps}"
+            metrics, self._policy.parameters, self.config.q_limit, f"offline step {self._critic_pretraining.steps}"
         )
         return metrics
 
@@ -169,7 +169,7 @@ class SAC(PolicyAgent):
         self._policy.average(self.config.actor_tau)
         self._updates += 1
         metrics = dict(zip(self.metrics, result.tolist(), strict=True))
-        check_convergence(metrics, self._policy.parameters, self.config, f"update {updates + 1}")
+        check_convergence(metrics, self._policy.parameters, self.config.q_limit, f"update {updates + 1}")
         return metrics
 
     def follow(self) -> None:

@@ -6,19 +6,18 @@ import torch
 
 from robo_rl.core import DivergenceError, Metrics
 
-from ..parts.networks import Parameters
-from .config import SACConfig
+from .networks import Parameters
 
 ADVICE = "Lower the learning rates or agent.update_to_data, or look at the rewards."
 
 
-def check_convergence(metrics: Metrics, actor: Parameters, config: SACConfig, step: str) -> None:
+def check_convergence(metrics: Metrics, actor: Parameters, q_limit: float, step: str) -> None:
     """Check the metrics of an update, and the networks after its last step, which no metric covers.
 
     Args:
         metrics: metrics of the update, with ``q_abs_max``.
         actor: parameters of the policy after the update.
-        config: configuration of the agent, with ``q_limit``.
+        q_limit: largest magnitude of a value estimate that is no divergence.
         step: name of the update, for messages.
 
     Raises:
@@ -27,10 +26,10 @@ def check_convergence(metrics: Metrics, actor: Parameters, config: SACConfig, st
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise DivergenceError(f"training diverged: {name} is {value} at {step}. {ADVICE}")
-    if metrics["q_abs_max"] > config.q_limit:
+    if metrics["q_abs_max"] > q_limit:
         raise DivergenceError(
             f"training diverged: a value estimate has magnitude {metrics['q_abs_max']:.4g} at {step}, "
-            f"agent.q_limit is {config.q_limit:g}. {ADVICE} If returns are that large, raise agent.q_limit."
+            f"agent.q_limit is {q_limit:g}. {ADVICE} If returns are that large, raise agent.q_limit."
         )
     largest = torch._foreach_norm(list(actor.values()), math.inf)  # one kernel on a GPU
     finite = torch.stack(largest).isfinite()

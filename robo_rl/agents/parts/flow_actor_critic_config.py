@@ -1,0 +1,59 @@
+"""What the configurations of agents with critics and a flow have in common."""
+
+from dataclasses import dataclass
+
+from robo_rl.core import option
+
+from .offline_config import OfflineConfig
+
+TARGET_Q = ("mean", "min")
+
+
+@dataclass(frozen=True)
+class FlowActorCriticConfig(OfflineConfig):
+    """Critics of action chunks, and a flow that learns the distribution of the chunks in the data.
+
+    The defaults are for two processor cores. The papers have hidden=[512,512,512,512], batch_size=256, gamma=0.99,
+    action_chunk=5 and offline_steps=1000000.
+
+    Attributes (besides those of :class:`~robo_rl.agents.parts.offline_config.OfflineConfig`):
+        ensemble_size: critics.
+        layer_norm: LayerNorm between each hidden layer of the critics and its activation.
+        gamma: discount per environment step.
+        tau: share of the networks that goes, after each step, into their running averages. That of the critics makes
+            the targets; that of the policy acts in evaluations and on robots.
+        target_q: what a target takes of the averaged critics: the ``mean`` or the ``min`` of their values.
+        flow_steps: steps of Euler's method in which noise is carried to a chunk.
+        action_chunk: steps h whose actions the policy decides at once, from one observation, and takes without another
+            look. Critics judge whole chunks by h-step returns. 1: every step is decided by itself.
+        update_to_data: steps of all networks for each environment step.
+        demonstration_ratio: share of each minibatch that comes from the demonstrations, in [0, 1].
+        learning_starts: environment steps before the first update.
+        pretrain_steps: steps on the demonstrations that clone them, before ``offline_steps``.
+        offline_steps: steps on the demonstrations of all networks, critics included, before the first environment step.
+        q_limit: magnitude of a value estimate beyond which the run counts as diverged.
+    """
+
+    learns_online = True
+
+    hidden: tuple[int, ...] = (256, 256, 256)
+    activation: str = "gelu"
+    batch_size: int = option(128, low=1)
+    pretrain_steps: int = option(2000, low=0)
+    ensemble_size: int = option(2, low=1)
+    layer_norm: bool = True
+    gamma: float = option(0.97, low=0, high=1)
+    tau: float = option(0.005, above=0, high=1)
+    target_q: str = option("mean", choices=TARGET_Q)
+    flow_steps: int = option(10, low=1)
+    action_chunk: int = option(4, low=1)
+    update_to_data: int = option(1, low=1)
+    demonstration_ratio: float = option(0.5, low=0, high=1)
+    learning_starts: int = option(100, low=0)
+    offline_steps: int = option(1000, low=0)
+    q_limit: float = option(1e4, above=0)
+
+    @property
+    def n_step(self) -> int:
+        """Steps that a row of the data looks ahead: as many as a chunk has."""
+        return self.action_chunk

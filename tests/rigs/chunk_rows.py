@@ -1,0 +1,40 @@
+"""Rows of chunks of two actions, left twice or right twice, and how agents are compared on them."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from robo_rl.core import ArraySpec, Batch, State
+
+from .specs import toy_spec
+
+SPEC = toy_spec({"state": ArraySpec((2,))}, 1)
+ORIGIN = {"state": np.zeros(2, np.float32)}
+
+
+def two_ways(rows: int, seed: int) -> Batch:
+    """Return chunks near 0.6 to either side, whatever is observed; what is executed is right where it earns 1."""
+    rng = np.random.default_rng(seed)
+    side = (rng.choice([-0.6, 0.6], (rows, 1)) + rng.normal(0, 0.03, (rows, 2))).astype(np.float32)
+    state = rng.uniform(-1, 1, (rows, 2)).astype(np.float32)
+    return {
+        "observation/state": state,
+        "next_observation/state": state,
+        "action": side,
+        "proposed_action": side,
+        "reward": (side[:, 0] > 0).astype(np.float32),
+        "discount": np.zeros(rows, np.float32),
+        "demonstration": np.ones(rows, np.float32),
+        "online_example": np.zeros(rows, np.float32),
+    }
+
+
+def sampled_chunks(act: Callable[[], np.ndarray], count: int = 100) -> np.ndarray:
+    """Return ``count`` chunks (count, 2) of actions that ``act`` returns one after the other."""
+    return np.array([[act()[0], act()[0]] for _ in range(count)])
+
+
+def assert_equal_states(first: State, second: State) -> None:
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, second[name], err_msg=name)
