@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..actor import InterventionConfig
-from ..agents import bc, cpl, drq, flow, iql, qc, sac
+from ..agents import bc, cpl, drq, flow, fql, iql, qc, sac
 from ..core import (
     Agent,
     ConfigError,
@@ -70,6 +70,7 @@ def register_configs() -> None:
     cpl.register_configs()
     drq.register_configs()
     flow.register_configs()
+    fql.register_configs()
     iql.register_configs()
     qc.register_configs()
     register_safety()

@@ -93,8 +93,8 @@ class Run:
         self.demonstrations_cycle_time = loaded.cycle_time
         if isinstance(self.agent, OfflineLearner) and self.agent.offline_steps and demonstrations is None:
             raise ConfigError(
-                f"agent.offline_steps={self.agent.offline_steps} steps before the first learn from demonstrations, and "
-                "this run has none. Give some by demonstrations.path, or set agent.offline_steps=0"
+                f"agent.offline_steps={self.agent.offline_steps}: these steps learn from demonstrations, and this run "
+                "has none. Give some by demonstrations.path, or set agent.offline_steps=0"
             )
         sampler = self._make_sampler(online, demonstrations, intervention.as_demonstrations)
         hindsight = make_hindsight(components, online, self.settings.hindsight, config.seed)

@@ -14,6 +14,7 @@ from robo_rl import cli
 from robo_rl.agents.bc import make_bc
 from robo_rl.agents.cpl import make_cpl
 from robo_rl.agents.drq import EncoderConfig, make_drq
+from robo_rl.agents.fql import make_fql
 from robo_rl.agents.iql import make_iql
 from robo_rl.agents.qc import make_qc
 from robo_rl.agents.sac import make_sac
@@ -34,7 +35,7 @@ from robo_rl.safety.feasibility import FeasibilityModel
 from ..rigs.specs import toy_spec
 
 SPEC = toy_spec({"state": ArraySpec((5,)), "images/front": ArraySpec((32, 32, 3), "uint8", 0, 255)}, 3)
-AGENTS = (make_bc, make_cpl, make_drq, make_iql, make_qc, make_sac)
+AGENTS = (make_bc, make_cpl, make_drq, make_fql, make_iql, make_qc, make_sac)
 LARGE: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     *((make, {"hidden": (6000, 6000)}) for make in AGENTS),
     *((make, {"hidden": (2_000_000_000,)}) for make in AGENTS),

@@ -33,7 +33,7 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 CONFIG = "seed: 5\nchoices: {}\nrun: {}\n"
 TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, humanoid, meta_world, open_door, peg_insert, "
 TASKS += "pick_cube, push_cube, reach, regrasp, stack_cubes, wipe"
-AGENTS = "bc, cpl, drq, flow, hg_dagger, iql, qc, redq, rlpd, rlpd_driving, rlpd_published, "
+AGENTS = "bc, cpl, drq, flow, fql, hg_dagger, iql, qc, redq, rlpd, rlpd_driving, rlpd_published, "
 AGENTS += "rlpd_without_demonstrations, sac"
 
 
@@ -231,7 +231,7 @@ def test_seeds_are_whole_numbers(seed: str, tmp_path: Path, capsys: pytest.Captu
 def test_critics_are_not_pretrained_on_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "task=reach", "agent.pretrain_critics=iql", "demonstrations.episodes=0"]
     assert fails([*words, f"run.dir={tmp_path / 'run'}"], capsys) == (
-        "robo-rl: agent.offline_steps=1000 steps before the first learn from demonstrations, and this run has none. "
+        "robo-rl: agent.offline_steps=1000: these steps learn from demonstrations, and this run has none. "
         "Give some by demonstrations.path, or set agent.offline_steps=0"
     )
 

@@ -32,7 +32,7 @@ def robo_rl(*words: str) -> None:
     assert not caught.value.code
 
 
-@pytest.mark.parametrize("agent", ["qc"])
+@pytest.mark.parametrize("agent", ["fql"])
 def test_offline_training_goes_on_online_bit_for_bit(agent: str, tmp_path: Path) -> None:
     train = ["train", *TRAIN, f"agent={agent}"]
     robo_rl(*train, f"run.dir={tmp_path}/unbroken", "run.env_steps=15")

@@ -123,7 +123,7 @@ class FlowActorCritic(OfflineAgent):
             "target_mean": float(target.mean()),
         } | self._clone(batch, climbs=True)
         track(self._averaged, self._parameters, config.tau)
-        check_convergence(metrics, self._policy.parameters, config.q_limit, f"update {step}")
+        check_convergence(metrics, self._parameters, config.q_limit, f"update {step}")
         return metrics
 
     def _target(self, rows: Rows) -> Tensor:

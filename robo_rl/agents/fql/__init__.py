@@ -1,0 +1,17 @@
+"""Flow Q-learning: reinforcement learning of a one-step policy that is kept close to a flow of the data."""
+
+from hydra.core.config_store import ConfigStore
+
+from robo_rl.core import config_node
+
+from .agent import FQL, make_fql
+from .config import FQLConfig
+
+__all__ = ["FQL", "FQLConfig", "make_fql", "register_configs"]
+
+
+def register_configs() -> None:
+    """Offer ``fql_schema`` in the group ``agent``."""
+    ConfigStore.instance().store(
+        group="agent", name="fql_schema", node=config_node("robo_rl.agents.fql.make_fql", FQLConfig)
+    )
