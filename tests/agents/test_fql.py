@@ -1,10 +1,12 @@
-"""Flow Q-learning: distillation, the rewarded way of two, losses by loops, resuming bit for bit."""
+"""Flow Q-learning: distillation, the better of two ways, targets and gradients by hand, resuming bit for bit."""
 
 import numpy as np
 import pytest
 import torch
 
 from robo_rl.agents.fql import FQL, FQLConfig, make_fql
+from robo_rl.agents.parts.flow import sample_flow
+from robo_rl.agents.parts.networks import apply_network, critic_values
 from robo_rl.core import ConfigError, DivergenceError
 
 from ..rigs.chunk_rows import ORIGIN, SPEC, assert_equal_states, sampled_chunks, two_ways
@@ -16,10 +18,10 @@ def make(seed: int = 0, **fields: object) -> FQL:
     return make_fql(spec=SPEC, seed=seed, **(SMALL | fields))
 
 
-def test_the_distilled_policy_takes_both_ways_and_with_critics_the_rewarded_one() -> None:
+def test_the_distilled_policy_takes_both_ways_and_with_critics_the_better_one() -> None:
     fields = {"hidden": [32, 32], "learning_rate": 1e-2, "batch_size": 128, "tau": 0.05, "flow_steps": 6}
     agent, faithful = (make(**fields, distillation_weight=weight) for weight in (0.03, 100.0))
-    errors = [agent.pretrain(two_ways(128, step))["distillation_loss"] for step in range(250)]
+    errors = [agent.pretrain(two_ways(128, step))["distillation_loss"] for step in range(150)]
     assert np.mean(errors[-20:]) < 0.2 * np.mean(errors[:5])
 
     def ways_of(agent: FQL, explore: bool) -> np.ndarray:
@@ -28,11 +30,11 @@ def test_the_distilled_policy_takes_both_ways_and_with_critics_the_rewarded_one(
     for explore in (False, True):
         ways = ways_of(agent, explore)
         assert 25 < np.count_nonzero(ways > 0) < 75
-        assert np.count_nonzero(np.abs(ways) > 0.25) > 75, "few samples lie between the ways"
+        assert np.count_nonzero(np.abs(ways) > 0.25) > 70, "few samples lie between the ways"
     faithful.load(agent.state())
-    for step in range(100):
-        metrics = agent.pretrain_critics(two_ways(128, step))
     for step in range(50):
+        metrics = agent.pretrain_critics(two_ways(128, step))
+    for step in range(30):
         faithful.pretrain_critics(two_ways(128, step))
     assert metrics["actor_q"] > 0.8 and metrics["critic_loss"] < 0.05
     for explore in (False, True):
@@ -40,8 +42,8 @@ def test_the_distilled_policy_takes_both_ways_and_with_critics_the_rewarded_one(
         assert 25 < np.count_nonzero(ways_of(faithful, explore) > 0) < 75, "a large weight keeps both ways"
 
 
-def test_a_target_is_the_reward_and_what_the_averaged_critics_say_of_the_policy_s_own_chunk() -> None:
-    """After termination the reward alone."""
+def test_a_target_is_the_reward_plus_the_value_of_the_next_chunk_of_the_policy() -> None:
+    """The value is that of the averaged critics; after termination there is none."""
     agent = make(batch_size=1, tau=0.1, normalise_observations=False)
     for step in range(30):
         agent.update(two_ways(1, step))
@@ -75,7 +77,7 @@ def test_a_target_is_the_reward_and_what_the_averaged_critics_say_of_the_policy_
         assert agent.update(row)["target_mean"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_run_goes_on_bit_for_bit_in_mid_chunk() -> None:
+def test_a_run_continues_bit_for_bit_in_mid_chunk() -> None:
     unbroken, resumed = make(update_to_data=2), make(seed=1, update_to_data=2)
     unbroken.fit_normaliser(two_ways(50, 0))
     unbroken.pretrain(two_ways(16, 0))
@@ -108,22 +110,34 @@ def test_an_exported_policy_is_the_one_step_network_alone() -> None:
         assert len(np.unique(first)) > 5, "every decision is a sample"
 
 
-def test_with_normalised_values_the_scale_of_rewards_does_not_matter_to_the_actor() -> None:
-    """Critics whose output layer is a hundred times as large: one step of the actor is the same, or another."""
-    for normalise in (True, False):
-        moved = []
-        for scale in (1.0, 100.0):
-            agent = make(normalise_q=normalise, learning_rate=1e-9)  # critics hardly move before the actor does
-            state = agent.state()
-            for name in ("critic/output/weight", "critic/output/bias"):
-                state[name] = state[name] * np.float32(scale)
-            agent.load(state)
-            agent.update(two_ways(16, 0))
-            moved.append(agent.state()["adam_first/actor/0/weight"])
-        assert np.allclose(*moved, rtol=1e-3, atol=1e-7) == normalise
+@pytest.mark.parametrize("normalise", [False, True])
+def test_the_actor_descends_the_distance_to_the_flow_minus_the_value(normalise: bool) -> None:
+    """Adam's first moments after one step are a tenth of the gradient; networks hardly move before it is taken."""
+    agent = make(normalise_q=normalise, distillation_weight=0.7, learning_rate=1e-9, normalise_observations=False)
+    state, rows = agent.state(), two_ways(16, 0)
+    state["actor/output/weight"] *= np.float32(3)  # so that some elements are clipped
+    agent.load(state)
+    metrics = agent.update(rows)
+    source = torch.Generator()
+    source.set_state(torch.from_numpy(state["generator/update"]))
+    for draw, width in ((torch.randn, 2), (torch.randn, 2), (torch.rand, 1)):  # of the target and of the flow
+        draw(16, width, generator=source)
+    noise, observation = torch.randn(16, 2, generator=source), torch.from_numpy(rows["observation/state"])
+    networks = {name: torch.from_numpy(array) for name, array in state.items() if "/" in name}
+    actor = {name: tensor.requires_grad_() for name, tensor in networks.items() if name.startswith("actor/")}
+    chunk = apply_network(actor, "actor", torch.cat((observation, noise), 1), "gelu")
+    assert 0 < np.count_nonzero(chunk.detach().abs() > 1) < chunk.numel()
+    distance = (chunk - sample_flow(networks, observation, noise, agent.config)).square().mean()
+    value = critic_values(networks, "critic", observation, chunk.clamp(-1, 1), "gelu").mean(0)
+    (0.7 * distance - value.mean() / (value.detach().abs().mean() if normalise else 1)).backward()
+    assert metrics["distillation_loss"] == pytest.approx(distance.item(), rel=1e-5)
+    assert metrics["actor_q"] == pytest.approx(value.mean().item(), rel=1e-5)
+    after = agent.state()
+    for name, tensor in actor.items():
+        np.testing.assert_allclose(after[f"adam_first/{name}"], 0.1 * tensor.grad, rtol=1e-3, atol=1e-7, err_msg=name)
 
 
-def test_refuses_what_makes_no_sense() -> None:
+def test_refuses_invalid_options_and_rows() -> None:
     for name, value in (("distillation_weight", 0), ("flow_steps", 0), ("ensemble_size", 0), ("gamma", 1.1)):
         with pytest.raises(ConfigError, match=rf"agent\.{name}"):
             FQLConfig(**{name: value})

@@ -1,4 +1,4 @@
-"""Q-chunking: the rewarded way of two, targets by loops, resuming bit for bit, and what is cloned."""
+"""Q-chunking: the better of two ways, targets computed by loops, resuming bit for bit, and the cloned actions."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def make(seed: int = 0, **fields: object) -> QC:
     return make_qc(spec=SPEC, seed=seed, **(SMALL | fields))
 
 
-def test_the_best_of_several_is_the_rewarded_way_and_a_single_one_is_either() -> None:
+def test_the_best_of_several_samples_is_the_better_way_and_a_single_one_is_either() -> None:
     fields = {"hidden": [32, 32], "learning_rate": 1e-2, "batch_size": 128, "tau": 0.05, "flow_steps": 6}
     best, any_way = make(**fields, candidates=8), make(**fields, candidates=1)
     for step in range(200):
@@ -52,11 +52,11 @@ def values_of(state: State, prefix: str, x: np.ndarray) -> list[float]:
 
 
 @pytest.mark.parametrize("target_q", ["mean", "min"])
-def test_a_target_is_the_reward_and_what_the_averaged_critics_say_of_the_best_candidate(target_q: str) -> None:
+def test_a_target_is_the_reward_plus_the_value_of_the_best_candidate(target_q: str) -> None:
     agent = make(activation="tanh", batch_size=1, target_q=target_q, tau=0.1, normalise_observations=False)
-    for step in range(30):  # so that averages are not what they are averages of
+    for step in range(30):  # so that the averages differ from the parameters
         agent.update(two_ways(1, step))
-    state, changed = agent.state(), 0
+    state, changed, aggregate = agent.state(), 0, np.mean if target_q == "mean" else np.min
     for number, discount in enumerate([0.0, 0.9, 0.81, 0.9]):
         agent.load(state)
         row = two_ways(1, 100 + number) | {"discount": np.array([discount], np.float32)}
@@ -71,18 +71,16 @@ def test_a_target_is_the_reward_and_what_the_averaged_critics_say_of_the_best_ca
                 row_of_flow = np.concatenate((following, candidates[k], [time], np.sin(angles), np.cos(angles)))
                 candidates[k] += layers(state, "flow/", None, row_of_flow) / 3
         inputs = [np.concatenate((following, candidate)) for candidate in candidates.clip(-1, 1)]
-        best = max(range(3), key=lambda k: np.mean(values_of(state, "critic/", inputs[k])))
+        best = max(range(3), key=lambda k: aggregate(values_of(state, "critic/", inputs[k])))
         changed += best > 0
-        values = values_of(state, "averaged/critic/", inputs[best])
-        value = np.mean(values) if target_q == "mean" else min(values)
-        expected = row["reward"][0] + discount * value
+        expected = row["reward"][0] + discount * aggregate(values_of(state, "averaged/critic/", inputs[best]))
         assert agent.update(row)["target_mean"] == pytest.approx(expected, abs=1e-5)
         if discount == 0:
             assert expected == row["reward"][0]
     assert changed, "some candidate but the first was the best"
 
 
-def test_a_run_goes_on_bit_for_bit_in_mid_chunk() -> None:
+def test_a_run_continues_bit_for_bit_in_mid_chunk() -> None:
     unbroken, resumed = make(update_to_data=2), make(seed=1, update_to_data=2)
     unbroken.fit_normaliser(two_ways(50, 0))
     unbroken.pretrain(two_ways(16, 0))
@@ -116,7 +114,7 @@ def test_an_exported_policy_chooses_as_its_agent_does() -> None:
         assert len(np.unique(first)) > 5, "every decision is a sample"
 
 
-def test_it_clones_what_demonstrators_proposed_and_what_was_executed_otherwise() -> None:
+def test_it_clones_proposed_actions_of_demonstrations_and_executed_actions_of_other_rows() -> None:
     rows = two_ways(16, 0)
     other = {"proposed_action": -rows["action"]}
     for marks, proposed in ((0.0, rows["action"]), (1.0, -rows["action"]), (0.3, -rows["action"])):
@@ -126,7 +124,7 @@ def test_it_clones_what_demonstrators_proposed_and_what_was_executed_otherwise()
         assert_equal_states(agent.state(), expected.state())
 
 
-def test_refuses_what_makes_no_sense() -> None:
+def test_refuses_invalid_options_and_rows() -> None:
     for name, value in (
         ("candidates", 0),
         ("ensemble_size", 0),

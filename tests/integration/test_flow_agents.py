@@ -1,4 +1,4 @@
-"""Runs of the agents with a flow and critics: from demonstrations alone, and on from there online."""
+"""Runs of the agents with a flow and critics: offline, continued online, and without demonstrations."""
 
 import json
 from pathlib import Path
@@ -32,9 +32,8 @@ def robo_rl(*words: str) -> None:
     assert not caught.value.code
 
 
-@pytest.mark.parametrize("agent", ["fql"])
-def test_offline_training_goes_on_online_bit_for_bit(agent: str, tmp_path: Path) -> None:
-    train = ["train", *TRAIN, f"agent={agent}"]
+def test_offline_training_continues_online_bit_for_bit(tmp_path: Path) -> None:
+    train = ["train", *TRAIN, "agent=fql"]
     robo_rl(*train, f"run.dir={tmp_path}/unbroken", "run.env_steps=15")
     robo_rl(*train, f"run.dir={tmp_path}/run", "run.env_steps=0")
     (offline,) = (record for record in records(tmp_path / "run", "train") if "offline_update" in record)
@@ -44,5 +43,13 @@ def test_offline_training_goes_on_online_bit_for_bit(agent: str, tmp_path: Path)
     first, second = newest_state(tmp_path / "unbroken"), newest_state(tmp_path / "run")
     assert first["agent/critic_updates"] == 100 + 11, "one update for each step from the fifth on"
     assert first.keys() == second.keys()
-    for key in first.keys() - {"agent/generator/evaluation", "agent/plan/actions"}:  # of one more evaluation
+    for key in first.keys() - {"agent/generator/evaluation", "agent/plan/actions"}:  # one more evaluation
         np.testing.assert_array_equal(first[key], second[key], err_msg=key, strict=True)
+
+
+def test_qc_learns_without_demonstrations(tmp_path: Path) -> None:
+    words = ["agent=qc", "agent.offline_steps=0", "demonstrations.episodes=0", "logging.train_interval=1"]
+    robo_rl("train", *TRAIN, *words, f"run.dir={tmp_path}/run", "run.env_steps=8")
+    updates = [record for record in records(tmp_path / "run", "train") if "critic_loss" in record]
+    assert newest_state(tmp_path / "run")["agent/critic_updates"] == 4 and len(updates) == 4
+    assert not any("offline_update" in record for record in updates)

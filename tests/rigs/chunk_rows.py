@@ -1,4 +1,4 @@
-"""Rows of chunks of two actions, left twice or right twice, and how agents are compared on them."""
+"""Rows of chunks of two actions, to the left or to the right, and helpers that compare agents on them."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ ORIGIN = {"state": np.zeros(2, np.float32)}
 
 
 def two_ways(rows: int, seed: int) -> Batch:
-    """Return chunks near 0.6 to either side, whatever is observed; what is executed is right where it earns 1."""
+    """Return rows of chunks near -0.6 or 0.6, independent of the observation; those to the right have a reward of 1."""
     rng = np.random.default_rng(seed)
     side = (rng.choice([-0.6, 0.6], (rows, 1)) + rng.normal(0, 0.03, (rows, 2))).astype(np.float32)
     state = rng.uniform(-1, 1, (rows, 2)).astype(np.float32)
@@ -30,7 +30,7 @@ def two_ways(rows: int, seed: int) -> Batch:
 
 
 def sampled_chunks(act: Callable[[], np.ndarray], count: int = 100) -> np.ndarray:
-    """Return ``count`` chunks (count, 2) of actions that ``act`` returns one after the other."""
+    """Return ``count`` chunks (count, 2) of the actions that ``act`` returns."""
     return np.array([[act()[0], act()[0]] for _ in range(count)])
 
 

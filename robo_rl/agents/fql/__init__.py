@@ -11,7 +11,7 @@ __all__ = ["FQL", "FQLConfig", "make_fql", "register_configs"]
 
 
 def register_configs() -> None:
-    """Offer ``fql_schema`` in the group ``agent``."""
+    """Register ``fql_schema`` in the group ``agent``."""
     ConfigStore.instance().store(
         group="agent", name="fql_schema", node=config_node("robo_rl.agents.fql.make_fql", FQLConfig)
     )

@@ -1,4 +1,4 @@
-"""The agent: flow Q-learning (Park et al. 2025)."""
+"""The agent of flow Q-learning (Park et al. 2025)."""
 
 from typing import Any
 
@@ -14,22 +14,23 @@ from .config import FQLConfig
 from .policy import OneStepPolicy, one_step
 
 LEAST_SCALE = 1e-6
-"""Values this small on average are not scaled up any further."""
+"""Lower bound of the mean magnitude of values by which the actor's loss is divided."""
 
 
 class FQL(FlowActorCritic):
-    """Acts by a network that makes a chunk of noise in one step; see :class:`FQLConfig`.
+    """An agent whose actor turns noise into a chunk in one step; see :class:`FQLConfig`.
 
-    The network is distilled from the flow: from the same noise it is drawn to the chunk to which the flow carries it.
-    At the same time it climbs the values of its chunks. No gradient goes through the steps of the flow.
+    The actor is distilled from the flow: its loss is the squared distance to the chunk to which the flow moves the same
+    noise, minus the mean value of its own chunk. No gradient goes through the steps of the flow. Before the critics
+    learn, the actor is distilled only.
 
     Attributes:
-        config: as given.
+        config: the configuration.
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
         ConfigError: if the configuration does not fit the spec.
@@ -45,30 +46,25 @@ class FQL(FlowActorCritic):
         networks |= initialise_critics(config, inputs + size, sources["critic"])
         super().__init__(config, policy, networks, seed)
 
-    def _extract(self, observation: Tensor, *, climbs: bool) -> Metrics:
-        """Take a step of the actor; return ``distillation_loss``, and where it climbs ``actor_q``, its mean value."""
+    def _extract(self, observation: Tensor, *, use_critics: bool) -> Metrics:
+        """Take a step of the actor; return ``distillation_loss`` and, with critics, ``actor_q``, its mean value."""
         config, parameters = self.config, self._parameters
         noise = torch.randn(len(observation), self._policy.action_size, generator=self._noise)
-        carried = sample_flow(parameters, observation, noise, config)
+        moved = sample_flow(parameters, observation, noise, config)
 
-        def actor_loss(actor: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        def actor_loss(actor: Parameters) -> tuple[Tensor, dict[str, Tensor]]:
             chunk = one_step(actor, observation, noise, config.activation)
-            distillation = (chunk - carried).square().mean()
-            if not climbs:
-                return distillation, (distillation, distillation)
-            values = critic_values(parameters, "critic", observation, chunk.clamp(-1, 1), config.activation).mean(0)
-            scale = values.new_ones(())
-            if config.normalise_q:
-                scale = values.detach().abs().mean().clamp(min=LEAST_SCALE)
-            loss = config.distillation_weight * distillation - values.mean() / scale
-            return loss, (distillation, values.mean())
+            distillation = (chunk - moved).square().mean()
+            loss, metrics = config.distillation_weight * distillation, {"distillation_loss": distillation.detach()}
+            if use_critics:
+                values = critic_values(parameters, "critic", observation, chunk.clamp(-1, 1), config.activation).mean(0)
+                scale = values.detach().abs().mean().clamp(min=LEAST_SCALE) if config.normalise_q else 1.0
+                loss, metrics["actor_q"] = loss - values.mean() / scale, values.detach().mean()
+            return loss, metrics
 
-        gradients, (_, (distillation, value)) = torch.func.grad_and_value(actor_loss, has_aux=True)(
-            self._optimiser.network("actor")
-        )
+        gradients, (_, metrics) = torch.func.grad_and_value(actor_loss, has_aux=True)(self._optimiser.network("actor"))
         self._optimiser.move(gradients, int(self._updates))
-        metrics = {"distillation_loss": float(distillation)}
-        return metrics | {"actor_q": float(value)} if climbs else metrics
+        return {name: float(value) for name, value in metrics.items()}
 
 
 def make_fql(*, spec: EnvSpec, seed: int, **fields: Any) -> FQL:

@@ -1,4 +1,4 @@
-"""The policy of flow Q-learning: a network that carries noise to a chunk in one step."""
+"""The policy of flow Q-learning: a network that turns noise into a chunk in one step."""
 
 import torch
 from torch import Tensor
@@ -8,12 +8,12 @@ from ..parts.networks import Parameters, apply_network, initialise_network
 
 
 def one_step(parameters: Parameters, observation: Tensor, noise: Tensor, activation: str) -> Tensor:
-    """Return the chunks (B, A), which may exceed [-1, 1], of the network ``actor`` for rows (B, O) and noise (B, A)."""
+    """Return the chunks (B, A) of the network ``actor``, not clipped, for observations (B, O) and noise (B, A)."""
     return apply_network(parameters, "actor", torch.cat((observation, noise), dim=-1), activation)
 
 
 class OneStepPolicy(SampledPolicy):
-    """A :class:`.SampledPolicy` that samples by one pass through the network ``actor``."""
+    """A :class:`.SampledPolicy` that computes a sample by one pass of the network ``actor``."""
 
     def initial_actor(self, generator: torch.Generator) -> Parameters:
         """Return new parameters ``actor/...``."""

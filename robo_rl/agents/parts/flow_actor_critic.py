@@ -1,4 +1,4 @@
-"""The base of agents with critics of action chunks and a flow of the chunks in the data."""
+"""The base class of agents with critics of action chunks and a flow that learns the chunks in the data."""
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from .slots import prefixed
 
 
 def initialise_critics(config: FlowActorCriticConfig, inputs: int, generator: torch.Generator) -> Parameters:
-    """Return new parameters ``critic/...``; ``inputs`` is the width of observation and chunk together."""
+    """Return new parameters ``critic/...`` for rows (inputs,) of an observation followed by a chunk."""
     return initialise_network(
         "critic",
         (inputs, *config.hidden, 1),
@@ -28,19 +28,37 @@ def initialise_critics(config: FlowActorCriticConfig, inputs: int, generator: to
     )
 
 
-class FlowActorCritic(OfflineAgent):
-    """Learns values of chunks, and the distribution of chunks in the data, from which its policy is extracted.
+def aggregate(values: Tensor, statistic: str) -> Tensor:
+    """Return the ``mean`` or the ``min`` (B,) over an ensemble's values (E, B)."""
+    return values.mean(0) if statistic == "mean" else values.amin(0)
 
-    An update takes a step of the critics towards the h-step return plus the discounted value of the policy's own chunk
-    after it, and a step of the flow. The flow learns by cloning alone, from good and bad rows: what a demonstrator or
-    person proposed, and of all other rows what was executed. The critics judge executed chunks. Subclasses extract the
-    policy: see :meth:`_extract` and their :class:`.SampledPolicy`.
+
+class FlowActorCritic(OfflineAgent):
+    """An agent that learns values of chunks and the distribution of chunks in the data, and a policy from both.
+
+    An update takes a step of the critics towards the h-step return plus the discounted value of the policy's next
+    chunk, then a step of the flow. The flow learns by cloning alone, from all rows, good or bad: the proposed chunk of
+    demonstrations and interventions, the executed chunk of all other rows. The critics learn of executed chunks. The
+    policy is defined by subclasses: see :meth:`_extract` and :class:`.SampledPolicy`.
+
+    The algorithms are those of Q-chunking (Li et al. 2025) and FQL (Park et al. 2025), except that
+
+    - the running average of the policy acts in evaluations, as in the other agents here; the papers evaluate the newest
+      parameters;
+    - chunks that an episode's end cuts short count, with a shorter return and the last action repeated, see
+      :meth:`.RingRows.gather`; in Q-chunking their critic loss and their missing actions have a weight of zero;
+    - a share of each minibatch comes from the demonstrations (``demonstration_ratio``), as in RLPD, so that few
+      demonstrations are not outnumbered; the papers draw uniformly from all data;
+    - the flow is cloned before the critics learn (``pretrain_steps``), since a step of cloning is much cheaper; the
+      papers train both from the first step on;
+    - the networks are updated in turn instead of by one joint step, LayerNorm precedes the activation, initial weights
+      are orthogonal, and the time of the flow is embedded, as in the other networks of the project.
 
     Args:
-        config: of the agent.
-        policy: of the subclass.
-        networks: parameters ``flow/...`` and ``critic/...`` where the policy does not have them.
-        seed: of the run.
+        config: configuration of the agent.
+        policy: policy of the subclass.
+        networks: parameters ``flow/...`` and ``critic/...`` that are not part of the policy.
+        seed: seed of the run.
     """
 
     _policy: SampledPolicy
@@ -58,44 +76,44 @@ class FlowActorCritic(OfflineAgent):
         self._generators = {"update": self._noise} | policy.generators()
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return an action (A,) in [-1, 1] of a sampled chunk, by the averaged policy unless ``explore``."""
+        """Return an action (A,) in [-1, 1] of a sampled chunk, from the averaged policy unless ``explore``."""
         return self._policy.act(observation, explore=explore)
 
     @torch.no_grad()
     def pretrain(self, batch: Batch) -> Metrics:
-        """Take one step of cloning; return ``flow_loss``, and what the extraction of the policy measures without Q.
+        """Take one step of cloning; return ``flow_loss`` and the metrics of :meth:`_extract` without critics.
 
         Raises:
             DivergenceError: if a loss is not finite.
         """
-        metrics = self._clone(batch, climbs=False)
+        metrics = self._clone(batch, use_critics=False)
         self._require_finite(metrics, int(self._updates))
-        # At first the average is that of all steps so far.
+        # At first the average is over all steps so far.
         track(self._averaged, self._parameters, max(self.config.tau, 1 / int(self._updates)))
         return metrics
 
     @property
     def offline_steps(self) -> int:
-        """Steps of :meth:`pretrain_critics` that the configuration asks for."""
+        """Number of steps of :meth:`pretrain_critics`, from the configuration."""
         return self.config.offline_steps
 
     def pretrain_critics(self, batch: Batch) -> Metrics:
         """Take one step of :meth:`update`, on one minibatch of demonstrations.
 
         Raises:
-            DivergenceError: as of :meth:`update`.
+            DivergenceError: see :meth:`update`.
         """
         return self._learn(batch)
 
     def update(self, batch: Batch) -> Metrics:
-        """Take a step of all networks on each minibatch; return what the last measured before it.
+        """Take a step of all networks on each minibatch; return the metrics of the last one.
 
-        These are ``critic_loss``, the squared error of values; ``q_mean`` and ``q_abs_max``, their mean and largest
-        magnitude; ``target_mean``; ``flow_loss``, the mean squared error of velocities; and what :meth:`_extract`
-        returns.
+        These are ``critic_loss``, the mean squared error of values; ``q_mean`` and ``q_abs_max``, their mean and
+        largest magnitude; ``target_mean``; ``flow_loss``, the mean squared error of velocities; and the metrics of
+        :meth:`_extract`. Each is computed before the step of its network.
 
         Raises:
-            DivergenceError: if something is not finite, or a value estimate exceeds ``config.q_limit``.
+            DivergenceError: if a value is not finite, or a value estimate exceeds ``config.q_limit``.
         """
         metrics: Metrics = {}
         for first in range(0, self.update_rows, self.config.batch_size):
@@ -121,36 +139,36 @@ class FlowActorCritic(OfflineAgent):
             "q_mean": float(values.mean()),
             "q_abs_max": float(values.abs().amax()),
             "target_mean": float(target.mean()),
-        } | self._clone(batch, climbs=True)
+        } | self._clone(batch, use_critics=True)
         track(self._averaged, self._parameters, config.tau)
         check_convergence(metrics, self._parameters, config.q_limit, f"update {step}")
         return metrics
 
     def _target(self, rows: Rows) -> Tensor:
-        """Return what the critics should say (B,) of the rows' chunks."""
+        """Return the targets (B,) of the critics."""
         config = self.config
         chunk = self._policy.chunks(self._parameters, rows.next_observation, self._noise)
         values = critic_values(self._averaged, "critic", rows.next_observation, chunk, config.activation)
-        return rows.reward + rows.discount * (values.mean(0) if config.target_q == "mean" else values.amin(0))
+        return rows.reward + rows.discount * aggregate(values, config.target_q)
 
-    def _clone(self, batch: Batch, *, climbs: bool) -> Metrics:
-        """Take a step of the flow and of the extraction; return ``flow_loss`` and what :meth:`_extract` returns."""
+    def _clone(self, batch: Batch, *, use_critics: bool) -> Metrics:
+        """Take a step of the flow and of the policy; return ``flow_loss`` and the metrics of :meth:`_extract`."""
         observation = torch.from_numpy(self._policy.observations.rows(batch))
-        # Executed chunks of others than demonstrators: where a safety filter changed an action, the critics know
-        # the value of the changed one.
+        # Except for demonstrators the executed chunk: if a safety filter changed an action, the critics know the value
+        # of the changed one.
         demonstrated = batch["demonstration"][:, np.newaxis] > 0
         chunk = torch.from_numpy(np.where(demonstrated, batch["proposed_action"], batch["action"]))
         self._updates += 1
         step, activation = int(self._updates), self.config.activation
         error = descend_flow(self._optimiser, observation, chunk, self._noise, activation, step)
-        return {"flow_loss": float(error)} | self._extract(observation, climbs=climbs)
+        return {"flow_loss": float(error)} | self._extract(observation, use_critics=use_critics)
 
-    def _extract(self, observation: Tensor, *, climbs: bool) -> Metrics:
-        """Take a step of the policy, where it has networks of its own, on rows of observations (B, O).
+    def _extract(self, observation: Tensor, *, use_critics: bool) -> Metrics:
+        """Take a step of the policy, if it has networks of its own; return its metrics.
 
         Args:
-            observation: (B, O).
-            climbs: whether the critics count.
+            observation: rows (B, O).
+            use_critics: whether the policy also learns from the critics, or from the flow only.
         """
         return {}
 

@@ -1,4 +1,4 @@
-"""What the configurations of agents with critics and a flow have in common."""
+"""The common configuration of agents with critics of chunks and a flow."""
 
 from dataclasses import dataclass
 
@@ -14,24 +14,25 @@ class FlowActorCriticConfig(OfflineConfig):
     """Critics of action chunks, and a flow that learns the distribution of the chunks in the data.
 
     The defaults are for two processor cores. The papers have hidden=[512,512,512,512], batch_size=256, gamma=0.99,
-    action_chunk=5 and offline_steps=1000000.
+    action_chunk=5, pretrain_steps=0, offline_steps=1000000 and learning_starts=5000. For further differences see
+    :class:`.FlowActorCritic`.
 
     Attributes (besides those of :class:`~robo_rl.agents.parts.offline_config.OfflineConfig`):
-        ensemble_size: critics.
+        ensemble_size: number of critics.
         layer_norm: LayerNorm between each hidden layer of the critics and its activation.
         gamma: discount per environment step.
         tau: share of the networks that goes, after each step, into their running averages. That of the critics makes
             the targets; that of the policy acts in evaluations and on robots.
-        target_q: what a target takes of the averaged critics: the ``mean`` or the ``min`` of their values.
-        flow_steps: steps of Euler's method in which noise is carried to a chunk.
-        action_chunk: steps h whose actions the policy decides at once, from one observation, and takes without another
-            look. Critics judge whole chunks by h-step returns. 1: every step is decided by itself.
+        target_q: value of a chunk in a target: the ``mean`` or the ``min`` over the averaged critics.
+        flow_steps: steps of Euler's method that move noise to a chunk.
+        action_chunk: steps h whose actions the policy decides at once, from one observation, and executes without
+            another one. Critics evaluate whole chunks, by h-step returns. 1: every step is decided separately.
         update_to_data: steps of all networks for each environment step.
         demonstration_ratio: share of each minibatch that comes from the demonstrations, in [0, 1].
         learning_starts: environment steps before the first update.
-        pretrain_steps: steps on the demonstrations that clone them, before ``offline_steps``.
-        offline_steps: steps on the demonstrations of all networks, critics included, before the first environment step.
-        q_limit: magnitude of a value estimate beyond which the run counts as diverged.
+        pretrain_steps: steps of cloning of the demonstrations, before ``offline_steps``.
+        offline_steps: steps of all networks on the demonstrations, critics included, before the first environment step.
+        q_limit: largest magnitude of a value estimate that is no divergence.
     """
 
     learns_online = True
@@ -55,5 +56,5 @@ class FlowActorCriticConfig(OfflineConfig):
 
     @property
     def n_step(self) -> int:
-        """Steps that a row of the data looks ahead: as many as a chunk has."""
+        """Steps that a row of the data spans: the length of a chunk."""
         return self.action_chunk

@@ -1,4 +1,4 @@
-"""Q-chunking: reinforcement learning that acts by the best of several chunks sampled from a flow."""
+"""Q-chunking: reinforcement learning of a policy that takes the best of several chunks sampled from a flow."""
 
 from hydra.core.config_store import ConfigStore
 
@@ -11,7 +11,7 @@ __all__ = ["QC", "QCConfig", "make_qc", "register_configs"]
 
 
 def register_configs() -> None:
-    """Offer ``qc_schema`` in the group ``agent``."""
+    """Register ``qc_schema`` in the group ``agent``."""
     ConfigStore.instance().store(
         group="agent", name="qc_schema", node=config_node("robo_rl.agents.qc.make_qc", QCConfig)
     )

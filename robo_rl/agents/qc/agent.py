@@ -1,4 +1,4 @@
-"""The agent: Q-chunking (Li et al. 2025)."""
+"""The agent of Q-chunking (Li et al. 2025)."""
 
 from typing import Any
 
@@ -10,15 +10,19 @@ from .policy import BestOfNPolicy
 
 
 class QC(FlowActorCritic):
-    """Acts by the best of several chunks that a flow samples, and learns values of such chunks; see :class:`QCConfig`.
+    """An agent that takes the best of several chunks sampled from a flow, and learns the values of such choices; see
+    :class:`QCConfig`.
+
+    The newest critics choose, both the chunk to execute and the chunk of a target, whose value is that of the averaged
+    critics. In evaluations the averaged flow and critics act.
 
     Attributes:
-        config: as given.
+        config: the configuration.
 
     Args:
-        config: of the agent.
-        spec: of the environment.
-        seed: of the run.
+        config: configuration of the agent.
+        spec: spec of the environment.
+        seed: seed of the run.
 
     Raises:
         ConfigError: if the configuration does not fit the spec.
