@@ -90,7 +90,7 @@ class Driver:
         alone_since_ns = self._now_ns
         while True:
             self._clock.sleep_until_ns(self._now_ns + period_ns)
-            self._hear()
+            self._receive()
             now_ns = self._clock.now_ns()
             self._advance(now_ns)
             if self._clients or self._joints.velocity.any():
@@ -107,7 +107,7 @@ class Driver:
             self._joints.tick(self._command if moving else np.zeros_like(self._command), tick)
             remaining -= tick
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         ready = select.select([self._listener, *self._clients], [], [], 0)[0]
         for connection in ready:
             if connection is self._listener:

@@ -66,7 +66,7 @@ class WrenchTare:
         return np.mean(measurements, axis=0) if measurements else np.full(6, np.nan)
 
 
-class HeardBias:
+class ReceivedBias:
     """Copy of the driver's bias, for guards. Forces are unknown until it has arrived.
 
     Args:

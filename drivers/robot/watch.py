@@ -14,7 +14,7 @@ from .layout import SourceLayout
 from .own_stop import rearm_facts
 from .resetting import TRIGGER
 from .sources import RobotSources
-from .taring import HeardBias
+from .taring import ReceivedBias
 
 ANSWER_SECONDS = 0.5
 
@@ -65,7 +65,7 @@ class RobotWatch:
         self._opened.callback(self._node.close)
         try:
             if layout.wrench is not None and config.tare.seconds:
-                HeardBias(self._node, config, layout.wrench)
+                ReceivedBias(self._node, config, layout.wrench)
             self._sources = RobotSources(self._node, layout, clock, ignored=ignored)
             self._opened.callback(self._sources.close)
             service = config.emergency_service

@@ -47,15 +47,15 @@ class Problem:
 
     Attributes:
         topic: fully qualified name.
-        ours: type or profile of the local end.
-        theirs: type or profile of the remote end.
+        local: type or profile of the local end.
+        remote: type or profile of the remote end.
         node: fully qualified name of the remote node; empty if it is unknown.
         text: one line with all of this and advice.
     """
 
     topic: str
-    ours: str
-    theirs: str
+    local: str
+    remote: str
     node: str
     text: str
 

@@ -39,7 +39,7 @@ class Buttons:
         self._held: Set[str] | None = None
         self._tapped: Set[str] = frozenset()
 
-    def hear(self, held: Set[str]) -> None:
+    def update(self, held: Set[str]) -> None:
         """Update the held buttons. Buttons held in the first report do not count as tapped."""
         with self._lock:
             self._tapped |= frozenset() if self._held is None else held - self._held

@@ -91,7 +91,7 @@ class SpaceMouseReader:
         lost = reports == LONGEST_QUEUE
         if lost:
             state.buttons[:] = [0] * len(state.buttons)  # the library keeps its last state
-            self._buttons.hear(frozenset())
+            self._buttons.update(frozenset())
         if reports:
             self._report_ns = now
         elif now - self._report_ns >= REST_SECONDS * 1e9:
@@ -109,7 +109,7 @@ class SpaceMouseReader:
         """Read all queued reports; return the library's state of the mouse, and the number of reports."""
         for reports in range(LONGEST_QUEUE):
             state = self._mouse.read()
-            self._buttons.hear({str(number) for number, held in enumerate(state.buttons) if held})
+            self._buttons.update({str(number) for number, held in enumerate(state.buttons) if held})
             if state.t == self._stamp:  # each report has its own stamp
                 return state, reports
             self._stamp = state.t

@@ -83,7 +83,7 @@ class SteeringNode:
             self._paused ^= "pause" in pressed
         return pressed
 
-    def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
+    def report(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
         """Set the robot's activity for diagnostics; ``alarm`` means that the robot was stopped."""
         with self._lock:
             self._state, self._paused, self._alarm, self._facts = state, paused, alarm, dict(facts)

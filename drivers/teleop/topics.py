@@ -76,7 +76,7 @@ class JoyReader:
 
     def __init__(self, node: Node, config: JoyConfig, clock: Clock) -> None:
         self._buttons = Buttons()
-        self._topic = Topic(node, "sensor_msgs/msg/Joy", config.topic, config.timeout, clock, self._hear)
+        self._topic = Topic(node, "sensor_msgs/msg/Joy", config.topic, config.timeout, clock, self._receive)
 
     @property
     def absence(self) -> str:
@@ -95,8 +95,8 @@ class JoyReader:
         """Leave ROS 2."""
         self._topic.close()
 
-    def _hear(self, message: Message) -> None:
-        self._buttons.hear({str(number) for number, held in enumerate(message.buttons) if held})
+    def _receive(self, message: Message) -> None:
+        self._buttons.update({str(number) for number, held in enumerate(message.buttons) if held})
 
 
 class TwistTeleop:

@@ -27,21 +27,21 @@ class AnswerCache:
         except OSError as error:
             raise ConfigError(f"endpoint.cache: {self._folder} cannot be made: {error.strerror}") from error
 
-    def find(self, asked: bytes) -> str | None:
-        """Return the answer to the request ``asked``; None if it is unknown or its file is damaged."""
+    def find(self, request: bytes) -> str | None:
+        """Return the answer to ``request``; None if it is unknown or its file is damaged."""
         try:
-            answer = parse_json(read_bytes(self._file(asked), MOST_BYTES), "an answer")["answer"]
+            answer = parse_json(read_bytes(self._file(request), MOST_BYTES), "an answer")["answer"]
         except (DataError, OSError, ValueError, KeyError, TypeError):
             return None
         return answer if isinstance(answer, str) else None
 
-    def keep(self, asked: bytes, answer: str) -> None:
+    def keep(self, request: bytes, answer: str) -> None:
         """Store an answer completely, or not at all.
 
         Raises:
             ConfigError: if the file cannot be written.
         """
-        file = self._file(asked)
+        file = self._file(request)
         try:
             with tempfile.NamedTemporaryFile("w", dir=self._folder, suffix=".partial", delete=False) as partial:
                 json.dump({"answer": answer}, partial)

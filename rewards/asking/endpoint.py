@@ -221,12 +221,12 @@ class Endpoint:
                 try:
                     self._cache.keep(request, reply.text)
                 except ConfigError as error:  # a full disk; the answer exists, and may have been paid for
-                    self.tell(error)
+                    self.report(error)
             return reply.text
         attempts = self.config.retries + 1
         raise EndpointError(f"{self._address}: no answer in {attempts} attempts; the last: {failure}")
 
-    def tell(self, error: RoboRLError) -> None:
+    def report(self, error: RoboRLError) -> None:
         """Print to standard error why there is no answer, unless the previous reason was the same."""
         if str(error) != self._last_error:
             self._last_error = str(error)

@@ -169,7 +169,7 @@ class EndpointOracle(ABC):
         self._counts["failed"] += 1
         self._failures.append(error)
         self._spent = self._spent or isinstance(error, BudgetSpentError)
-        self._endpoint.tell(error)
+        self._endpoint.report(error)
 
 
 class ComparingOracle(EndpointOracle):

@@ -103,7 +103,7 @@ class DistilledReward(NetworkModule, ABC):
         spec: spec of the environment.
         seed: seed of the run.
         oracle: answers the questions.
-        shown: number of segments in a question, and number of steps in a segment.
+        question_shape: number of segments in a question, and number of steps in a segment.
 
     Raises:
         ConfigError: if the environment lacks an observation key.
@@ -119,16 +119,16 @@ class DistilledReward(NetworkModule, ABC):
         spec: EnvSpec,
         seed: int,
         oracle: Oracle,
-        shown: tuple[int, int],
+        question_shape: tuple[int, int],
     ) -> None:
         super().__init__(config, name, spec, seed, trains=True)
         self._oracle = oracle
-        self._question_shape = shown
+        self._question_shape = question_shape
         for member in range(config.members):
             self._make_network(member)
         self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, questions that count
         self._arrays |= {"counters": self._counters, "version": self._version}
-        self._open = np.zeros((0, *shown, self._input.size), dtype=np.float32)  # inputs of the open round
+        self._open = np.zeros((0, *question_shape, self._input.size), dtype=np.float32)  # inputs of the open round
         self._rows |= {"asked": self._open, "answers": np.zeros(0, dtype=np.float32)}  # answered so far
 
     @abstractmethod

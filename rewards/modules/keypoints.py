@@ -200,7 +200,7 @@ class KeypointsReward(Module):
             return True
         for question, answer in self._inquiries.collect():
             if isinstance(answer, RoboRLError):
-                self._endpoint.tell(answer)
+                self._endpoint.report(answer)
             cells = None if isinstance(answer, RoboRLError) else read_cells(answer, self.config.grid)
             self._requested.discard(question.tobytes())
             self._arrived += 1

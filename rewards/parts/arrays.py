@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from robo_rl.core import CheckpointError, State
 
 
-def take_over(ours: Mapping[str, NDArray[Any]], state: State, name: str) -> None:
-    """Copy arrays of ``state`` into the arrays of the same names and shapes.
+def take_over(arrays: Mapping[str, NDArray[Any]], state: State, name: str) -> None:
+    """Copy arrays of ``state`` into the ``arrays`` of the same names and shapes.
 
     Raises:
         CheckpointError: if an array is missing or has another shape or dtype; the message names the first one.
     """
-    for key, array in ours.items():
+    for key, array in arrays.items():
         saved = state.get(key)
         if saved is None or saved.shape != array.shape or saved.dtype != array.dtype:
             raise CheckpointError(

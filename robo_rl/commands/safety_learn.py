@@ -57,9 +57,9 @@ def run(config: DictConfig) -> int:
     shares = accuracy(model.value(states), broken)
     facts = {"keep": keep, "transitions": len(h), **shares}
     save_model(output, model, spec, learning.hidden, facts)
-    say = Console(highlight=False, soft_wrap=True).print
-    say(f"{len(h):,} steps of {len(episodes)} episodes, {100 * shares['broken']:.1f} % break {keep!r}")
-    say(f"Of the states from which it was broken later, {100 * shares['recognised']:.0f} % are recognised")
-    say(f"Of the states from which it was never broken, {100 * shares['false_alarms']:.0f} % are false alarms")
-    say(f"Use it: safety.feasibility.model={output}")
+    print_line = Console(highlight=False, soft_wrap=True).print
+    print_line(f"{len(h):,} steps of {len(episodes)} episodes, {100 * shares['broken']:.1f} % break {keep!r}")
+    print_line(f"Of the states from which it was broken later, {100 * shares['recognised']:.0f} % are recognised")
+    print_line(f"Of the states from which it was never broken, {100 * shares['false_alarms']:.0f} % are false alarms")
+    print_line(f"Use it: safety.feasibility.model={output}")
     return 0

@@ -28,12 +28,12 @@ def run(config: DictConfig) -> int:
         return _show(settings, path.resolve().name, lambda recording: record_run(recording, load_run(path)))
     with _dataset(path) as store:
         episodes = _chosen(settings.episodes, store)
-        if settings.save is not None or settings.shown:
+        if settings.save is not None or settings.opens_viewer:
             import_rerun()  # raises before a video is made, if Rerun is missing
         if settings.export is not None:
             export_video(store, episodes, Path(settings.export))
             Console(highlight=False).print(f"video: {settings.export}", markup=False, soft_wrap=True)
-            if settings.save is None and not settings.shown:
+            if settings.save is None and not settings.opens_viewer:
                 return 0
         chosen = ((number, store.arrays(number)) for number in episodes)
         return _show(settings, path.resolve().name, lambda recording: record_episodes(recording, store.spec, chosen))
@@ -42,7 +42,7 @@ def run(config: DictConfig) -> int:
 def _show(settings: ViewConfig, title: str, fill: Callable[[Recording], None]) -> int:
     """Write a recording with ``fill``, and display it unless it was only to be saved."""
     console = Console(highlight=False)
-    if settings.shown:
+    if settings.opens_viewer:
         check_viewer(settings.web, settings.port)
     with tempfile.TemporaryDirectory(prefix="robo-rl-view-") as folder:
         file = Path(folder) / "view.rrd" if settings.save is None else Path(settings.save)
@@ -50,7 +50,7 @@ def _show(settings: ViewConfig, title: str, fill: Callable[[Recording], None]) -
             fill(recording)
         if settings.save is not None:
             console.print(f"recording: {file}\nshow it:   rerun {file}", markup=False, soft_wrap=True)
-        if not settings.shown:
+        if not settings.opens_viewer:
             return 0
         if settings.web:
             console.print(f"open {web_address(settings.port)} (Ctrl-C ends)", markup=False, soft_wrap=True)

@@ -194,11 +194,11 @@ class ResetController(Protocol):
         ...
 
     def watch(
-        self, listener: Callable[[str], None], tell: Callable[[str], None], heed: Callable[[], None] | None = None
+        self, listener: Callable[[str], None], notify: Callable[[str], None], heed: Callable[[], None] | None = None
     ) -> None:
         """From now on, report to ``listener`` in a word what the robot is doing, whenever that changes.
 
-        If every attempt of a reset failed, ``tell`` gets a sentence with the reason. ``heed`` is called before each
+        If every attempt of a reset failed, ``notify`` gets a sentence with the reason. ``heed`` is called before each
         step of a reset, and raises :class:`SafetyStop` if a person stops the robot.
         """
         ...

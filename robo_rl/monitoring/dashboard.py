@@ -20,7 +20,7 @@ from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places
 PICTURE_SECONDS = 0.1
 READ_SECONDS = 5.0
 """Longest wait for a folder."""
-MOST_ASKED = 32
+MOST_REQUESTS = 32
 """Most commands of a page that wait to be sent to runs."""
 SWITCH_SECONDS = 0.001
 """Switch interval of threads, so that reading threads yield quickly to an emergency stop. Python's default is 5 ms."""
@@ -49,7 +49,7 @@ class Look(NamedTuple):
     """The data about a run, read when the run and its files had the state ``stamp``."""
 
     stamp: object
-    told: dict[str, Any]
+    data: dict[str, Any]
 
 
 class Dashboard:
@@ -118,7 +118,7 @@ class Dashboard:
 
     async def _run_commands(self, visit: "Visit") -> None:
         """Send the commands of a page to the runs, in order, until the page has left."""
-        while (command_request := await visit.asked.get()) is not None:
+        while (command_request := await visit.requests.get()) is not None:
             run, name, robot = command_request
             if run is not None and str(run) not in self._paths:  # the page chose the run before this server started
                 await self._list()
@@ -140,10 +140,10 @@ class Dashboard:
             look = asyncio.create_task(self._look(visit.chosen))
             try:
                 while not (await asyncio.wait({look}, timeout=ALIVE_SECONDS))[0]:
-                    await visit.tell({})
+                    await visit.send({})
             finally:
                 look.cancel()
-            await visit.tell(look.result())
+            await visit.send(look.result())
             now = time.monotonic()
             deadline = now + max(self._settings.interval, (now - start) / SHARE_OF_CORE)
             while (remaining_seconds := deadline - time.monotonic()) > 0:
@@ -151,18 +151,18 @@ class Dashboard:
                     async with asyncio.timeout(min(remaining_seconds, ALIVE_SECONDS)):
                         await visit.changed.wait()
                     break
-                await visit.tell({})
+                await visit.send({})
 
     async def _show(self, visit: "Visit") -> None:
         """Send new pictures of the chosen run while it is active; a slow page gets fewer."""
         while True:
             start = time.monotonic()
             if visit.chosen is not None and visit.going_on:
-                run, stamps = self._paths[visit.chosen], dict(visit.shown)
+                run, stamps = self._paths[visit.chosen], dict(visit.sent_pictures)
                 with suppress(RoboRLError, OSError):
                     pictures = await self._readers.call(f"pictures {run}", partial(new_pictures, run, stamps))
                     for (robot, camera), (picture, stamp) in pictures.items():
-                        visit.shown[robot, camera] = stamp
+                        visit.sent_pictures[robot, camera] = stamp
                         heading = json.dumps({"robot": robot, "camera": camera})
                         await visit.page.send(heading.encode() + b"\n" + picture)
             await asyncio.sleep(max(PICTURE_SECONDS, time.monotonic() - start))
@@ -212,7 +212,7 @@ class Dashboard:
             self._looks[path] = Look(stamp, describe(load_run(path, going_on), going_on))
         status = watch.status() if going_on else None
         return {
-            **self._looks[path].told,
+            **self._looks[path].data,
             "going_on": going_on,
             "live": asdict(status or LiveStatus("starting" if going_on else "")),
             "refused": refused_commands(status, going_on),
@@ -228,37 +228,37 @@ class Visit:
         self.chosen: str | None = None
         self.going_on = False
         self.changed = asyncio.Event()
-        self.shown: dict[tuple[str, str], int] = {}
-        self.asked: asyncio.Queue[tuple[object, str, str] | None] = asyncio.Queue()
+        self.sent_pictures: dict[tuple[str, str], int] = {}
+        self.requests: asyncio.Queue[tuple[object, str, str] | None] = asyncio.Queue()
         self._state: dict[str, Any] = {}
 
     def choose(self, path: str) -> None:
         """Show another run."""
         self.chosen = path
-        self.shown.clear()
+        self.sent_pictures.clear()
         self.changed.set()
 
-    def ask(self, asked: tuple[object, str, str] | None) -> None:
+    def ask(self, request: tuple[object, str, str] | None) -> None:
         """Add a command to the queue: run, name and robot; None: no more commands come."""
-        if asked is None or self.asked.qsize() < MOST_ASKED:
-            self.asked.put_nowait(asked)
+        if request is None or self.requests.qsize() < MOST_REQUESTS:
+            self.requests.put_nowait(request)
 
-    async def answer(self, told: Mapping[str, Any]) -> None:
+    async def answer(self, message: Mapping[str, Any]) -> None:
         """Send the answer to a command, unless the page has left."""
         from websockets.exceptions import ConnectionClosed
 
         with suppress(ConnectionClosed):
-            await self.page.send(json.dumps(told))
+            await self.page.send(json.dumps(message))
 
-    async def tell(self, told: Mapping[str, Any]) -> None:
+    async def send(self, message: Mapping[str, Any]) -> None:
         """Send the values that have changed since the last message."""
-        news = {key: value for key, value in told.items() if key not in self._state or self._state[key] != value}
+        news = {key: value for key, value in message.items() if key not in self._state or self._state[key] != value}
         self._state |= news
-        if told.get("run") is not None:
-            self.going_on = told["run"]["going_on"]
+        if message.get("run") is not None:
+            self.going_on = message["run"]["going_on"]
             # A folder that was removed meanwhile is not chosen: the newest run is shown as soon as there is one.
-            if self.chosen is None and told["run"]["status"] != UNREADABLE:
-                self.choose(told["run"]["path"])
+            if self.chosen is None and message["run"]["status"] != UNREADABLE:
+                self.choose(message["run"]["path"])
         await self.page.send(json.dumps(news or {"alive": True}))
 
 

@@ -109,7 +109,7 @@ class RewardNode:
             except SpecError as error:
                 state, alarm = str(error), True
         facts = {"looks": str(self._looks)} | {name: f"{value:.6g}" for name, value in terms.items()}
-        self._steering.tell(state, not terms, alarm, facts)
+        self._steering.report(state, not terms, alarm, facts)
 
     def _score(self, observation: Observation) -> dict[str, float]:
         scores = self._scorer.score(rows_of(observation, self._spec), online=False)

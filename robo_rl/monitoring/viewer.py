@@ -37,7 +37,7 @@ class ViewConfig:
         require(1024 <= self.port <= 65534, "port", "in [1024, 65534]", self.port)
 
     @property
-    def shown(self) -> bool:
+    def opens_viewer(self) -> bool:
         """Whether a viewer is opened; it is not if only files are written."""
         return self.web or (self.save is None and self.export is None)
 

@@ -29,13 +29,13 @@ def dated_runs(folder: Path) -> list[tuple[float, Path, Path]]:
     return [(newest_change(run), run, run.resolve()) for run in runs_below(folder)]
 
 
-def new_pictures(run: Path, shown: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[bytes, int]]:
-    """Return the pictures of a run that are not ``shown`` yet, with their stamps, by robot and camera."""
+def new_pictures(run: Path, sent: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[bytes, int]]:
+    """Return the pictures of a run that are not in ``sent`` yet, with their stamps, by robot and camera."""
     watch = LiveWatch(run)
     watch.watch()
     pictures, remaining_bytes = {}, PICTURES_BYTES
     for name, (file, stamp) in sorted(watch.pictures().items()):
-        if shown.get(name) != stamp and remaining_bytes > 0 and (picture := watch.read_picture(file)) is not None:
+        if sent.get(name) != stamp and remaining_bytes > 0 and (picture := watch.read_picture(file)) is not None:
             pictures[name] = picture, stamp
             remaining_bytes -= len(picture)
     return pictures

@@ -29,15 +29,15 @@ class AnswerPage:
     Args:
         config: address and keys of the page.
         questions: the queue of questions.
-        say: reports messages to operators.
+        notify: reports messages to operators.
     """
 
     def __init__(
-        self, config: WebConfig, questions: "queue.SimpleQueue[Question]", say: Callable[[str], None] = print
+        self, config: WebConfig, questions: "queue.SimpleQueue[Question]", notify: Callable[[str], None] = print
     ) -> None:
         self._questions = questions
-        self._say = say
-        self._server = PageServer(config, PAGES, self._talk, say, MESSAGE_BYTES)
+        self._notify = notify
+        self._server = PageServer(config, PAGES, self._talk, notify, MESSAGE_BYTES)
         self._open: Question | None = None
         self._number = 0
 
@@ -48,7 +48,7 @@ class AnswerPage:
             ConfigError: if the address is not available.
         """
         async with self._server.serving():
-            self._say(f"Answer at {self._server.link}\nAnyone with this address can answer.")
+            self._notify(f"Answer at {self._server.link}\nAnyone with this address can answer.")
             while not ended():
                 if self._open is not None and self._open.answer.cancelled():
                     self._open = None
@@ -63,29 +63,29 @@ class AnswerPage:
         async with asyncio.TaskGroup() as group:
             showing = group.create_task(self._show(connection))
             async for data in connection:
-                said = read_message(data)
-                answer = said.get("answer")
-                if self._open is not None and said.get("question") == self._number and isinstance(answer, str):
+                message = read_message(data)
+                answer = message.get("answer")
+                if self._open is not None and message.get("question") == self._number and isinstance(answer, str):
                     self._open.give(answer)
                     self._open = None
             showing.cancel()
 
     async def _show(self, connection: ServerConnection) -> None:
         clock = asyncio.get_running_loop().time
-        told, spoke = -1, 0.0
+        sent_number, sent_at = -1, 0.0
         while True:
             question, number = self._open, 0 if self._open is None else self._number
-            if number != told:
+            if number != sent_number:
                 parts = [] if question is None else question.parts
                 texts = [part if isinstance(part, str) else None for part in parts]
                 form = {} if question is None else question.form
-                told, spoke = number, clock()
+                sent_number, sent_at = number, clock()
                 await connection.send(json.dumps({"question": {"number": number, "parts": texts, "form": form}}))
                 for index, part in enumerate(parts):
                     if isinstance(part, bytes):
                         heading = {"question": number, "part": index, "type": "image/png"}
                         await connection.send(json.dumps(heading).encode() + b"\n" + part)
-            elif clock() - spoke > ALIVE_SECONDS:
-                spoke = clock()
+            elif clock() - sent_at > ALIVE_SECONDS:
+                sent_at = clock()
                 await connection.send(json.dumps({"alive": True}))
             await asyncio.sleep(LOOK_SECONDS)

@@ -124,7 +124,7 @@ class Guard:
             state = f"stopped: {reason}"
         inactive = self._paused or not self._active
         facts = {"looks": str(self._looks), "stops": str(self._stops)}
-        self._steering.tell(state, inactive, reason is not None, facts)
+        self._steering.report(state, inactive, reason is not None, facts)
 
     def _give_sign_of_life(self) -> None:
         """Beat for the robot's driving process and for ``robo-rl launch``; stop the robot if the latter is gone."""
@@ -188,9 +188,9 @@ class Guard:
             print(f"Stopped: {reason}", flush=True)
         if self._robot_stops or self._clock.now_ns() < self._retry_ns:
             return
-        self._robot_stops, said = self._watch.stop()
+        self._robot_stops, answer = self._watch.stop()
         facts = self._watch.rearm_facts()
         if facts is not None:
             self._own.note(facts)
         self._retry_ns = self._clock.now_ns() + round(RETRY_SECONDS * 1e9)
-        print(said, flush=True)
+        print(answer, flush=True)

@@ -55,7 +55,7 @@ class Steering(Protocol):
         """Return the buttons that were pressed since the last call."""
         ...
 
-    def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
+    def report(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
         """Publish what the robot is doing; ``alarm``: the robot was stopped."""
         ...
 
@@ -170,7 +170,7 @@ class Panel:
         """
         self._show([state, *lines])
         if self._steering is not None:
-            self._steering.tell(state, self.paused, alarm, facts)
+            self._steering.report(state, self.paused, alarm, facts)
         if waits or self._simulated:
             self._deadline_ns = max(self._deadline_ns + self._period_ns, self._clock.now_ns())
             self._clock.sleep_until_ns(self._deadline_ns)
@@ -178,14 +178,14 @@ class Panel:
 
     def look(self) -> Intervention:
         """Return the person's current input, as :meth:`turn` does, without waiting."""
-        said = None if self.device is None else self.device.read()
-        said = said or Intervention(self.said.action, self.said.in_control)
-        buttons = said.buttons | (frozenset() if self._steering is None else self._steering.take_buttons())
-        self.said = Intervention(said.action, said.in_control, buttons, said.message)
+        intervention = None if self.device is None else self.device.read()
+        intervention = intervention or Intervention(self.said.action, self.said.in_control)
+        buttons = intervention.buttons | (frozenset() if self._steering is None else self._steering.take_buttons())
+        self.said = Intervention(intervention.action, intervention.in_control, buttons, intervention.message)
         self.paused ^= "pause" in buttons
-        if said.message and said.message != self._message:
-            print(said.message, flush=True)
-        self._message = said.message
+        if intervention.message and intervention.message != self._message:
+            print(intervention.message, flush=True)
+        self._message = intervention.message
         if "emergency_stop" in buttons and self._press is not None:
             self._stop_problem = self._press()
         return self.said

@@ -29,7 +29,7 @@ class Pulse:
     def __init__(self, reads: int, writes: int, clock: Clock | None = None) -> None:
         self._reads, self._writes = reads, writes
         self._clock = clock or MonotonicClock()
-        self._heard_ns: int | None = None
+        self._received_ns: int | None = None
         self._beaten_ns = -BEAT_NS
         self.gone = False
         for descriptor in (reads, writes):
@@ -54,18 +54,18 @@ class Pulse:
             with contextlib.suppress(OSError):  # the other end does not read, or is gone and will be found silent
                 os.write(self._writes, b".")
         try:
-            heard = os.read(self._reads, READ_BYTES)
+            beats = os.read(self._reads, READ_BYTES)
         except BlockingIOError:
             return
-        if heard:
-            self._heard_ns = now_ns
+        if beats:
+            self._received_ns = now_ns
         else:
             self.gone = True
 
     @property
     def is_silent(self) -> bool:
         """Whether the other end has beaten before, but not within the last :data:`SILENT_SECONDS`."""
-        return self._heard_ns is not None and self._clock.now_ns() - self._heard_ns > SILENT_SECONDS * 1e9
+        return self._received_ns is not None and self._clock.now_ns() - self._received_ns > SILENT_SECONDS * 1e9
 
     def close(self) -> None:
         """Close this end. May be called once."""

@@ -49,7 +49,7 @@ class QuestionServer(ThreadingHTTPServer):
 
     def __init__(self, port: int) -> None:
         self.questions: queue.SimpleQueue[Question] = queue.SimpleQueue()
-        self.asked: list[Future[str]] = []
+        self.answers: list[Future[str]] = []
         super().__init__(("127.0.0.1", port), _Handler)
 
 
@@ -63,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(400, {"error": {"message": str(error)}})
             return
         question = Question(parts, read_form(self.headers.get("Answer-Form", "{}")), Future())
-        self.server.asked.append(question.answer)
+        self.server.answers.append(question.answer)
         self.server.questions.put(question)
         try:
             answer = self._wait(question.answer)
@@ -139,7 +139,7 @@ def serving(port: int) -> Iterator[QuestionServer]:
     try:
         yield server
     finally:
-        for answer in server.asked:
+        for answer in server.answers:
             answer.cancel()
         server.shutdown()
         server.server_close()
@@ -152,12 +152,12 @@ def read_form(header: str) -> dict[str, Any]:
     1, of a picture that is divided into n by n cells.
     """
     try:
-        said = json.loads(header)
+        content = json.loads(header)
         found: dict[str, Any] = {}
-        if "choices" in said:
-            found["choices"] = [[str(answer), str(label)] for answer, label in said["choices"]]
-        if "grid" in said:
-            found["grid"] = int(said["grid"])
+        if "choices" in content:
+            found["choices"] = [[str(answer), str(label)] for answer, label in content["choices"]]
+        if "grid" in content:
+            found["grid"] = int(content["grid"])
     except (ValueError, TypeError, OverflowError, RecursionError):
         return {}
     return found

@@ -62,13 +62,13 @@ class PracticeReset(ABC):
         return ""
 
     def watch(
-        self, listener: Callable[[str], None], tell: Callable[[str], None], heed: Callable[[], None] | None = None
+        self, listener: Callable[[str], None], notify: Callable[[str], None], heed: Callable[[], None] | None = None
     ) -> None:
-        """Report the state of the robot to ``listener`` now and on each change, and failed resets to ``tell``.
+        """Report the state of the robot to ``listener`` now and on each change, and failed resets to ``notify``.
 
         ``heed`` is called before each step of a reset, so that the operator can stop the robot.
         """
-        self._listener, self._notify, self._heed = listener, tell, heed
+        self._listener, self._notify, self._heed = listener, notify, heed
         listener(self._machine.state.name)
 
     def note(self, transition: Transition) -> None:

@@ -120,7 +120,7 @@ class LiveRun(Closing):
             return False
         return 0 <= self._clock.now_ns() - seen_ns <= WATCH_SECONDS * 1e9
 
-    def tell(self, status: LiveStatus) -> None:
+    def report(self, status: LiveStatus) -> None:
         """Write the status of the run: at once if its state has changed, otherwise twice a second."""
         now = self._clock.now_ns()
         if (

@@ -58,7 +58,7 @@ class ActorProcesses(ActorGroup):
         max_restarts: number of restarts allowed for all actors together.
         real_time_factor: of simulators; see :class:`robo_rl.app.ActorConfig`.
         allow: packages that config.yaml may name code from, besides registered ones.
-        say: reports messages about actors to operators.
+        notify: reports messages about actors to operators.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class ActorProcesses(ActorGroup):
         max_restarts: int,
         real_time_factor: float | None = None,
         allow: Sequence[str] = (),
-        say: Callable[[str], None] = print,
+        notify: Callable[[str], None] = print,
     ) -> None:
         self._folder = folder
         self._transport = transport
         self._real_time_factor = real_time_factor
-        self._allow, self._say = allow, say
+        self._allow, self._notify = allow, notify
         self._away: set[str] = set()
         self._max_restarts = max_restarts
         self.restarts = 0
@@ -115,7 +115,7 @@ class ActorProcesses(ActorGroup):
                 if process.returncode == EXIT_AWAY:
                     self._restart_at[name] = time.monotonic() + PAUSE_SECONDS
                     if name not in self._away:
-                        self._say(f"{name} waits for its robot: {self._last_words(name)}")
+                        self._notify(f"{name} waits for its robot: {self._last_words(name)}")
                     self._away.add(name)
                     continue
                 self._away.discard(name)
@@ -128,7 +128,7 @@ class ActorProcesses(ActorGroup):
                 self.restarts += 1
                 count = f"restart {self.restarts} of {self._max_restarts}"
                 ended = f"{name} ended with exit code {process.returncode} and is started again ({count})"
-                self._say(f"{ended}: {self._last_words(name)}")
+                self._notify(f"{ended}: {self._last_words(name)}")
             elif time.monotonic() >= self._restart_at[name]:
                 del self._restart_at[name]
                 self._start(name)

@@ -49,24 +49,24 @@ class AsyncOperators(Operators):
         """Whether the run is paused, possibly since an earlier process of it."""
         return self._pause_file.exists()
 
-    def attend(self, server: LearnerServer, say: Callable[[str], None]) -> None:
+    def attend(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
         """Start a thread that serves the web pages: robots can be watched and stopped during evaluations too.
 
         Args:
             server: the run's server.
-            say: reports messages to operators.
+            notify: reports messages to operators.
         """
-        self._thread = threading.Thread(target=self._attend, args=(server, say), name="attend", daemon=True)
+        self._thread = threading.Thread(target=self._attend, args=(server, notify), name="attend", daemon=True)
         self._thread.start()
 
     def take_commands(self) -> list[Command]:
         commands = []
         while not self._commands.empty():
             commands.append(self._commands.get())
-            self.stop_asked |= commands[-1].name == "stop"
+            self.stop_requested |= commands[-1].name == "stop"
         return commands
 
-    def tell(self, state: str, refused: Mapping[str, str]) -> None:
+    def report(self, state: str, refused: Mapping[str, str]) -> None:
         self._state, self._refused = state, dict(refused)
 
     def note_step(self, actor: str, verdict: Verdict) -> None:
@@ -83,39 +83,41 @@ class AsyncOperators(Operators):
             self._thread.join()
         self._live.close()
 
-    def _attend(self, server: LearnerServer, say: Callable[[str], None]) -> None:
-        shown: dict[str, Mapping[str, bytes]] = {}
+    def _attend(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
+        sent: dict[str, Mapping[str, bytes]] = {}
         while not self._closing.wait(ATTEND_SECONDS):
             server.watch(self._live.watched)
             for name, actor in server.actors().items():
-                if actor.pictures is not shown.get(name):
-                    shown[name] = actor.pictures
+                if actor.pictures is not sent.get(name):
+                    sent[name] = actor.pictures
                     self._live.show(name, actor.pictures)
-            self._tell_people(server, say)
+            self._notify_people(server, notify)
             for command in [*map(Command, server.take_commands()), *self._live.take_commands()]:
-                self._pass_on(server, command, say)
-            self._live.tell(LiveStatus(self._state, server.paused, self._refused, self._robots(server)))
+                self._pass_on(server, command, notify)
+            self._live.report(LiveStatus(self._state, server.paused, self._refused, self._robots(server)))
 
-    def _tell_people(self, server: LearnerServer, say: Callable[[str], None]) -> None:
+    def _notify_people(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
         """Pass on messages of actors, and report actors that take no steps."""
         for name, text in server.take_words():
             self._words[name] = text
-            say(f"{name}: {text}")
+            notify(f"{name}: {text}")
         now = time.monotonic()
         for name, actor in server.actors().items():
             notice = self._standing.setdefault(name, StandingActor(now)).look(actor, now)
             if notice:
                 words = self._words.get(name, "")
-                say(f"{name} {notice}{words and f'; it said last: {words}'}")
+                notify(f"{name} {notice}{words and f'; it said last: {words}'}")
 
-    def _pass_on(self, server: LearnerServer, command: Command, say: Callable[[str], None]) -> None:
+    def _pass_on(self, server: LearnerServer, command: Command, notify: Callable[[str], None]) -> None:
         """Pass a command on to actors, and to the learner."""
         if command.name in ("pause", "resume"):
             server.pause(command.name == "pause")
             try:
                 self._keep_pause(server.paused)
             except OSError as error:
-                say(f"{self._pause_file} cannot be changed ({error.strerror}): a learner started anew will not know it")
+                notify(
+                    f"{self._pause_file} cannot be changed ({error.strerror}): a learner started anew will not know it"
+                )
         elif command.name in EPISODE_COMMANDS and not server.order(command.robot, command.name):
             return  # the actor is not connected, which the web pages show
         self._commands.put(command)

@@ -94,7 +94,7 @@ class AsyncTraining:
             if (status := run.attend(self._obey)) is not None:
                 return status
             doing = "training and evaluating" if self._schedule.is_evaluating else "training"
-            run.tell("paused" if wire.server.paused else doing)
+            run.report("paused" if wire.server.paused else doing)
             self._guide()  # before an update, which may be slow, the first one in particular
             if self._pace.may_update:
                 self._update()

@@ -76,7 +76,7 @@ class Ending:
         """Evaluate the policy a last time and write all results."""
         run = self._run
         run.ends = True
-        run.tell("final evaluation")
+        run.report("final evaluation")
         run.logger.message(f"Evaluating: {counted(run.settings.final_evaluation_episodes, 'episode')}")
         # The final evaluation has its own start states: those of the other evaluations may have decided when to stop.
         seed, episodes = derive_seed(run.config.seed, "final"), run.settings.final_evaluation_episodes

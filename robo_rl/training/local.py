@@ -45,10 +45,10 @@ class LocalTraining:
             if (status := self.state.attend(self._obey)) is not None:
                 return status
             if people.paused:
-                self.state.tell("paused")
+                self.state.report("paused")
                 people.wait()
                 continue
-            self.state.tell("training")
+            self.state.report("training")
             transition = self._take_step()
             if transition is None:
                 continue
@@ -92,7 +92,7 @@ class LocalTraining:
             self.state.logger.message(f"Stopped at step {self.state.step}: {stop}")
             self._source.cut_episode(stop.reason, self._source.actor.episode_length)
             self.state.safety.stopped(stop)
-        self._source.people.tell_stop(stop)
+        self._source.people.report_stop(stop)
 
     def _learn(self) -> Metrics:
         """Do the updates that the step pays for; return no metrics if learning has not started."""
@@ -120,7 +120,7 @@ class LocalTraining:
         settings, step = self.state.settings, self.state.step
         evaluated, reached = bool(settings.evaluation_interval) and step % settings.evaluation_interval == 0, False
         if evaluated:
-            self.state.tell("evaluating")
+            self.state.report("evaluating")
             reached = self.state.evaluations.good_enough(step, self.state.learner.updates, self.state.config.seed)
         self.state.reached = reached
         if evaluated or step % settings.checkpoint_interval == 0:

@@ -19,19 +19,19 @@ class Operators(ABC):
         live: connection between the run and those who watch it.
 
     Attributes:
-        stop_asked: whether an operator requested that the run end after a final evaluation.
+        stop_requested: whether an operator requested that the run end after a final evaluation.
     """
 
     def __init__(self, live: LiveRun) -> None:
         self._live = live
-        self.stop_asked = False
+        self.stop_requested = False
 
     @abstractmethod
     def take_commands(self) -> list[Command]:
         """Return the commands since the last call; commands about episodes and pauses have been executed already."""
 
     @abstractmethod
-    def tell(self, state: str, refused: Mapping[str, str]) -> None:
+    def report(self, state: str, refused: Mapping[str, str]) -> None:
         """Report what the run is doing, in a word or two, and which commands it does not accept at present, and why."""
 
     @abstractmethod
@@ -57,13 +57,13 @@ class LocalOperators(Operators):
         self._interruption = interruption
         self._actor, self._takeover = actor, takeover
         self._view = View(backend)
-        self._pause_asked = False
+        self._pause_requested = False
         self._order: str | None = None
 
     @property
     def paused(self) -> bool:
         """Whether no step may be taken at present."""
-        return (self._pause_asked and self._actor.is_between_episodes) or (
+        return (self._pause_requested and self._actor.is_between_episodes) or (
             self._takeover is not None and self._takeover.paused
         )
 
@@ -76,8 +76,8 @@ class LocalOperators(Operators):
                 begun = not self._actor.is_between_episodes and self._actor.episode_length > 0
                 self._order = command.name if begun else None  # an earlier order was about another episode
             elif command.name in ("pause", "resume"):
-                self._pause_asked = command.name == "pause"
-            self.stop_asked |= command.name == "stop"
+                self._pause_requested = command.name == "pause"
+            self.stop_requested |= command.name == "stop"
         return commands
 
     def wait(self) -> None:
@@ -120,16 +120,16 @@ class LocalOperators(Operators):
         if self._live.watched:
             self._live.show("local", self._view.take(observation))
 
-    def tell_stop(self, stop: SafetyStop) -> None:
+    def report_stop(self, stop: SafetyStop) -> None:
         """Report to the person at the robot why it was stopped. Orders about the stopped episode are dropped."""
         self._order = None
         if self._takeover is not None:
             self._takeover.wait(f"stopped: {stop}", alarm=True)
 
-    def tell(self, state: str, refused: Mapping[str, str]) -> None:
+    def report(self, state: str, refused: Mapping[str, str]) -> None:
         facts = {"episode": f"{self._actor.episode + 1:,}", "steps of it": f"{self._actor.episode_length:,}"}
         robot = LiveRobot("local", True, facts, self._view.problem)
-        self._live.tell(LiveStatus(state, self._pause_asked, refused, (robot,)))
+        self._live.report(LiveStatus(state, self._pause_requested, refused, (robot,)))
 
     def close(self) -> None:
         self._live.close()

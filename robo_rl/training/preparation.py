@@ -23,7 +23,7 @@ class Preparation:
         Raises:
             SystemExit: if an operator ends the run.
         """
-        self._run.tell("learning from demonstrations")
+        self._run.report("learning from demonstrations")
         self._fit_rewards()
         if self._run.components.resets is not None:
             self._run.components.resets.fit(self._run.demonstration_episodes)
@@ -76,14 +76,14 @@ class Preparation:
         """Yield the numbers of updates, and report progress to operators, who may end the run."""
 
         def report(text: str) -> None:
-            self._run.tell(text)
+            self._run.report(text)
             self._run.logger.message(text.capitalize())
 
         return counted_updates(updates, doing, self._run.interruption, report)
 
 
 def counted_updates(
-    total: int, doing: str, interruption: Interruption, tell: Callable[[str], None], clock: Clock | None = None
+    total: int, doing: str, interruption: Interruption, report: Callable[[str], None], clock: Clock | None = None
 ) -> Iterator[int]:
     """Yield the numbers from 1 to ``total``; report at the first, and then every few seconds, how many are done.
 
@@ -91,7 +91,7 @@ def counted_updates(
         total: number of updates.
         doing: name of the activity, such as ``cloning``.
         interruption: checked before each update.
-        tell: receives the reports.
+        report: receives the reports.
         clock: monotonic time.
 
     Raises:
@@ -103,6 +103,6 @@ def counted_updates(
         interruption.check(doing)
         now = clock.now_ns()
         if counted_ns is None or now - counted_ns >= COUNT_SECONDS * 1e9:
-            tell(f"{doing} {update - 1:,}/{total:,} updates")
+            report(f"{doing} {update - 1:,}/{total:,} updates")
             counted_ns = now
         yield update

@@ -89,7 +89,7 @@ class _Process:
 
     handle: Any
     result: Any
-    asked: Any
+    identity_request: Any
     identity: str | None = None
 
 
@@ -135,11 +135,11 @@ class RayActors(ActorGroup):
         self._leaving = {name: process for name, process in self._leaving.items() if not is_done(process.result)}
         for name, process in self._acting.items():
             try:
-                if is_done(process.asked):
-                    identity = str(ray.get(process.asked))
+                if is_done(process.identity_request):
+                    identity = str(ray.get(process.identity_request))
                     self.restarts += process.identity not in (None, identity)
                     process.identity = identity
-                    process.asked = process.handle.identity.remote()
+                    process.identity_request = process.handle.identity.remote()
                 if is_done(process.result):
                     ray.get(process.result)
             except RayError as error:
@@ -168,7 +168,9 @@ class RayActors(ActorGroup):
         return _Process(handle, result, handle.identity.remote())
 
 
-def ray_actors(config: DictConfig, folder: Path, transport: TransportConfig, tell: Callable[[str], None]) -> ActorGroup:
+def ray_actors(
+    config: DictConfig, folder: Path, transport: TransportConfig, notify: Callable[[str], None]
+) -> ActorGroup:
     """Return the object that has Ray start actors; no actor is started yet."""
     return RayActors(config, folder, transport)
 

@@ -16,16 +16,16 @@ class ReceivedPolicies:
     Args:
         agent: the agent that loads the policies.
         spec: spec of the environment.
-        tell: reports messages to operators.
+        notify: reports messages to operators.
 
     Attributes:
         refused: number of policies that were not usable.
     """
 
-    def __init__(self, agent: Agent, spec: EnvSpec, tell: Callable[[str], None]) -> None:
+    def __init__(self, agent: Agent, spec: EnvSpec, notify: Callable[[str], None]) -> None:
         self._agent = agent
         self._observation, self._action = spec.observation, spec.action
-        self._tell = tell
+        self._notify = notify
         self._policies: list[tuple[int, State]] = []
         self.refused = 0
 
@@ -45,7 +45,7 @@ class ReceivedPolicies:
             self._probe()
         except (CheckpointError, SpecError) as error:
             self.refused += 1
-            self._tell(f"policy {version} is not used: {error}")
+            self._notify(f"policy {version} is not used: {error}")
             if self._policies:
                 self._agent.load_policy(self._policies[-1][1])
             return
@@ -54,7 +54,7 @@ class ReceivedPolicies:
     def reject(self, reason: str) -> None:
         """Go back to the previous policy; if there is none, wait for the next one."""
         self.refused += 1
-        self._tell(f"policy {self.version} is not used any more: {reason}")
+        self._notify(f"policy {self.version} is not used any more: {reason}")
         self._policies.pop()
         self._agent.forget_plan(explore=True)
         if self._policies:

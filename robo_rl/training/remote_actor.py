@@ -61,7 +61,7 @@ class RemoteActor:
             if spool.damaged_bytes:
                 print(f"{spool.path}: {spool.damaged_bytes} bytes of steps were lost in a power cut", flush=True)
             transport: TransportConfig = section(config, "transport")
-            link = LearnerLink(transport, settings.name, self._backend.spec, facts, spool, spool.run, self._tell)
+            link = LearnerLink(transport, settings.name, self._backend.spec, facts, spool, spool.run, self._notify)
             with link:
                 self._link = link
                 if link.join(spool.newest_session, lambda: must_end(settings, self._interruption)):
@@ -76,11 +76,11 @@ class RemoteActor:
                     session.finish()
         return 0 if self._interruption.signal is None else 128 + self._interruption.signal
 
-    def _tell(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         """Report a message to operators at this machine and at the learner."""
         print(text, flush=True)
         if self._link is not None:
-            self._link.say(text)
+            self._link.notify(text)
 
     def _begin_session(self, link: LearnerLink, spool: Spool) -> None:
         """Bind the spool to the run and start the session in it, once the disk has room.
@@ -155,7 +155,7 @@ class ActingSession:
         self._resets = self._make_resets(config, derive_seed(seed, "actor", name), takeover)
         self._actor = Actor(backend, seed, name, link.session, self._resets)
         self._agent = build_acting_agent(config.agent, backend.spec, derive_seed(seed, "actor", name))
-        self._policies = ReceivedPolicies(self._agent, backend.spec, self._tell)
+        self._policies = ReceivedPolicies(self._agent, backend.spec, self._notify)
         self._people = RemoteOperators(self._actor, link, takeover)
         expert = make_intervention(section(config, "intervention"), backend, derive_seed(seed, "intervention", name))
         self._collector = Collector(self._actor, backend, self._agent, self._people, expert, seed, (name,))
@@ -171,13 +171,13 @@ class ActingSession:
             if resets.learns:
                 raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's")
             heed = None if takeover is None else takeover.heed
-            resets.watch(partial(setattr, self, "_practice_state"), self._tell, heed)
+            resets.watch(partial(setattr, self, "_practice_state"), self._notify, heed)
         return resets
 
-    def _tell(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         """Report a message to operators at this machine and at the learner."""
         print(text, flush=True)
-        self._link.say(text)
+        self._link.notify(text)
 
     def run(self) -> None:
         """Act until the run ends, this actor is interrupted, or its parent is gone."""
@@ -185,7 +185,7 @@ class ActingSession:
         while not must_end(self._settings, self._interruption) and not self._link.status.stop:
             began_ns = self._clock.now_ns()
             self._take_policy()
-            self._tell_blocked()
+            self._report_blocked()
             if self._actor.is_between_episodes or not self._actor.episode_length:
                 self._link.take_orders()  # discarded: they were about another episode, as this one has no step yet
             if reason := self._why_held():
@@ -201,10 +201,10 @@ class ActingSession:
             except SafetyStop as stop:
                 self._stopped(stop)
                 self._report()
-                self._people.tell_stop(stop)
+                self._people.report_stop(stop)
                 continue
             except EpisodeRefusedError as refusal:
-                self._tell(f"Episode ended at step {self._produced}: {refusal}")
+                self._notify(f"Episode ended at step {self._produced}: {refusal}")
                 self._report()
                 continue
             if self._factor is not None or not self._link.status.connected:
@@ -241,7 +241,7 @@ class ActingSession:
             link.show(self._view.take(transition.next_observation), self._view.problem)
         notice = self._safety.count(transition.verdict)
         if notice is not None:
-            self._tell(f"At step {self._produced}: {notice}")
+            self._notify(f"At step {self._produced}: {notice}")
         if ACTION_NOT_FINITE in transition.verdict.reasons:
             self._policies.reject(transition.verdict.message)
             self._collector.policy_version = self._policies.version
@@ -262,7 +262,7 @@ class ActingSession:
             return ""
         return "paused" if paused else "waiting for the learner"
 
-    def _tell_blocked(self) -> None:
+    def _report_blocked(self) -> None:
         """Report when the learner stops taking steps in, and when it does so again."""
         blocked, now = self._link.status.blocked, self._clock.now_ns()
         if blocked == self._blocked or now - self._blocked_ns < BLOCKED_NS:
@@ -274,7 +274,7 @@ class ActingSession:
     def _stopped(self, stop: SafetyStop) -> None:
         """Record an episode that was stopped without a step; wait if the robot has to be released."""
         if not (self._safety.awaits_release and stop.waits and stop.reason == self._waited_for):
-            self._tell(f"Stopped: {stop}")
+            self._notify(f"Stopped: {stop}")
             self._waited_for = stop.reason
             self._safety.stopped(stop)
         if stop.waits:
@@ -285,7 +285,7 @@ class ActingSession:
         try:
             record = self._encoder.encode(transition)
         except SpecError as error:
-            self._tell(f"step {transition.sequence} is refused: {error}")
+            self._notify(f"step {transition.sequence} is refused: {error}")
             record = self._encoder.refuse(transition, str(error))
         waited = False
         while True:
@@ -295,7 +295,7 @@ class ActingSession:
             except SpoolFullError as error:
                 if not waited:
                     self._backend.stop("the spool is full")
-                    self._tell(f"collecting pauses: {error}")
+                    self._notify(f"collecting pauses: {error}")
                 waited = True
                 if must_end(self._settings, self._interruption):
                     if not self._spool.append_last(transition.sequence, record):

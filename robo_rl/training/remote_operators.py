@@ -58,7 +58,7 @@ class RemoteOperators:
         self._takeover.wait(state)
         self._end_run()
 
-    def tell_stop(self, stop: SafetyStop) -> None:
+    def report_stop(self, stop: SafetyStop) -> None:
         """Report to the person why the robot was stopped, and wait for a moment."""
         if self._takeover is not None:
             self._takeover.wait(f"stopped: {stop}", alarm=True)

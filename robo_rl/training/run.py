@@ -151,9 +151,9 @@ class Run:
             obey(command)
         if self.interruption.signal is not None:
             return "interrupted"
-        return "stopped" if self._operators.stop_asked else None
+        return "stopped" if self._operators.stop_requested else None
 
-    def tell(self, state: str) -> None:
+    def report(self, state: str) -> None:
         """Report to operators what the run is doing, and which commands it does not accept at present."""
         refused = {}
         if not self.agent.config.learns_online:
@@ -162,7 +162,7 @@ class Run:
             refused = dict.fromkeys(COMMANDS, "the run ends")
         elif self.spec.reports_success:
             refused = dict.fromkeys(("success", "failure"), "the task itself tells success")
-        self._operators.tell(state, refused)
+        self._operators.report(state, refused)
 
     def show_progress(self) -> None:
         """Update the progress line."""

@@ -106,7 +106,7 @@ class BackgroundSchedule:
 
     def _await(self) -> None:
         """Wait until the running evaluation is done, or the run is interrupted."""
-        self._run.tell("evaluating")
+        self._run.report("evaluating")
         self._wire.hold(self._run.step)
         while not self._background.is_done() and self._run.interruption.signal is None:
             time.sleep(IDLE_SECONDS)

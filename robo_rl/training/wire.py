@@ -28,11 +28,11 @@ StartActors = Callable[[DictConfig, Path, TransportConfig, Callable[[str], None]
 
 
 def actor_processes(
-    config: DictConfig, folder: Path, transport: TransportConfig, tell: Callable[[str], None]
+    config: DictConfig, folder: Path, transport: TransportConfig, notify: Callable[[str], None]
 ) -> ActorGroup:
     """Return an object that starts actors as processes on this machine; none is started yet."""
     runtime, allow = config.runtime, needed_packages(config)
-    return ActorProcesses(folder, transport, runtime.restarts, runtime.real_time_factor, allow, tell)
+    return ActorProcesses(folder, transport, runtime.restarts, runtime.real_time_factor, allow, notify)
 
 
 def check_actors(config: DictConfig, actors: int) -> None:
@@ -71,7 +71,7 @@ class Wire:
     ) -> None:
         self._config, self._folder, self._runtime = config, folder, runtime
         self._make_actors = start_actors
-        self._tell: Callable[[str], None] = print
+        self._notify: Callable[[str], None] = print
         self._undo = ExitStack()
         self._transport = runtime.transport
 
@@ -92,23 +92,23 @@ class Wire:
         self.intake = Intake(self._folder / "replay", spec)
         self._undo.callback(self.intake.close)
 
-    def open(self, spec: EnvSpec, operators: AsyncOperators, tell: Callable[[str], None]) -> None:
+    def open(self, spec: EnvSpec, operators: AsyncOperators, notify: Callable[[str], None]) -> None:
         """Open the server, and start local actors unless they have been started. Actors wait for a policy.
 
         Args:
             spec: spec of the environment.
             operators: begins to serve the web pages.
-            tell: reports messages to operators.
+            notify: reports messages to operators.
         """
-        self._tell, paused = tell, operators.was_paused
+        self._notify, paused = notify, operators.was_paused
         differences = partial(_differences, spec, agent_facts(self._config.agent))
         identity = run_identity(self._folder)
         self.server = LearnerServer(self._transport, identity, spec, self.intake, differences, paused=paused)
         self._undo.callback(self.server.close)
-        tell(f"Actors may join at {self.server.address} (run {self.server.run})")
+        notify(f"Actors may join at {self.server.address} (run {self.server.run})")
         if paused:
-            tell("The run is still paused: no episode begins until resume is sent")
-        operators.attend(self.server, tell)
+            notify("The run is still paused: no episode begins until resume is sent")
+        operators.attend(self.server, notify)
         if self._runtime.transport.address is not None:
             self._transport = dataclasses.replace(self._transport, address=self.server.address)
             self._start_actors()
@@ -141,7 +141,7 @@ class Wire:
             time.sleep(IDLE_SECONDS)
         self.actors.stop()
         if not self.intake.flush(max(deadline - time.monotonic(), 1.0)):
-            self._tell(f"Not everything is stored: {self.intake.blocked()}. The actors' spools keep it.")
+            self._notify(f"Not everything is stored: {self.intake.blocked()}. The actors' spools keep it.")
         take()
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class Wire:
 
     def _start_actors(self) -> None:
         # Actors may be started before ``open`` has set the function for messages.
-        self.actors = self._make_actors(self._config, self._folder, self._transport, lambda text: self._tell(text))
+        self.actors = self._make_actors(self._config, self._folder, self._transport, lambda text: self._notify(text))
         self._undo.callback(self.actors.stop)
         self.actors.resize(self._runtime.actors)
 

@@ -167,7 +167,7 @@ class LearnerCalls:
         with lease.lock:
             lease.seen_ns = self._clock.now_ns()
             lease.statistics = trusted_statistics(request.statistics)
-            lease.hear()
+            lease.receive_words()
             if lease.statistics.pictures:
                 lease.pictures = dict(lease.statistics.pictures)
                 lease.statistics.pictures.clear()

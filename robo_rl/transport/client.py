@@ -36,10 +36,10 @@ class LearnerLink(Closing):
         facts: JSON values, beside the spec, that must agree with those of the learner.
         outbox: encoded steps, which are removed once the learner has settled them.
         run: run that the outbox belongs to; empty: none yet.
-        tell: called with messages for the operator, for example why the learner does not answer.
+        notify: called with messages for the operator, for example why the learner does not answer.
 
     Attributes:
-        report, say, show, end_run: methods for what is sent beside the steps, see :class:`.ActorReport`.
+        report, notify, show, end_run: methods for what is sent beside the steps, see :class:`.ActorReport`.
         take_orders, take_policy, wait_for_policy: methods for what was received, see :class:`.LearnerNews`.
         wake: signals that the outbox has something to send.
 
@@ -57,7 +57,7 @@ class LearnerLink(Closing):
         facts: Mapping[str, Any],
         outbox: TransitionOutbox,
         run: str = "",
-        tell: Callable[[str], None] = print,
+        notify: Callable[[str], None] = print,
     ) -> None:
         step_bytes = largest_step(config, spec)
         keep_freed_memory()
@@ -68,10 +68,10 @@ class LearnerLink(Closing):
         self.wait_for_policy = self._news.wait_for_policy
         self.wake = wake_event.set
         self._report = ActorReport(self.wake)
-        self.report, self.say = self._report.report, self._report.say
+        self.report, self.notify = self._report.report, self._report.notify
         self.show, self.end_run = self._report.show, self._report.end_run
         facts_json = json.dumps({"spec": spec.to_json(), **facts})
-        self._connection = Connection(config, actor, SilenceNotice(config, tell, MonotonicClock()))
+        self._connection = Connection(config, actor, SilenceNotice(config, notify, MonotonicClock()))
         self._sender = StepSender(
             config, actor, facts_json, step_bytes, outbox, run, self._connection, self._news, wake_event, self._report
         )

@@ -22,24 +22,24 @@ class SilenceNotice:
 
     Args:
         config: configuration of the transport.
-        tell: called with each line for the operator.
+        notify: called with each line for the operator.
         clock: monotonic clock.
     """
 
-    def __init__(self, config: TransportConfig, tell: Callable[[str], None], clock: Clock) -> None:
+    def __init__(self, config: TransportConfig, notify: Callable[[str], None], clock: Clock) -> None:
         self._config = config
-        self._notify = tell
+        self._notify = notify
         self._clock = clock
         self._is_reported = False
-        self.heard()
+        self.answered()
 
-    def heard(self) -> None:
+    def answered(self) -> None:
         """Register an answer."""
         if self._is_reported:
             self._is_reported = False
             self._notify(f"The learner at {self._config.address} answers again")
-        self._heard_ns = self._clock.now_ns()
-        self._due_ns = self._heard_ns + int(PATIENCE_SECONDS * 1e9)
+        self._answered_ns = self._clock.now_ns()
+        self._due_ns = self._answered_ns + int(PATIENCE_SECONDS * 1e9)
 
     def failed(self, error: Any) -> None:
         """Register a call that ended in ``error``."""
@@ -56,7 +56,7 @@ class SilenceNotice:
         else:
             secured = "that certificates are of one authority on both sides, the learner's for this address"
         self._is_reported = True
-        seconds = (now - self._heard_ns) * 1e-9
+        seconds = (now - self._answered_ns) * 1e-9
         self._notify(
             f"The learner at {address} has not answered for {seconds:.0f} s: {error.details()}. Check the address, "
             f"that the learner runs there, and {secured}."
@@ -94,7 +94,7 @@ class Connection:
         """Send a ``JoinRequest``; return the reply."""
         call = self._channel.unary_unary(JOIN.path, JOIN.request.SerializeToString, JOIN.reply.FromString)
         reply = call(request, timeout=self._timeout, metadata=self._metadata)
-        self._notice.heard()
+        self._notice.answered()
         return reply
 
     def begin_exchange(self, data: bytes) -> Any:
@@ -105,7 +105,7 @@ class Connection:
     def end_exchange(self, call: Any) -> Any:
         """Wait for the reply of a call of :meth:`begin_exchange` and return it."""
         reply = call.result()
-        self._notice.heard()
+        self._notice.answered()
         return reply
 
     def watch(self, request: Any) -> Iterator[Any]:

@@ -31,18 +31,18 @@ class Lease:
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     orders: list[str] = field(default_factory=list)
     watch: int = 0
-    words_heard: int = 0
+    words_received: int = 0
     words: deque[str] = field(default_factory=lambda: deque(maxlen=WORDS_KEPT))
     words_lost: int = 0
 
-    def hear(self) -> None:
+    def receive_words(self) -> None:
         """Keep the new messages for the operator from the statistics; the caller holds ``lock``."""
         total = self.statistics.words_said
-        new = min(max(total - self.words_heard, 0), len(self.statistics.words))
+        new = min(max(total - self.words_received, 0), len(self.statistics.words))
         for text in self.statistics.words[len(self.statistics.words) - new :]:
             self.words_lost += len(self.words) == WORDS_KEPT
             self.words.append(text)
-        self.words_heard = max(total, self.words_heard)
+        self.words_received = max(total, self.words_received)
 
     def take_words(self) -> list[str]:
         """Return the messages since the last call, with a note on dropped ones; the caller holds ``lock``."""

@@ -12,11 +12,11 @@ from .codec import OVERHEAD_BYTES
 from .views import WORDS_CHARACTERS, WORDS_KEPT
 
 
-class Told(NamedTuple):
+class SentReport(NamedTuple):
     """What a message in flight reports: whether it ends the run, and the number of operator messages so far."""
 
     ends_run: bool
-    words_said: int
+    words_count: int
 
 
 class ActorReport:
@@ -39,7 +39,7 @@ class ActorReport:
         self._pictures: Mapping[str, bytes] = {}
         self._picture_problem = ""
         self._words: deque[str] = deque(maxlen=WORDS_KEPT)
-        self._words_said = 0
+        self._words_count = 0
         self._ends_run = False
 
     def report(
@@ -62,11 +62,11 @@ class ActorReport:
             practice=practice,
         )
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Send a message to the operator. The newest few are kept until the learner has received them."""
         with self._lock:
             self._words.append(plain_text(text, WORDS_CHARACTERS))
-            self._words_said += 1
+            self._words_count += 1
         self._wake()
 
     def show(self, pictures: Mapping[str, bytes], problem: str) -> None:
@@ -79,8 +79,8 @@ class ActorReport:
         self._ends_run = True
         self._wake()
 
-    def fill(self, request: Any, spooled: int, room: int) -> Told:
-        """Write the report into an ``ExchangeRequest``; return the argument for :meth:`heard` after the reply.
+    def fill(self, request: Any, spooled: int, room: int) -> SentReport:
+        """Write the report into an ``ExchangeRequest``; return the argument for :meth:`acknowledge` after the reply.
 
         Args:
             request: request, changed in place.
@@ -92,17 +92,17 @@ class ActorReport:
         request.end_run = self._ends_run
         with self._lock:
             request.statistics.words.extend(self._words)
-            request.statistics.words_said = self._words_said
+            request.statistics.words_said = self._words_count
             pictures, self._pictures = self._pictures, {}
             request.statistics.picture_problem = self._picture_problem
         if sum(map(len, pictures.values())) + 2 * OVERHEAD_BYTES <= room:
             request.statistics.pictures.update(pictures)
-        return Told(request.end_run, request.statistics.words_said)
+        return SentReport(request.end_run, request.statistics.words_said)
 
-    def heard(self, told: Told) -> None:
+    def acknowledge(self, sent: SentReport) -> None:
         """Register that the learner has received the contents of a message."""
-        if told.ends_run:
+        if sent.ends_run:
             self._ends_run = False
         with self._lock:
-            for _ in range(max(len(self._words) - (self._words_said - told.words_said), 0)):
+            for _ in range(max(len(self._words) - (self._words_count - sent.words_count), 0)):
                 self._words.popleft()

@@ -15,7 +15,7 @@ from .config import TransportConfig
 from .connection import Connection, retry_seconds
 from .framing import join_fields
 from .incoming import LearnerNews
-from .outgoing import ActorReport, Told
+from .outgoing import ActorReport, SentReport
 from .service import PROTOCOL
 
 HEARTBEAT_SECONDS = 0.5
@@ -38,7 +38,7 @@ class _Exchange(NamedTuple):
     """A message in flight: the session of its steps, what it reports beside them, and its call."""
 
     session: int
-    reported: Told
+    reported: SentReport
     call: Any
 
 
@@ -238,7 +238,7 @@ class StepSender:
         """Wait for the reply."""
         reply = self._connection.end_exchange(exchange.call)
         self._wanted[exchange.session] = reply.wanted
-        self._report.heard(exchange.reported)
+        self._report.acknowledge(exchange.reported)
         if exchange.session == self.session:
             self._news.set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
         return reply

@@ -49,7 +49,7 @@ class PersonPage:
     Args:
         config: address and keys of the page.
         about: facts about the robot for the page: ``task`` and the ``elements`` of its action.
-        say: reports messages to operators.
+        notify: reports messages to operators.
         clock: monotonic time.
         emergency_stop: called at once, whatever the control loop does; returns why robots are not stopped, or an empty
             text if they are. None: the press is only returned as a button.
@@ -62,7 +62,7 @@ class PersonPage:
         self,
         config: WebConfig,
         about: Mapping[str, Any],
-        say: Callable[[str], None] = print,
+        notify: Callable[[str], None] = print,
         clock: Clock | None = None,
         emergency_stop: Callable[[], str] | None = None,
     ) -> None:
@@ -74,7 +74,7 @@ class PersonPage:
         self._tapped: set[str] = set()
         self._display: tuple[NDArray[np.uint8] | None, list[str]] = (None, [])
         self._connection: ServerConnection | None = None
-        self._server = PageServer(config, PAGES, self._handle, say)
+        self._server = PageServer(config, PAGES, self._handle, notify)
         self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Event()
         self._ending = asyncio.Event()

@@ -50,7 +50,7 @@ class PageServer:
         config: address and keys.
         pages: file of ``static/`` by path; ``/`` is the first page.
         handler: called with each websocket that has shown the token; the websocket is closed when it returns.
-        say: reports messages to operators.
+        notify: reports messages to operators.
         message_bytes: largest message that a page may send.
 
     Raises:
@@ -62,13 +62,13 @@ class PageServer:
         config: WebConfig,
         pages: Mapping[str, str],
         handler: Handler,
-        say: Callable[[str], None] = print,
+        notify: Callable[[str], None] = print,
         message_bytes: int = MESSAGE_BYTES,
     ) -> None:
         self._config = config
         self._files = {path: (STATIC / name, _TYPES[Path(name).suffix]) for path, name in pages.items()}
         self._handler = handler
-        self._say = say
+        self._notify = notify
         self._message_bytes = message_bytes
         self._token = config.token() or secrets.token_urlsafe(32)
         self._tls = _tls(config)
@@ -137,7 +137,7 @@ class PageServer:
     async def _talk(self, connection: ServerConnection) -> None:
         try:
             if not await self._shows_token(connection):
-                self._say(f"Refused a page from {connection.remote_address[0]}: the token is missing or wrong")
+                self._notify(f"Refused a page from {connection.remote_address[0]}: the token is missing or wrong")
                 await connection.close(REFUSED, "the token is missing or wrong")
             elif self._pages >= MOST_PAGES:
                 await connection.close(BUSY, "too many pages are open")

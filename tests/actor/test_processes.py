@@ -65,7 +65,7 @@ def test_while_its_robot_is_away_an_actor_spends_no_restart_and_people_hear_of_i
 ) -> None:
     monkeypatch.setattr(actor_processes, "PAUSE_SECONDS", 0.0)
     said: list[str] = []
-    actors = Failing(tmp_path, TransportConfig(), max_restarts=1, say=said.append)
+    actors = Failing(tmp_path, TransportConfig(), max_restarts=1, notify=said.append)
     actors.code = 75
     actors.resize(1)
     with pytest.raises(DriverError, match="actor_0 cannot act: robot 'virtual' is not there"):

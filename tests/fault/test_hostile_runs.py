@@ -188,7 +188,7 @@ def test_a_run_that_begins_in_a_folder_of_links_overwrites_nothing(tmp_path: Pat
         LiveRun(run)
     (run / "live" / "lock").unlink()
     with LiveRun(run) as live:
-        live.tell(LiveStatus("training"))
+        live.report(LiveStatus("training"))
         assert not live.watched and live.take_commands() == []
     assert_untouched(tmp_path)
 

@@ -429,7 +429,7 @@ def test_what_lets_robots_move_or_stops_them_is_never_suggested(
 
 def test_a_run_on_this_machine_is_commanded_by_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with LiveRun(tmp_path) as live:
-        live.tell(LiveStatus("training"))
+        live.report(LiveStatus("training"))
         with pytest.raises(SystemExit) as caught:
             main(["control", "send=pause", f"run={tmp_path}"])
         assert caught.value.code == 0 and live.take_commands() == [Command("pause")]

@@ -53,7 +53,7 @@ def test_whoever_asked_and_has_gone_is_not_answered(tmp_path, monkeypatch, capsy
         settings = {"url": f"http://127.0.0.1:{server.server_port}/v1", "model": "person", "cache": str(tmp_path)}
         with pytest.raises(EndpointError, match=r"no whole answer within 0.3 s"):
             Endpoint(EndpointConfig(**settings, retries=0, timeout_seconds=0.3)).ask(("Which?",))
-        wait_until(lambda: server.asked[0].cancelled())
+        wait_until(lambda: server.answers[0].cancelled())
         answer = asking.submit(Endpoint(EndpointConfig(**settings)).ask, ("And now?",))
         monkeypatch.setattr("sys.stdin", io.StringIO("1\n\n"))
         terminal = threading.Thread(target=reward_answer._ask_in_terminal, args=(server, str(tmp_path)), daemon=True)

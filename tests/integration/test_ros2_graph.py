@@ -188,13 +188,13 @@ def test_mismatches_are_reported_within_5_s(node: Node, caplog: pytest.LogCaptur
     wait_until(lambda: all(problem.node == "/peer" for problem in node.problems), 5)
     by_topic = {problem.topic: problem for problem in node.problems}
     description = by_topic["/description"]
-    assert (description.ours, description.theirs) == (JOINTS, STRING)
+    assert (description.local, description.remote) == (JOINTS, STRING)
     assert description.text.startswith(f"/description has type {JOINTS} here and {STRING} at /peer")
     rough = by_topic["/rough"]
-    assert (rough.ours, rough.theirs) == ("reliable, volatile", "best_effort, volatile")
+    assert (rough.local, rough.remote) == ("reliable, volatile", "best_effort, volatile")
     assert "[reliable, volatile]" in rough.text and "[best_effort, volatile]" in rough.text
-    assert (by_topic["/echo/in"].ours, by_topic["/echo/in"].theirs) == ("best_effort, volatile", "reliable, volatile")
-    assert "Trigger" in by_topic["/set"].ours and "SetBool" in by_topic["/set"].theirs
+    assert (by_topic["/echo/in"].local, by_topic["/echo/in"].remote) == ("best_effort, volatile", "reliable, volatile")
+    assert "Trigger" in by_topic["/set"].local and "SetBool" in by_topic["/set"].remote
     assert "/description has type" in caplog.text
 
 
@@ -204,7 +204,7 @@ def test_a_mismatch_with_a_later_node_goes_with_it(node: Node) -> None:
     with open_node("late", "/lab", "dds") as late:
         late.create_publisher(STRING, "late")
         wait_until(lambda: node.problems, 5)
-        assert node.problems[0].ours == "reliable, transient_local" and subscription.matched_count == 0
+        assert node.problems[0].local == "reliable, transient_local" and subscription.matched_count == 0
         wait_until(lambda: late.problems, 5)
     wait_until(lambda: not node.problems)
 
@@ -220,7 +220,7 @@ def test_deadlines_that_others_ask_for_are_compared(domain: int, node: Node) -> 
     qos = Qos(Policy.Reliability.BestEffort, Policy.Deadline(50_000_000))
     reader = DataReader(participant, Topic(participant, "rt/lab/strict", String), qos)
     wait_until(lambda: node.problems, 5)
-    assert node.problems[0].theirs == "best_effort, volatile, deadline 50 ms"
+    assert node.problems[0].remote == "best_effort, volatile, deadline 50 ms"
     assert reader.get_requested_incompatible_qos_status().total_count == 1
 
 
@@ -236,7 +236,7 @@ def test_another_definition_of_the_same_type_is_reported(domain: int, node: Node
     writer = DataWriter(participant, Topic(participant, "rt/lab/versions", String), qos)
     node.create_subscription(STRING, "versions", None, BEST_EFFORT)
     wait_until(lambda: node.problems, 5)
-    assert (node.problems[0].ours, node.problems[0].theirs) == (HASH_OF_STRING, other)
+    assert (node.problems[0].local, node.problems[0].remote) == (HASH_OF_STRING, other)
     assert "ROS_DISTRO" in node.problems[0].text
     assert writer is not None
 

@@ -277,7 +277,7 @@ def test_steering_by_services(say: Callable[..., None]) -> None:
                 heard.clear()
 
                 def is_said(state: str = state, paused: bool = paused, alarm: bool = alarm) -> bool:
-                    steering.tell(state, paused, alarm, {"steps": "12"})
+                    steering.report(state, paused, alarm, {"steps": "12"})
                     return any(message.status[0].message == state for message in heard)
 
                 wait_until(is_said, 30)

@@ -114,7 +114,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def run(folder: Path) -> Iterator[LiveRun]:
     """The run goes on: this is what its process holds."""
     with LiveRun(folder / "runs" / "2026-01-01_pick_cube_rlpd_0") as run:
-        run.tell(STATUS)
+        run.report(STATUS)
         yield run
 
 

@@ -66,7 +66,7 @@ class Steering:
         buttons, self.buttons = self.buttons, frozenset()
         return buttons
 
-    def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
+    def report(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
         self.told, self.facts = (state, paused, alarm), facts
 
     def offer(self, name: str, value: Any, change: Any = None) -> None:

@@ -79,7 +79,7 @@ def test_a_run_that_was_killed_does_not_go_on(folder):
 
 def test_each_robot_has_a_line(folder, live):
     robots = LiveRobot("left", True, {"steps": "1,200", "steps/s": "9.8"}), LiveRobot("right", False, {"steps": "7"})
-    live.tell(LiveStatus("training", robots=robots))
+    live.report(LiveStatus("training", robots=robots))
     lines = [" ".join(line.strip("│ ").split()) for line in shown(folder).splitlines()]
     assert "left present steps 1,200 steps/s 9.8" in lines and "right away steps 7" in lines
 
@@ -149,7 +149,7 @@ def test_parts():
     ],
 )
 def test_what_a_run_does_now_is_told(folder, live, status, told):
-    live.tell(status)
+    live.report(status)
     assert told in shown(folder)
 
 

@@ -99,7 +99,7 @@ class Steering:
         taken, self.buttons = frozenset(self.buttons), set()
         return taken
 
-    def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
+    def report(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
         self.told = (state, paused, alarm)
 
     def close(self) -> None: ...

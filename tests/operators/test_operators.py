@@ -100,7 +100,7 @@ def test_an_episode_is_left_before_its_first_step_where_the_person_paused_meanwh
 def test_a_command_goes_with_the_episode_that_was_stopped() -> None:
     rig = Rig()
     rig.ask("failure")
-    rig.operators.tell_stop(SafetyStop("test", "stopped"))
+    rig.operators.report_stop(SafetyStop("test", "stopped"))
     assert rig.operators.mark(STEP) is STEP, "it is the first step of the next episode"
 
 
@@ -117,9 +117,9 @@ def test_a_pause_begins_where_the_episode_ends() -> None:
 def test_who_ends_the_run_and_how() -> None:
     page = Rig()
     page.ask("checkpoint")
-    assert not page.operators.stop_asked
+    assert not page.operators.stop_requested
     page.ask("stop", "checkpoint")
-    assert page.operators.stop_asked and page.interruption.signal is None
+    assert page.operators.stop_requested and page.interruption.signal is None
     person = Rig(SimpleNamespace(stops=True))
     person.ask()
-    assert person.interruption.signal is not None and not person.operators.stop_asked
+    assert person.interruption.signal is not None and not person.operators.stop_requested

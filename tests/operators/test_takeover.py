@@ -98,7 +98,7 @@ class Steering:
         taken, self.buttons = frozenset(self.buttons), set()
         return taken
 
-    def tell(self, state: str, paused: bool, alarm: bool, facts: Any) -> None:
+    def report(self, state: str, paused: bool, alarm: bool, facts: Any) -> None:
         self.told.append((state, paused, alarm))
         self.facts = dict(facts)
 

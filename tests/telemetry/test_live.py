@@ -24,7 +24,7 @@ def test_status_pictures_and_commands_arrive(tmp_path: Path) -> None:
     watch = LiveWatch(tmp_path, clock)
     assert not watch.is_going_on() and watch.status() is None
     with LiveRun(tmp_path, clock) as run:
-        run.tell(STATUS)
+        run.report(STATUS)
         run.show("a/b@c", {"images/wrist": b"jpeg"})
         assert watch.is_going_on() and watch.status() == STATUS
         ((key, (file, first)),) = watch.pictures().items()
@@ -57,7 +57,7 @@ def test_commands_are_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not going on"):
         watch.send(Command("pause"))
     with LiveRun(tmp_path) as run:
-        run.tell(STATUS)
+        run.report(STATUS)
         with pytest.raises(DataError, match="success: the task itself tells success"):
             watch.send(Command("success", "left"))
         with pytest.raises(DataError, match="no command 'fly'"):
@@ -69,7 +69,7 @@ def test_commands_are_refused_with_the_reason(tmp_path: Path) -> None:
 
 def test_one_process_at_a_time_and_a_killed_one_is_gone_with_its_commands(tmp_path: Path) -> None:
     code = f"import time, pathlib; from robo_rl.telemetry import *; run = LiveRun(pathlib.Path({str(tmp_path)!r}))\n"
-    code += "run.tell(LiveStatus('training')); print('ready', flush=True); time.sleep(600)"
+    code += "run.report(LiveStatus('training')); print('ready', flush=True); time.sleep(600)"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
@@ -89,11 +89,11 @@ def test_status_is_told_at_once_where_the_state_changes(tmp_path: Path) -> None:
     clock = ManualClock()
     with LiveRun(tmp_path, clock) as run:
         watch = LiveWatch(tmp_path, clock)
-        run.tell(LiveStatus("training"))
-        run.tell(LiveStatus("training", paused=True))
+        run.report(LiveStatus("training"))
+        run.report(LiveStatus("training", paused=True))
         assert watch.status() == LiveStatus("training")
-        run.tell(LiveStatus("evaluating"))
+        run.report(LiveStatus("evaluating"))
         assert watch.status() == LiveStatus("evaluating")
         clock.advance_ns(600_000_000)
-        run.tell(LiveStatus("evaluating", paused=True))
+        run.report(LiveStatus("evaluating", paused=True))
         assert watch.status() == LiveStatus("evaluating", paused=True)

@@ -109,14 +109,14 @@ def test_words_of_actors_reach_the_terminal_once_and_those_who_watch(attend: Att
     said: list[str] = operators.said  # type: ignore[attr-defined]
     rig = ActorRig(TransportConfig(f"unix:{tmp_path}/wire"), tmp_path / "spool", "left")
     rig.join()
-    rig.link.say("Stopped: emergency stop (a test)")
+    rig.link.notify("Stopped: emergency stop (a test)")
     wait_until(lambda: "left: Stopped: emergency stop (a test)" in said)
-    rig.link.say("\x1b[2J" + "x" * 1000 + "\nStored")
+    rig.link.notify("\x1b[2J" + "x" * 1000 + "\nStored")
     wait_until(lambda: len(said) == 2)
     assert len(said[1]) <= WORDS_CHARACTERS + len("left: ") and said[1].isprintable()
     _, server = attend()  # the learner is started again: what it heard is not said again, and what is new is
     wait_until(lambda: rig.link.status.connected and "left" in server.actors())
-    rig.link.say("the reset failed 3 times: door open")
+    rig.link.notify("the reset failed 3 times: door open")
     wait_until(lambda: said[-1].startswith("left: the reset failed 3 times: door open"))
     assert len(said) == 3
     rig.close()
@@ -128,15 +128,15 @@ def test_a_flood_of_words_is_bounded_and_says_so() -> None:
         lease.statistics = messages.ActorStatistics(words=[f"{number}.{each}" for each in range(500)])
         lease.statistics.words_said = 500 * (number + 1)
         lease.statistics = trusted_statistics(lease.statistics)
-        lease.hear()
-        lease.hear()  # the same message again, as after a reply that was lost
+        lease.receive_words()
+        lease.receive_words()  # the same message again, as after a reply that was lost
     words = lease.take_words()
     assert words == [f"{2 * WORDS_KEPT} earlier messages are left out", *(f"2.{each}" for each in range(490, 500))]
     assert lease.take_words() == []
     lease.statistics = messages.ActorStatistics(words=["odd"], words_said=2**64 - 1)
-    lease.hear()
+    lease.receive_words()
     lease.statistics = messages.ActorStatistics(words=["odd"], words_said=3)
-    lease.hear()
+    lease.receive_words()
     assert lease.take_words() == ["odd"]
 
 

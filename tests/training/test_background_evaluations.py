@@ -213,7 +213,7 @@ class Run:
         assert env_steps == self.step
         self.held += 1
 
-    def tell(self, state: str) -> None:
+    def report(self, state: str) -> None:
         assert state == "evaluating"
 
     def attempt(self, write: Callable[[], None]) -> None:

@@ -95,7 +95,7 @@ class Link:
         order = self.orders.get(len(self.records))
         return [] if order is None else [order]
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         self.words.append(text)
 
     def show(self, pictures: Mapping[str, bytes], problem: str) -> None:

@@ -37,7 +37,7 @@ def test_a_learner_that_does_not_answer_is_told_after_a_while_and_then_now_and_t
         "The learner at localhost:5 has not answered for 5 s: Connection refused. Check the address, that the learner "
         "runs there, and that it has no certificates either."
     )
-    notice.heard()
+    notice.answered()
     notice.failed(Failed("Connection refused"))
     assert told[3:] == ["The learner at localhost:5 answers again"], "what failed after it is another silence"
 

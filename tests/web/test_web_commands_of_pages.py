@@ -94,7 +94,7 @@ def test_a_page_that_shows_no_run_stops_the_robots_of_this_user(tmp_path: Path, 
 
 def test_a_run_that_was_chosen_before_the_server_started_is_commanded(runs: list[Path]) -> None:
     with LiveRun(runs[0]) as run:
-        run.tell(LiveStatus("training"))
+        run.report(LiveStatus("training"))
         page = visited(runs, Page({"command": "pause", "run": str(runs[0])}), newest=2)
         assert page.answers == ["pause: asked for"] and run.take_commands() == [Command("pause")]
 
@@ -115,7 +115,7 @@ def test_a_page_does_not_stay_with_a_run_that_was_removed(runs: list[Path]) -> N
 def test_commands_are_passed_on_in_their_order(runs: list[Path]) -> None:
     names = ["pause", "resume", "pause", "checkpoint"]
     with LiveRun(runs[0]) as run:
-        run.tell(LiveStatus("training"))
+        run.report(LiveStatus("training"))
         visited(runs, Page(*({"command": name, "run": str(runs[0])} for name in names)))
         assert [command.name for command in run.take_commands()] == names
 

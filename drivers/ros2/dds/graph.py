@@ -79,12 +79,12 @@ class GraphMonitor:
         self._writer = Writer(participant, TOPIC, kind, cyclone_qos(_WRITER_QOS, type_hash))
         self._announce()
         qos = Qos(*cyclone_qos(_READER_QOS, type_hash).policies, Policy.IgnoreLocal.Participant)
-        self._reader = Reader(participant, TOPIC, kind, qos, waiter, self._hear_info)
+        self._reader = Reader(participant, TOPIC, kind, qos, waiter, self._receive_info)
         self._builtin: list[Any] = []
         for topic, handle in (
-            (BuiltinTopicDcpsParticipant, self._hear_participant),
-            (BuiltinTopicDcpsPublication, lambda sample: self._hear_endpoint(sample, writer=True)),
-            (BuiltinTopicDcpsSubscription, lambda sample: self._hear_endpoint(sample, writer=False)),
+            (BuiltinTopicDcpsParticipant, self._receive_participant),
+            (BuiltinTopicDcpsPublication, lambda sample: self._receive_endpoint(sample, writer=True)),
+            (BuiltinTopicDcpsSubscription, lambda sample: self._receive_endpoint(sample, writer=False)),
         ):
             self._watch(BuiltinDataReader(participant, topic), waiter, handle)
 
@@ -140,7 +140,7 @@ class GraphMonitor:
         info = self._types.make(INFO, gid=self._gid(self._guid), node_entities_info_seq=[node])
         self._writer.write(self._types.serialize(INFO, info))
 
-    def _hear_info(self, data: memoryview, writer: int) -> None:
+    def _receive_info(self, data: memoryview, writer: int) -> None:
         humble, own = _is_humbles(data), self._types.distribution
         if humble != (own == "humble"):
             with self._lock:
@@ -159,13 +159,13 @@ class GraphMonitor:
                 self._warned.add(reported_key)
                 log.warning("%s", _fast_dds_text(names))
 
-    def _hear_participant(self, sample: Any) -> None:
+    def _receive_participant(self, sample: Any) -> None:
         with self._lock:
             self._known.set_participant(sample.key.bytes, _alive(sample))
             if not _alive(sample):
                 self._elsewhere.pop(sample.key.bytes, None)
 
-    def _hear_endpoint(self, sample: Any, writer: bool) -> None:
+    def _receive_endpoint(self, sample: Any, writer: bool) -> None:
         with self._lock:
             peer = Peer.of(sample, writer) if _alive(sample) else None
             self._report(self._known.set_endpoint(sample.key.bytes, peer))
@@ -173,7 +173,7 @@ class GraphMonitor:
     def _report(self, problems: list[Problem]) -> None:
         """Log new problems."""
         for problem in problems:
-            key = problem.topic, problem.ours, problem.theirs
+            key = problem.topic, problem.local, problem.remote
             if key not in self._reported:
                 self._reported.add(key)
                 log.warning("%s", problem.text)

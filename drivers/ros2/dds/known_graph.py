@@ -61,9 +61,9 @@ class KnownGraph:
         for peer in self._peers.values():
             name = ros_topic_name(peer.topic)
             if peer.topic.startswith("rt/"):
-                topics[name].add(peer.shown_type)
+                topics[name].add(peer.display_type)
             elif peer.topic.startswith(("rq/", "rr/")):
-                services[name].add(peer.shown_type.removesuffix("_Request").removesuffix("_Response"))
+                services[name].add(peer.display_type.removesuffix("_Request").removesuffix("_Response"))
         nodes = [
             (key, _name_of(node))
             for key, info in self._nodes.items()
@@ -90,28 +90,28 @@ class KnownGraph:
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems between endpoints of this node and others."""
-        problems = [problem for ours in self._own_peers() for problem in self.problems_of(ours)]
+        problems = [problem for local in self._own_peers() for problem in self.problems_of(local)]
         return tuple(dict.fromkeys(problems))
 
     def problems_of(self, peer: Peer) -> list[Problem]:
         """Return the problems that involve an endpoint of this node or another."""
         pairs = (
-            [(peer, theirs) for theirs in self._peers.values()]
+            [(peer, remote) for remote in self._peers.values()]
             if peer.key in self._own
-            else [(ours, peer) for ours in self._own_peers()]
+            else [(local, peer) for local in self._own_peers()]
         )
-        return [problem for ours, theirs in pairs if (problem := self._compare(ours, theirs)) is not None]
+        return [problem for local, remote in pairs if (problem := self._compare(local, remote)) is not None]
 
     def _own_peers(self) -> list[Peer]:
         return [self._peers[guid] for guid in self._own if guid in self._peers]
 
-    def _compare(self, ours: Peer, theirs: Peer) -> Problem | None:
-        if ours.topic != theirs.topic or ours.writer == theirs.writer:
+    def _compare(self, local: Peer, remote: Peer) -> Problem | None:
+        if local.topic != remote.topic or local.writer == remote.writer:
             return None
-        problem = mismatch(ours, theirs, self._node_of(theirs))
-        if problem is None or any(mismatch(sibling, theirs, "") is None for sibling in self._siblings_of(ours)):
+        problem = mismatch(local, remote, self._node_of(remote))
+        if problem is None or any(mismatch(sibling, remote, "") is None for sibling in self._siblings_of(local)):
             return None
-        return None if any(mismatch(ours, sibling, "") is None for sibling in self._siblings_of(theirs)) else problem
+        return None if any(mismatch(local, sibling, "") is None for sibling in self._siblings_of(remote)) else problem
 
     def _siblings_of(self, peer: Peer) -> list[Peer]:
         """Return a participant's other endpoints of a topic. Only one of them needs to match the other end."""

@@ -111,7 +111,7 @@ class Peer:
         )
 
     @property
-    def shown_type(self) -> str:
+    def display_type(self) -> str:
         """ROS name of the type, or its DDS name if it is not a ROS type."""
         return ros_type_name(self.type_name) or self.type_name
 
@@ -123,25 +123,25 @@ def ros_topic_name(topic: str) -> str:
     return f"/{name.removesuffix(ending)}" if separator and prefix in ("rt", "rq", "rr") else topic
 
 
-def mismatch(ours: Peer, theirs: Peer, node: str) -> Problem | None:
+def mismatch(local: Peer, remote: Peer, node: str) -> Problem | None:
     """Return why a writer and a reader of the same topic do not match, or None if they do."""
-    topic = ros_topic_name(ours.topic)
+    topic = ros_topic_name(local.topic)
     whose = node or "another node"
-    if ours.type_name != theirs.type_name:
-        text = f"{topic} has type {ours.shown_type} here and {theirs.shown_type} at {whose}: change one of them"
-        return Problem(topic, ours.shown_type, theirs.shown_type, node, text)
-    if ours.type_hash and theirs.type_hash and ours.type_hash != theirs.type_hash:
+    if local.type_name != remote.type_name:
+        text = f"{topic} has type {local.display_type} here and {remote.display_type} at {whose}: change one of them"
+        return Problem(topic, local.display_type, remote.display_type, node, text)
+    if local.type_hash and remote.type_hash and local.type_hash != remote.type_hash:
         text = (
-            f"{topic}: {ours.shown_type} is defined otherwise at {whose} (here {ours.type_hash}, there "
-            f"{theirs.type_hash}): use the same definition, or set ROS_DISTRO to the robot's distribution"
+            f"{topic}: {local.display_type} is defined otherwise at {whose} (here {local.type_hash}, there "
+            f"{remote.type_hash}): use the same definition, or set ROS_DISTRO to the robot's distribution"
         )
-        return Problem(topic, ours.type_hash, theirs.type_hash, node, text)
-    offered, requested = (ours, theirs) if ours.writer else (theirs, ours)
+        return Problem(topic, local.type_hash, remote.type_hash, node, text)
+    offered, requested = (local, remote) if local.writer else (remote, local)
     if not offered.profile.serves(requested.profile):
-        kinds = ("published", "subscribed to") if ours.writer else ("subscribed to", "published")
+        kinds = ("published", "subscribed to") if local.writer else ("subscribed to", "published")
         text = (
-            f"{topic} ({ours.shown_type}) is {kinds[0]} here with [{ours.profile}] and {kinds[1]} by {whose} with "
-            f"[{theirs.profile}]: what is published does not serve what is asked for; change one of the profiles"
+            f"{topic} ({local.display_type}) is {kinds[0]} here with [{local.profile}] and {kinds[1]} by {whose} with "
+            f"[{remote.profile}]: what is published does not serve what is asked for; change one of the profiles"
         )
-        return Problem(topic, str(ours.profile), str(theirs.profile), node, text)
+        return Problem(topic, str(local.profile), str(remote.profile), node, text)
     return None
