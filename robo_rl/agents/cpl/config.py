@@ -10,18 +10,19 @@ from ..parts.offline_config import OfflineConfig
 
 @dataclass(frozen=True)
 class CPLConfig(OfflineConfig):
-    """Contrastive preference learning (Hejna et al. 2024) from a data set of which pairs of segments were compared.
+    """Contrastive preference learning (Hejna et al. 2024) from a data set with compared pairs of segments.
 
-    The first ``cloning_steps`` of ``pretrain_steps`` imitate ``batch_size`` rows of the whole data set each. With more
-    of the others wrong answers are learned by heart.
+    Each of the first ``cloning_steps`` of the ``pretrain_steps`` steps imitates ``batch_size`` rows of the whole data
+    set. With more of the remaining steps, wrong answers are memorised.
 
     Attributes (besides those of :class:`~robo_rl.agents.parts.offline_config.OfflineConfig`):
-        gamma: discount of the likelihoods within a segment; the authors' code has none, which is 1.
-        temperature: alpha of the paper: by how much a preferred action is taken to be better, for each unit of the
-            squared distance of another to it.
-        conservative_weight: lambda of the paper, in [0, 1]: how much what was not preferred is pushed away, in
-            relation to how much what was preferred is drawn near. At 1 both may drift away from the data together.
-        pairs: compared pairs of each step after those of imitation.
+        gamma: discount of the likelihoods within a segment; 1: none, as in the authors' code.
+        temperature: alpha of the paper: advantage of a preferred action over another one, per unit of their squared
+            distance.
+        conservative_weight: lambda of the paper, in [0, 1]: how strongly the policy is pushed away from the other
+            segment, relative to how strongly it is drawn to the preferred one. At 1, both may drift away from the data
+            together.
+        pairs: number of compared pairs in each step after cloning.
         cloning_steps: see above.
     """
 

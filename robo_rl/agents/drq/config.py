@@ -14,14 +14,14 @@ PRECISIONS = ("bfloat16", "float32")
 
 @dataclass(frozen=True)
 class DormancyConfig(Options, section="agent.dormancy"):
-    """Dormant neurons of the actor, and what is done about them (DrM, Xu et al. 2024).
+    """Dormant neurons of the actor, and perturbations against them (DrM, Xu et al. 2024).
 
     Attributes:
-        interval: updates between two measurements of the share of dormant neurons in the actor's hidden layers, the
-            metric ``dormant_ratio``; 0: never.
-        threshold: a neuron is dormant whose mean magnitude is at most this share of the mean of its layer.
-        perturb_interval: updates between two perturbations of actor, critics and encoder; 0: never.
-        rate: the larger, the more is perturbed: f = 1 - rate * dormant_ratio is what networks keep of themselves.
+        interval: updates between measurements of the share of dormant neurons in the actor's hidden layers, the metric
+            ``dormant_ratio``; 0: never.
+        threshold: largest mean magnitude of a dormant neuron, relative to the mean of its layer.
+        perturb_interval: updates between perturbations of actor, critics and encoder; 0: never.
+        rate: strength of perturbations: networks keep the share f = 1 - rate * dormant_ratio of their parameters.
         min_factor: lower limit of f.
         max_factor: upper limit of f.
     """
@@ -46,20 +46,20 @@ class DormancyConfig(Options, section="agent.dormancy"):
 class DrQConfig(SACConfig):
     """DrQ (Yarats et al. 2021, 2022) with the critics and the demonstrations of RLPD.
 
-    All fields of :class:`~robo_rl.agents.sac.SACConfig` mean the same, with these differences: ``observation_keys``
-    are what the actor sees beside the images; ``implementation`` has no ``native``, ``precision`` no ``auto``, and
-    ``pretrain_critics`` is ``none``. The defaults suit two cores: most of the time goes to the images, not to the
-    critics, and few updates need large learning rates (those of Yarats et al. 2021). It explores more than
-    ``agent=rlpd``, and climbs the mean of its critics.
+    All fields of :class:`~robo_rl.agents.sac.SACConfig` keep their meaning, except that ``observation_keys`` are the
+    actor's inputs beside the images, ``implementation`` cannot be ``native``, ``precision`` cannot be ``auto``, and
+    ``pretrain_critics`` must be ``none``. The defaults suit two cores: the images take most of the time, not the
+    critics, and few updates need large learning rates (those of Yarats et al. 2021). The agent explores more than
+    ``agent=rlpd``, and its actor maximises the mean of the critics.
 
     Attributes:
-        encoder: of the images.
-        image_keys: images that the agent sees, each ``images/<camera>``; null: all that the task has.
-        critic_keys: what the critics see in the place of images and ``observation_keys``, for example [state,object],
-            where training knows more than the robot will; the actor's loss then trains the encoder. null: the same
-            as the actor.
+        encoder: encoder of the images.
+        image_keys: image observations that the agent uses, each ``images/<camera>``; null: all of the task.
+        critic_keys: observation keys that the critics use instead of the images and ``observation_keys``, for example
+            [state,object], if more is known in training than on the robot; the encoder is then trained by the actor's
+            loss. null: the same keys as the actor.
         shift: largest random shift of training images along either axis [pixels]; 0: none.
-        dormancy: of the actor's neurons.
+        dormancy: dormant neurons of the actor.
     """
 
     ensemble_size: int = 4

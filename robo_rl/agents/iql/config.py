@@ -9,16 +9,17 @@ from ..parts.offline_config import OfflineConfig
 
 @dataclass(frozen=True)
 class IQLConfig(OfflineConfig):
-    """Implicit Q-learning (Kostrikov et al. 2022) from a data set alone, good or bad, whatever rewards it gets.
+    """Implicit Q-learning (Kostrikov et al. 2022) from a data set alone, of any quality and with any reward.
 
     Attributes (besides those of :class:`~robo_rl.agents.parts.offline_config.OfflineConfig`):
-        layer_norm: LayerNorm between each hidden layer of critics and value and its activation.
+        layer_norm: LayerNorm between each hidden layer of the critics and the value network and its activation.
         gamma: discount per environment step.
-        tau: share of the critics that goes into their targets after each update.
-        expectile: tau of the paper, in [0.5, 1): 0.5 is the mean value of the data set's actions, 1 that of the best.
-        inverse_temperature: beta of the paper: how much more an action is imitated the better it is; 0: not at all.
-        largest_weight: an action counts at most this many times.
-        n_step: environment steps whose rewards are summed before a target looks at the value.
+        tau: coefficient of the soft update of the target critics after each update.
+        expectile: tau of the paper, in [0.5, 1): at 0.5 the value is the mean over the data set's actions, near 1 that
+            of the best.
+        inverse_temperature: beta of the paper: how much more the better actions are imitated; 0: all actions equally.
+        largest_weight: largest weight of an action in imitation.
+        n_step: environment steps whose rewards are summed before a target bootstraps from the value.
     """
 
     layer_norm: bool = False

@@ -12,19 +12,20 @@ STAGES = 4
 
 @dataclass(frozen=True)
 class EncoderConfig(Options, section="agent.encoder"):
-    """Options of the encoder that makes a vector of a camera's image. Every camera has an encoder of its own.
+    """Options of the encoder that maps an image to a vector. Each camera has its own encoder.
 
     Attributes:
-        channels: of the convolutions, 3x3 with stride 2; not used with a checkpoint.
-        checkpoint: safetensors file of a ResNet-10, -18 or -34, which takes the place of the convolutions; null: none.
-        stages: how many of its four stages are used; each after the first halves the map and doubles the channels.
-        frozen: whether the checkpoint's network stays as it is (and is one for all cameras).
-        cached_views: randomly shifted views of each image for which the replay keeps what the frozen network makes of
-            them (in half precision), computed once; 0: they are computed again at every update.
-        head: what makes a vector of the last map: ``dense`` (of all its elements), or ``spatial_embeddings``
-            (weighted sums over places, learned for each channel, as in SERL; then dense).
-        embeddings: weighted sums of each channel for ``head=spatial_embeddings``.
-        latent: width of the vector of each camera, after LayerNorm and tanh.
+        channels: channels of the convolutions, 3x3 with stride 2; not used with a checkpoint.
+        checkpoint: safetensors file of a ResNet-10, -18 or -34 that replaces the convolutions; null: none.
+        stages: number of stages of the ResNet that are used, of four; each after the first halves the feature map and
+            doubles the channels.
+        frozen: whether the checkpoint's network is not trained; it is then shared by all cameras.
+        cached_views: number of randomly shifted views of each image whose features from the frozen network are computed
+            once and kept in the replay (in half precision); 0: they are computed at every update.
+        head: layers that map the last feature map to a vector: ``dense`` (on all its elements), or
+            ``spatial_embeddings`` (weighted sums over positions, learned for each channel, as in SERL; then dense).
+        embeddings: number of weighted sums per channel for ``head=spatial_embeddings``.
+        latent: width of each camera's vector, after LayerNorm and tanh.
     """
 
     channels: tuple[int, ...] = (16, 32, 64, 64)

@@ -10,17 +10,17 @@ from .choices import ACTIVATIONS, require_choice
 
 @dataclass(frozen=True)
 class OfflineConfig(Options, section="agent"):
-    """An actor, and how it is trained on what others did.
+    """Options of an actor and of its training on the actions of others.
 
     Attributes:
         hidden: widths of the hidden layers of all networks.
         actor_layer_norm: LayerNorm between each hidden layer of the actor and its activation.
         activation: ``gelu``, ``relu``, ``silu`` or ``tanh``.
-        learning_rate: of Adam, for all networks [1].
-        batch_size: rows of each step.
-        pretrain_steps: steps on the data set before the first environment step.
-        observation_keys: what the networks see; null: every key that is not an image.
-        normalise_observations: shift and scale observations by mean and deviation of the data set.
+        learning_rate: learning rate of Adam for all networks.
+        batch_size: number of rows in each gradient step.
+        pretrain_steps: gradient steps on the data set before the first environment step.
+        observation_keys: observation keys that the networks use; null: all keys that are not images.
+        normalise_observations: normalise observations by mean and standard deviation of the data set.
     """
 
     # Read by the composition for every agent: all rows come from the data set, including failures.

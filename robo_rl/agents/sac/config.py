@@ -21,75 +21,79 @@ class SACConfig(Options, section="agent"):
     """Soft actor-critic with an ensemble of critics. The defaults are ``agent=rlpd`` with single actions.
 
     Attributes:
-        ensemble_size: critics E.
-        target_subset: critics M, drawn anew for each critic update, whose smallest value makes the target (REDQ).
-        network: of actor and critics: ``mlp``, or ``simba``: residual blocks with LayerNorm before each and at the end
-            (SimBa, Lee et al. 2024), of which :mod:`.networks` says more.
-        hidden: widths of the hidden layers of actor and critics. For ``simba`` one width for each block, all the same:
-            [128, 128] are two blocks of width 128, which are 512 wide inside.
+        ensemble_size: number E of critics.
+        target_subset: number M of critics, drawn anew for each critic update, whose smallest value is used in the
+            target (REDQ).
+        network: architecture of actor and critics: ``mlp``, or ``simba``: residual blocks with LayerNorm before each
+            block and at the end (SimBa, Lee et al. 2024), see :mod:`.networks`.
+        hidden: widths of the hidden layers of actor and critics. For ``simba``, one width per block, all equal: [128,
+            128] means two blocks of width 128, each with 512 hidden units.
         layer_norm: LayerNorm between each hidden layer of the critics and its activation; ``simba`` has its own.
-        actor_layer_norm: the same for the actor.
+        actor_layer_norm: LayerNorm between each hidden layer of the actor and its activation.
         activation: ``gelu``, ``relu``, ``silu`` or ``tanh``.
-        value_bins: K bins over ``value_range`` whose shares the critics learn, by cross-entropy (HL-Gauss, Farebrother
-            et al. 2024), in the place of a value and its squared error; 0: none, 51: usual.
-        value_range: least and largest value, targets beyond which count as these; null where there are no bins. A few
-            bins more than the returns need keep what is learned at its ends free of bias: [-0.1, 1.1] for a reward of
-            0 or 1 at the end.
-        actor_learning_rate: of Adam [1].
-        critic_learning_rate: of Adam [1].
-        temperature_learning_rate: of Adam, on the logarithm of the temperature [1].
+        value_bins: number K of bins over ``value_range``. The critics learn their probabilities by cross-entropy
+            (HL-Gauss, Farebrother et al. 2024) instead of a value by its squared error. 0: no bins; 51 is usual.
+        value_range: smallest and largest value, to which targets are clipped; null without bins. A range that is a few
+            bins wider than the returns keeps values at its ends free of bias: [-0.1, 1.1] for a reward of 0 or 1 at the
+            end.
+        actor_learning_rate: learning rate of Adam for the actor.
+        critic_learning_rate: learning rate of Adam for the critics.
+        temperature_learning_rate: learning rate of Adam for the logarithm of the temperature.
         gamma: discount per environment step.
-        tau: share of the critics that goes into their target after each critic update.
-        actor_tau: share of the actor that goes, after each update, into its running average, which acts where nothing
-            is explored: in evaluations and on robots; 1: no average.
-        initial_log_std: logarithm of the policy's standard deviation before tanh, before anything is learned; -2 is
-            about the default target entropy, so that the temperature does not have to lower it for thousands of steps.
-        initial_temperature: weight of the entropy before it is tuned.
-        target_entropy: entropy of the policy that the temperature is tuned for [nat]; null: minus half the number
-            of action dimensions.
+        tau: coefficient of the soft update of the target critics after each critic update.
+        actor_tau: coefficient of the moving average of the actor, updated after each update, which acts without
+            exploration: in evaluations and on robots; 1: no average.
+        initial_log_std: initial logarithm of the policy's standard deviation before tanh; -2 corresponds to about the
+            default target entropy, so that the temperature does not have to lower it for thousands of steps.
+        initial_temperature: initial temperature, the weight of the entropy.
+        target_entropy: entropy of the policy to which the temperature is tuned [nat]; null: minus half the number of
+            action dimensions.
         entropy_backup: whether targets contain the entropy of the next action.
-        update_to_data: critic updates U for each environment step; the actor is updated once.
-        batch_size: rows B of each critic update.
-        cloning_weight: weight in the actor's loss, at the first update, of the squared distance between its mode and
-            the actions of the demonstrations, summed over action dimensions, mean over all rows (those of other data
-            count 0).
-        final_cloning_weight: what that weight tends to.
-        cloning_half_life: environment steps with updates in which the way there halves.
-        online_cloning_weight: the same weight, at all times, for actions of the running training that are to be
-            imitated: interventions, and what the policy did without one until success (self-imitation, Oh et al. 2018).
-            Above 0, the weight of demonstrations shrinks with the number of the latter, see
+        update_to_data: number U of critic updates per environment step; the actor is updated once.
+        batch_size: number B of rows in each critic update.
+        cloning_weight: weight of the cloning term in the actor's loss at the first update. The term is the squared
+            distance between the actor's mode and the actions of the demonstrations, summed over action dimensions, mean
+            over all rows (rows of other data count as 0).
+        final_cloning_weight: weight to which ``cloning_weight`` decays.
+        cloning_half_life: half-life of this decay, in environment steps with updates.
+        online_cloning_weight: constant weight of the same term for online actions to be imitated: interventions, and
+            the policy's actions on the way to a success without an intervention (self-imitation, Oh et al. 2018). Above
+            0, the weight of demonstrations shrinks with the number of the latter, see
             :class:`~robo_rl.replay.MixedSampler`.
-        actor_q: what the actor climbs: the ``mean`` or the ``min`` of all critics; the smallest where little noise
-            means that few actions beside the actor's own are ever tried.
-        n_step: environment steps whose rewards are summed before a target looks at a critic; with action chunks their
-            length, which 1 stands for too.
-        action_chunk: steps h whose actions the policy decides at once, from one observation, and takes without another
-            look (Q-chunking, Li et al. 2025). Critics judge whole chunks by h-step returns. Action dimensions are then
-            those of the chunk, h times the robot's. 1: every step is decided by itself.
-        demonstration_ratio: share of each minibatch that comes from the demonstrations, in [0, 1].
+        actor_q: value that the actor maximises: the ``mean`` or the ``min`` of all critics. The minimum suits a policy
+            with little noise, which hardly ever tries other actions than the actor's.
+        n_step: environment steps whose rewards are summed before a target bootstraps from a critic. With action chunks,
+            it is their length, and 1 stands for it.
+        action_chunk: number h of actions that the policy decides at once, from one observation, and executes without
+            another one (Q-chunking, Li et al. 2025). Critics evaluate whole chunks by h-step returns. Action dimensions
+            are then those of the chunk, h times the robot's. 1: a decision at every step.
+        demonstration_ratio: share of each minibatch that is drawn from the demonstrations, in [0, 1].
         learning_starts: environment steps before the first update.
         random_steps: environment steps with uniformly random actions at the start.
         pretrain_steps: steps of behaviour cloning of the actor on the demonstrations before training.
-        pretrain_critics: how the critics learn from the demonstrations alone, after the cloning and before training:
+        pretrain_critics: method that trains the critics on the demonstrations alone, after cloning and before training:
             ``cal_ql``, calibrated Q-learning, which trains the actor too (Nakamoto et al. 2023); ``iql``, implicit
             Q-learning (Kostrikov et al. 2022); or ``none``.
-        offline_steps: steps of ``pretrain_critics``, of one update each and in PyTorch; not used with ``none``.
-        conservative_weight: of ``cal_ql``: weight of how far values of other actions are above those of demonstrated
-            ones, beside the squared error of values. It raises values of the latter by half of it at most.
-        expectile: of ``iql``, in [0.5, 1): 0.5 is the mean value of the demonstrated actions, 1 that of the best.
-        observation_keys: what the networks see; null: every key that is not an image.
-        normalise_observations: shift and scale observations by mean and deviation of the demonstrations, fixed
-            from the start.
-        q_limit: magnitude of a value estimate beyond which the run counts as diverged. Returns with rewards in
-            [0, 1] stay below 1 / (1 - gamma).
-        device: where learning is computed: ``cpu``, ``cuda`` (``cuda:1``, ...), or ``auto``: a GPU where PyTorch finds
-            one, else the CPU. Actors of a learner elsewhere act on the CPU.
-        implementation: what computes updates (cloning is native or in PyTorch): ``native`` (C++ on the CPU), ``torch``,
-            ``compile`` (torch.compile), or ``auto``: native where it is available, else torch. On a GPU an update is
-            captured as one CUDA graph.
-        precision: of the factors of matrix products; ``bfloat16`` keeps parameters and sums in float32. On a CPU
-            without such products ``implementation=auto`` is float32. ``auto``: the faster of both in native updates,
-            measured once on each machine; float32 in all other updates.
+        offline_steps: number of steps of ``pretrain_critics``, each with one update, in PyTorch; not used with
+            ``none``.
+        conservative_weight: weight, for ``cal_ql``, of the excess of the values of other actions over those of
+            demonstrated actions, beside the squared error of values. It raises the latter by at most half the weight.
+        expectile: expectile, for ``iql``, in [0.5, 1): at 0.5 the value is the mean over the demonstrated actions, near
+            1 that of the best.
+        observation_keys: observation keys that the networks use; null: all keys that are not images.
+        normalise_observations: normalise observations by mean and standard deviation of the demonstrations, fixed from
+            the start.
+        q_limit: magnitude of a value estimate above which the run counts as diverged. Returns of rewards in [0, 1] stay
+            below 1 / (1 - gamma).
+        device: device on which learning is computed: ``cpu``, ``cuda`` (``cuda:1``, ...), or ``auto``: a GPU if PyTorch
+            finds one, else the CPU. Actors in another process than the learner act on the CPU.
+        implementation: implementation of updates (cloning is native or in PyTorch): ``native`` (C++ on the CPU),
+            ``torch``, ``compile`` (torch.compile), or ``auto``: native if it is available, else torch. On a GPU an
+            update is captured as one CUDA graph.
+        precision: precision of the factors of matrix products: ``float32``, ``bfloat16`` or ``auto``. With
+            ``bfloat16``, parameters and sums stay in float32; on a CPU without such products, ``implementation=auto``
+            uses float32. ``auto``: the faster of both in native updates, measured once on each machine; float32 in all
+            other updates.
     """
 
     # Read by the composition: this agent learns from its own steps (behaviour cloning does not).
