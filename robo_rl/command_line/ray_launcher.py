@@ -28,11 +28,12 @@ _MODULE = f"{_PACKAGE}.robo_rl"
 
 @dataclass(frozen=True)
 class RayLauncherConfig:
-    """How the runs of a sweep share a Ray.
+    """Ray cluster that the runs of a sweep share.
 
     Attributes:
-        cluster: address of a running Ray, ``auto`` for that of this machine; null: start one here for the sweep.
-        resources: what each run needs, by the names that Ray has for it: ``CPU``, ``GPU``, ``memory`` [bytes].
+        cluster: address of a running Ray cluster, ``auto`` for the cluster of this machine; null: start one here for
+            the sweep.
+        resources: resources that each run needs, by Ray's names: ``CPU``, ``GPU``, ``memory`` [bytes].
     """
 
     cluster: str | None = None

@@ -33,7 +33,7 @@ PAGES = {"/": "runs.html"} | {f"/{name}": name for name in ("runs.js", "link.js"
 
 @dataclass(frozen=True)
 class WatchConfig:
-    """Options of configs/web.yaml, where the defaults and their meaning stand."""
+    """Options of configs/web.yaml, which documents them and holds their defaults."""
 
     runs: list[str]
     newest: int

@@ -20,7 +20,7 @@ POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class RewardBenchmarkConfig:
-    """The section ``benchmark`` of configs/reward_benchmark.yaml, where options and defaults are explained."""
+    """The section ``benchmark`` of configs/reward_benchmark.yaml, which documents the options and their defaults."""
 
     demonstrations: int
     demonstration_noise: float

@@ -27,7 +27,7 @@ SUCCESS = "success"
 
 @dataclass(frozen=True)
 class PublishConfig:
-    """The section ``publish`` of configs/reward_publish.yaml, where what each option means and its default stand."""
+    """The section ``publish`` of configs/reward_publish.yaml, which documents the options and their defaults."""
 
     rate: float
     topic: str

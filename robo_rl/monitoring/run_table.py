@@ -36,7 +36,7 @@ WIRE = ("actors", "stored", "refused", "spooled", "ratio", "staleness_steps", "s
 
 @dataclass(frozen=True)
 class TopConfig:
-    """Options of configs/top.yaml, where the defaults and their meaning stand."""
+    """Options of configs/top.yaml, which documents them and holds their defaults."""
 
     runs: list[str]
     newest: int

@@ -22,7 +22,7 @@ _EVENTS = "events"
 
 @dataclass(frozen=True)
 class ViewConfig:
-    """Options of configs/view.yaml, where the defaults and their meaning stand."""
+    """Options of configs/view.yaml, which documents them and holds their defaults."""
 
     path: str
     episodes: Any

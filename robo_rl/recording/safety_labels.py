@@ -19,8 +19,8 @@ class DemonstratedConfig:
     """Demonstrations of safe states.
 
     Attributes:
-        paths: folders of data sets, the oldest first.
-        remember: number of the newest episodes that did not fail that are used; null: all.
+        paths: folders of data sets, oldest first.
+        remember: number of newest episodes without failure that are used; null: all.
         reach: see :class:`~robo_rl.safety.safe_set.SafeSet`.
         still: see :class:`~robo_rl.safety.safe_set.SafeSet`.
     """

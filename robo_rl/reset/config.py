@@ -11,30 +11,31 @@ GRIPPER_STATES = ("open", "closed")
 
 @dataclass(frozen=True)
 class SeededConfig:
-    """Each episode begins by a reset of the backend from a seed of its own: in simulation the robot is put there."""
+    """Each episode begins with a reset of the backend from its own seed; in simulation, this places the robot."""
 
 
 @dataclass(frozen=True)
 class RecoveryConfig(Options, section="reset"):
-    """Each episode after the first begins where the robot stands, after a recovery where the last one ended in failure.
+    """Each episode after the first begins where the robot stands, after a recovery if the last one ended in failure.
 
     The robot is a vehicle: its actions have the elements ``steering`` (positive to the left) and ``throttle``, and its
-    observations tell its speed, whether it is upright and where it is to go.
+    observations contain its speed, whether it is upright, and the position of the next checkpoint.
 
     Attributes:
-        crash_terms: reward terms that are above 0.5 when a failure ended the episode. On a robot it is
-            ``robot.terminate_on`` and ``robot.truncate_on`` that have them end it.
-        stuck_terms: the same when the robot did not come away from its place.
-        speed: element of the observation: speed forwards [m/s].
-        upright: element of the observation: cosine of the lean, 1 upright.
-        goal_x: element of the observation: how far ahead the next checkpoint is, in the robot's frame [m].
-        goal_y: the same to the left [m].
-        attempts: to recover, before a person is called.
-        seconds: how long an attempt drives [s].
-        rest_seconds: how long the robot is given to come to rest, after a crash and after each attempt [s].
-        throttle: with which it drives, backwards first, in (0, 1].
-        min_distance: the robot is stuck still until an attempt comes so far [m].
-        min_upright: an attempt that ends with ``upright`` below this has not helped.
+        crash_terms: reward terms that are above 0.5 when a failure ended the episode. On a robot,
+            ``robot.terminate_on`` and ``robot.truncate_on`` determine that they end it.
+        stuck_terms: reward terms that are above 0.5 when the robot was stuck.
+        speed: element of the observation with the forward speed [m/s].
+        upright: element of the observation with the cosine of the lean; 1: upright.
+        goal_x: element of the observation with the distance of the next checkpoint to the front, in the robot's frame
+            [m].
+        goal_y: element of the observation with its distance to the left [m].
+        attempts: number of attempts to recover before a person is called.
+        seconds: driving time of an attempt [s].
+        rest_seconds: time for the robot to come to rest, after a crash and after each attempt [s].
+        throttle: throttle of an attempt, which drives backwards first, in (0, 1].
+        min_distance: distance that an attempt has to reach; otherwise the robot is still stuck [m].
+        min_upright: smallest ``upright`` at the end of an attempt that has succeeded.
     """
 
     crash_terms: tuple[str, ...] = ("crashed", "flipped")
@@ -53,20 +54,21 @@ class RecoveryConfig(Options, section="reset"):
 
 @dataclass(frozen=True)
 class LearnedConfig(Options, section="reset"):
-    """Each episode after the first begins where a second agent has brought the robot back to, which learns to.
+    """Each episode after the first begins where a second agent, which learns to return, has brought the robot.
 
     Attributes:
-        agent: of the group ``agent``: what learns to return. It must have critics.
-        reward: of the group ``reward``, with modules that judge states. They are made from the demonstrations, each
-            backwards: where those begin is success. A state is as good as a beginning if the modules give it no less
-            than they give nine in ten of those.
-        replay_capacity: observations that its replay holds, those of the task's policy included.
-        attempts: to return, before a person is called.
-        seconds: how long an attempt may take [s].
-        least_value: the episode ends rather than with an action of the policy after which returning has a value below
-            this: the state would be hard to leave again, or not at all. With the default reward a step costs up to 1,
-            and a state that there is no way back from has a value of -1 / (1 - gamma). Null: never.
-        refuses_from: so many resets come before the first such end; until then the value means little.
+        agent: agent of the group ``agent`` that learns to return. It must have critics.
+        reward: reward of the group ``reward``, with modules that judge states. The modules are made from the
+            demonstrations, each reversed: the beginning of a demonstration is success. A state is as good as a
+            beginning if its reward is at least the one that nine in ten beginnings reach.
+        replay_capacity: number of observations in its replay buffer, including those of the task's policy.
+        attempts: number of attempts to return before a person is called.
+        seconds: longest duration of an attempt [s].
+        least_value: smallest value of returning after an action of the policy; below it, the episode ends before the
+            action, as the new state would be hard or impossible to leave again. With the default reward, a step costs
+            up to 1, and a state without a way back has a value of -1 / (1 - gamma). Null: no limit.
+        refuses_from: number of resets before the first episode that ends in this way; until then the value means
+            little.
     """
 
     agent: Any = None
@@ -80,14 +82,14 @@ class LearnedConfig(Options, section="reset"):
 
 @dataclass  # not frozen: see ScriptConfig
 class WaypointConfig:
-    """Where the end effector goes next.
+    """Next position of the end effector.
 
     Attributes:
-        at: from where ``offset`` counts: ``object``; ``place``, of the object in the hand; or ``here``, where the end
-            effector was when it set out.
+        at: origin of ``offset``: ``object``; ``place``, that of the object in the hand; or ``here``, where the end
+            effector is when it starts towards this waypoint.
         offset: (x, y, z) in the base frame [m].
-        gripper: ``open`` or ``closed``, on the way and after it.
-        seconds: to stay there, for the gripper to move [s].
+        gripper: state of the gripper on the way and after it, ``open`` or ``closed``.
+        seconds: time at the waypoint, for the gripper to move [s].
     """
 
     at: str = "here"
@@ -104,20 +106,22 @@ class WaypointConfig:
 
 @dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only before a file has filled them in
 class ScriptConfig(Options, section="reset.scripts.*"):
-    """How an object is picked up and put back where a task may begin.
+    """Script that picks an object up and puts it back where a task may begin.
 
     Attributes:
-        object: the elements ``<object>_x``, ``_y``, ``_z`` of the observation are the vector from the end effector to
-            the object, in the base frame [m].
-        places: where the object may lie: (x, y, z) of its middle in the base frame [m].
-        spread: half widths, in x and y, of the square about a place in which the object is put [m].
-        tolerance: how far outside, in x and y, or off the height of the place it still lies well [m].
-        every_time: whether it is put elsewhere before every episode, rather than only where it does not lie well: a
-            policy that fails at one place is to meet others.
-        within: lower and upper corner (x, y) of where it may be while the policy acts, in the base frame [m]: beyond,
-            the episode ends before it is where the arm cannot fetch it; none: anywhere.
-        grasp: how it is picked up; left out where the gripper holds it already.
-        put: how it is put down, at a point of the nearest place that is drawn anew for each attempt.
+        object: prefix of the elements ``<object>_x``, ``_y``, ``_z`` of the observation, the vector from the end
+            effector to the object in the base frame [m].
+        places: positions at which the object may lie: (x, y, z) of its centre in the base frame [m].
+        spread: half widths, in x and y, of the area about a place in which the object is put [m].
+        tolerance: distance outside this area, in x and y, or from the height of the place, within which the object
+            still lies well [m].
+        every_time: whether the object is put elsewhere before every episode, not only if it does not lie well, so that
+            a policy that fails at one place meets others.
+        within: lower and upper corner (x, y) of the area in which the object may be while the policy acts, in the base
+            frame [m]. Outside it, the episode ends before the arm cannot reach the object any more; none: anywhere.
+        grasp: waypoints by which the object is picked up; skipped if the gripper holds it already.
+        put: waypoints by which the object is put down, at a point of the nearest place that is drawn anew for each
+            attempt.
     """
 
     object: str = "to_object"
@@ -144,19 +148,19 @@ class ScriptConfig(Options, section="reset.scripts.*"):
 
 @dataclass(frozen=True)
 class HomingConfig(Options, section="reset"):
-    """Each episode after the first begins where the robot, an arm, has brought itself: at home, the object put back.
+    """Each episode after the first begins where the arm has brought itself: at home, with the object put back.
 
     Attributes:
-        scripts: how objects are put back, by the name of the task. Where there is none the arm goes home alone.
+        scripts: scripts that put objects back, by the name of the task. Without a script, the arm only goes home.
         home: joint positions at which episodes begin [rad]; null: the robot's.
-        attempts: to put the object back and go home, before a person is called.
+        attempts: number of attempts to put the object back and go home before a person is called.
         lift: height of the end effector above which it goes home [m]; further attempts go higher, up to twice that.
-        clearance: that the way home keeps from what stands still and from the arm itself [m].
+        clearance: distance that the way home keeps from fixed objects and from the arm itself [m].
         tolerance: distance from a waypoint at which it counts as reached [m]; from home, twice that.
-        seconds: to reach a waypoint, before an attempt has failed [s].
-        perturbation: how far off the object further attempts reach for it, in x, y and z [m].
-        ask: whether a person is at the terminal, to be asked for help when every attempt failed. Otherwise the
-            backend's own reset has to do.
+        seconds: time to reach a waypoint before the attempt counts as failed [s].
+        perturbation: largest offset in x, y and z at which further attempts reach for the object [m].
+        ask: whether a person at the terminal is asked for help when every attempt has failed; otherwise the backend's
+            own reset is used.
     """
 
     scripts: dict[str, ScriptConfig] = field(default_factory=dict)

@@ -8,14 +8,14 @@ from robo_rl.core import MAX_SECONDS, Options, option, require
 
 @dataclass(frozen=True)
 class WorkspaceConfig:
-    """The box in which the end effector stays, and how far its z axis may lean.
+    """Box in which the end effector stays, and cone in which its z axis stays.
 
     Attributes:
-        enabled: whether this filter is there.
+        enabled: whether to use this filter.
         low: lower corner of the box in the base frame [m]; null: the robot's.
         high: upper corner [m]; null: the robot's.
-        cone_axis: direction in the base frame about which the end effector's z axis may lean.
-        cone_angle: how far it may lean [rad]; null: no cone.
+        cone_axis: axis of the cone, a direction in the base frame.
+        cone_angle: largest angle between the end effector's z axis and this axis [rad]; null: no cone.
     """
 
     enabled: bool = True
@@ -44,11 +44,11 @@ class WorkspaceConfig:
 
 @dataclass(frozen=True)
 class JointsConfig(Options, section="safety.joints"):
-    """Joint limits on what actions ask for; one value a joint, null: the robot's.
+    """Limits of the joint motion that actions request; one value per joint, null: the robot's.
 
     Attributes:
-        enabled: whether this filter is there.
-        margin: distance from the joint limits that is kept [rad].
+        enabled: whether to use this filter.
+        margin: distance that is kept from the joint limits [rad].
         velocity: largest joint velocity [rad/s].
         acceleration: largest joint acceleration, also in braking before a limit [rad/s^2].
         jerk: largest joint jerk [rad/s^3].
@@ -70,10 +70,12 @@ class JointsConfig(Options, section="safety.joints"):
 
 @dataclass(frozen=True)
 class SpeedConfig:
-    """Attributes:
-    enabled: whether this filter is there.
-    linear: largest speed of the end effector [m/s]; null: the robot's.
-    angular: largest rotation speed of the end effector [rad/s]; null: the robot's.
+    """Limits of the end effector's speed.
+
+    Attributes:
+        enabled: whether to use this filter.
+        linear: largest speed of the end effector [m/s]; null: the robot's.
+        angular: largest rotation speed of the end effector [rad/s]; null: the robot's.
     """
 
     enabled: bool = True
@@ -88,12 +90,12 @@ class SpeedConfig:
 
 @dataclass(frozen=True)
 class ContactConfig(Options, section="safety.contact"):
-    """Contact forces at the wrist: the arm slows down, then stops.
+    """Contact forces at the wrist at which the arm slows down, then stops.
 
     Attributes:
-        enabled: whether this filter is there.
-        force: at which the episode stops [N]; null: the robot's.
-        torque: at which the episode stops [Nm]; null: the robot's.
+        enabled: whether to use this filter.
+        force: force at which the episode stops [N]; null: the robot's.
+        torque: torque at which the episode stops [Nm]; null: the robot's.
         slow_from: share of these limits from which motion is slowed, linearly to 0 at the limit.
     """
 
@@ -111,12 +113,12 @@ class ContactConfig(Options, section="safety.contact"):
 
 @dataclass(frozen=True)
 class SingularityConfig:
-    """Near a singular posture motion towards it is slowed, away from it it is free.
+    """Slowing of motion towards a singular posture; motion away from it is free.
 
     Attributes:
-        enabled: whether this filter is there.
+        enabled: whether to use this filter.
         slow: condition number of the end effector's Jacobian (m and rad) from which motion is slowed.
-        stop: condition number at which nothing moves closer.
+        stop: condition number at which no motion goes closer.
     """
 
     enabled: bool = True
@@ -129,14 +131,14 @@ class SingularityConfig:
 
 @dataclass(frozen=True)
 class BarrierConfig(Options, section="safety.barrier"):
-    """A control barrier function keeps the arm clear of itself and of keep-out volumes.
+    """Control barrier function that keeps the arm clear of itself and of keep-out volumes.
 
     Attributes:
-        enabled: whether this filter is there.
-        keep_out: names of geoms of the robot's model that the arm keeps away from, besides those of ``task.keep_out``.
+        enabled: whether to use this filter.
+        keep_out: names of geoms of the robot's model from which the arm keeps away, besides those of ``task.keep_out``.
         margin: smallest distance [m].
-        approach: share of the distance above the margin that one step may take, in (0, 1].
-        reach: pairs further apart than this are not looked at [m].
+        approach: share of the distance above the margin that one step may use up, in (0, 1].
+        reach: distance beyond which pairs are not checked [m].
     """
 
     enabled: bool = True
@@ -152,21 +154,23 @@ class BarrierConfig(Options, section="safety.barrier"):
 
 @dataclass(frozen=True)
 class ObservationsConfig(Options, section="safety.observations"):
-    """Which observations are believed. One that is not ends the episode and is never stored.
+    """Checks of observations. An observation that fails one ends the episode and is never stored.
 
     Attributes:
-        enabled: whether these guards are there. Shape, dtype, NaN and infinity are checked in any case.
-        max_age: of the observation that is acted on [s]; an older one is answered by holding still. Null: of each
-            source what the robot's own configuration allows it; where that says nothing 0.1 s.
-        stale_steps: so many of those in a row stop the robot.
-        position_tolerance: how far joints may be measured beyond their limits [rad].
-        velocity_factor: how far joint velocities may be measured beyond the largest that actions may ask for.
-        max_joint_jump: between two observations, beyond what the measured velocities explain [rad].
-        pose_tolerance: largest distance between the end effector as measured and as the measured joints have it [m].
-            Measurements may be 0.1 s apart: what the arm moves in that time is added to this and to the next.
+        enabled: whether to use these guards. Shape, dtype, NaN and infinity are checked in any case.
+        max_age: largest age of the observation that an action is based on [s]; if it is older, the robot holds still.
+            Null: the limit of each source in the robot's own configuration, or 0.1 s if it has none.
+        stale_steps: number of such observations in a row that stops the robot.
+        position_tolerance: distance by which measured joint positions may exceed their limits [rad].
+        velocity_factor: largest measured joint velocity, as a multiple of the largest that actions may request.
+        max_joint_jump: largest change of a joint position between two observations, beyond what the measured velocities
+            explain [rad].
+        pose_tolerance: largest distance between the measured position of the end effector and the one that the measured
+            joints give [m]. Measurements may be 0.1 s apart: the distance that the arm moves in that time is added to
+            this and to the next.
         max_pose_jump: largest change of the vector between these two positions from one observation to the next [m].
-        frozen_images: so many images in a row that are equal in every pixel are a fault of the camera; 0: not checked,
-            as pictures of a simulated scene at rest are equal.
+        frozen_images: number of images in a row, equal in every pixel, that count as a fault of the camera; 0: not
+            checked, as images of a simulated scene at rest are equal.
     """
 
     enabled: bool = True
@@ -192,14 +196,15 @@ class ObservationsConfig(Options, section="safety.observations"):
 
 @dataclass(frozen=True)
 class SpecificationConfig:
-    """A specification in signal temporal logic, watched while the robot acts.
+    """Specification in signal temporal logic that is monitored while the robot acts.
 
     Attributes:
-        formula: for example ``always (force < 30 N) and eventually[0, 8 s] (end_effector_z > 0.1 m)``; null: none.
-            Signals are the elements of observations by name, ``force``, ``torque`` and ``speed``. The episode stops
-            once it cannot be kept any more.
-        backup: the robot holds still while the highest robustness that can still be reached is below this; of an
-            ``always`` that is what it came to so far, so for the rest of the episode. Null: never.
+        formula: formula, for example ``always (force < 30 N) and eventually[0, 8 s] (end_effector_z > 0.1 m)``; null:
+            none. Signals are the elements of observations by name, ``force``, ``torque`` and ``speed``. The episode
+            stops once the formula cannot be satisfied any more.
+        backup: robustness below which the robot holds still, compared with the highest robustness that can still be
+            reached. For an ``always``, that is the robustness so far, so the robot then holds still for the rest of the
+            episode. Null: never.
     """
 
     formula: str | None = None
@@ -212,12 +217,13 @@ class SpecificationConfig:
 
 @dataclass(frozen=True)
 class FeasibilityFilterConfig(Options, section="safety.feasibility"):
-    """A learned value judges whether a constraint can be kept after an action, and replaces the action if not.
+    """Learned value that judges whether a constraint can be kept after an action, which is replaced if not.
 
     Attributes:
-        model: folder that ``robo-rl safety learn`` made; null: none.
-        candidates: random actions that are tried in the place of one that is not let through.
-        margin: by how much the constraint has to be kept on the way, in its units: what is learned is not exact.
+        model: folder made by ``robo-rl safety learn``; null: none.
+        candidates: number of random actions that are tried instead of a rejected one.
+        margin: margin by which the constraint has to be kept on the way, in its units, as the learned value is not
+            exact.
     """
 
     model: str | None = None
@@ -227,16 +233,16 @@ class FeasibilityFilterConfig(Options, section="safety.feasibility"):
 
 @dataclass(frozen=True)
 class EmergencyStopConfig:
-    """What a person stops the robot with. It cannot be switched off.
+    """Means by which a person stops the robot. They cannot be switched off.
 
     Attributes:
-        file: whose presence stops the robot, in place of the robot's own; null: the one that ``robo-rl stop
-            robot=NAME`` makes. A robot obeys the stop of all robots (``robo-rl stop``) as well.
-        simulation: whether a simulation obeys the stop of all robots; one that is given a ``file`` obeys that.
-        guard: whether the robot moves only while a guard of it looks (``robo-rl guard``). Once a guard looks it does so
-            in any case, until the guard leaves in good order.
+        file: file whose presence stops the robot, instead of the robot's own; null: the file that ``robo-rl stop
+            robot=NAME`` creates. A robot obeys the stop of all robots (``robo-rl stop``) as well.
+        simulation: whether a simulation obeys the stop of all robots; a simulation with a ``file`` obeys that file.
+        guard: whether the robot moves only while a guard watches it (``robo-rl guard``). Once a guard watches it, this
+            holds in any case, until the guard leaves in good order.
         deadman: whether the robot moves only while a person holds a key (``robo-rl enable``).
-        deadman_timeout: after which the key counts as let go [s]; terminals repeat a held key within 0.7 s.
+        deadman_timeout: time after which the key counts as released [s]; terminals repeat a held key within 0.7 s.
     """
 
     file: str | None = None
@@ -252,13 +258,13 @@ class EmergencyStopConfig:
 
 @dataclass(frozen=True)
 class SafetyConfig(Options, section="safety"):
-    """What stands between the policy and the robot.
+    """Filters between the policy and the robot.
 
     Attributes:
-        violation_budget: so many actions in a row that had to be changed end the episode; 0: no end.
-        filters: further filters, each a mapping with the key ``target``: what it names is called with ``spec``,
-            ``robot`` and the other keys and returns a :class:`~robo_rl.core.SafetyFilter`. They come after the built-in
-            ones, but before the joint limits.
+        violation_budget: number of changed actions in a row that ends the episode; 0: no limit.
+        filters: further filters, each a mapping with the key ``target``, the name of a callable. It is called with
+            ``spec``, ``robot`` and the other keys and returns a :class:`~robo_rl.core.SafetyFilter`. These filters come
+            after the built-in ones, but before the joint limits.
     """
 
     workspace: WorkspaceConfig = field(default_factory=WorkspaceConfig)
@@ -277,4 +283,4 @@ class SafetyConfig(Options, section="safety"):
 
 @dataclass(frozen=True)
 class NoSafetyConfig:
-    """``safety=none``: actions go to the robot as they are."""
+    """``safety=none``: actions reach the robot unchanged."""

@@ -27,17 +27,18 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class FeasibilityConfig(Options, section="learning"):
-    """How a feasibility value is learned.
+    """Options for learning a feasibility value.
 
     Attributes:
         hidden: units of the hidden layers.
-        steps: of gradient descent.
-        batch_size: transitions in each.
-        learning_rate: of Adam.
-        gamma: discount; near 1: what lies far ahead counts in full.
-        expectile: share of the weight on values above V, below one half: small is nearer to the best action's.
-        target_rate: share of the newest V in its slow copy, which Q is learned from.
-        seed: of initial weights and batches.
+        steps: number of gradient steps.
+        batch_size: number of transitions in each gradient step.
+        learning_rate: learning rate of Adam.
+        gamma: discount; near 1, the distant future counts in full.
+        expectile: share of the weight on values above V, below one half; the smaller, the closer V is to the best
+            action's value.
+        target_rate: coefficient of the soft update of the copy of V from which Q is learned.
+        seed: seed of initial weights and batches.
     """
 
     hidden: tuple[int, ...] = (64, 64)

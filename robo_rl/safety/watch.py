@@ -25,12 +25,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class WatchConfig(Options, section="guard"):
-    """How far a robot may be beyond the limits that filters hold its actions to, before it is stopped.
+    """Excess over the limits of the safety filters at which a robot is stopped.
 
     Attributes:
-        position_tolerance: joints beyond their limits [rad].
-        workspace_tolerance: the end effector outside its workspace [m].
-        speed_factor: speeds of joints and end effector, as multiples of the largest that actions may ask for.
+        position_tolerance: distance of joints beyond their limits [rad].
+        workspace_tolerance: distance of the end effector from its workspace [m].
+        speed_factor: speeds of joints and end effector, as multiples of the largest that actions may request.
         load_factor: force and torque at the wrist, as multiples of the largest allowed.
     """
 

@@ -15,7 +15,7 @@ class WandbConfig(Options, section="logging.wandb"):
         project: name of the project; null: no W&B.
         entity: user or team; null: the account's default.
         group: group of runs, for example the seeds of one experiment.
-        mode: online, offline or disabled; null: as the environment variable WANDB_MODE says, else online.
+        mode: online, offline or disabled; null: the environment variable WANDB_MODE, else online.
     """
 
     project: str | None = None
@@ -26,12 +26,12 @@ class WandbConfig(Options, section="logging.wandb"):
 
 @dataclass(frozen=True)
 class LoggingConfig(Options, section="logging"):
-    """What a run tells while it goes on. ``metrics.jsonl`` and TensorBoard are always written.
+    """Logs and output of a run. ``metrics.jsonl`` and TensorBoard are always written.
 
     Attributes:
         train_interval: environment steps between records of the training metrics.
         progress: whether to show the progress line.
-        progress_seconds: seconds between progress lines where the output is no terminal [s].
+        progress_seconds: time between progress lines if the output is not a terminal [s].
         wandb: Weights & Biases.
     """
 

@@ -16,24 +16,24 @@ PATH_BYTES = 107
 
 @dataclass(frozen=True)
 class TransportConfig(Options, section="transport"):
-    """Where the learner is, and how both sides know each other.
+    """Address of the learner, and authentication of learner and actors.
 
     Attributes:
         address: ``host:port`` where the learner listens and actors connect, or ``unix:/path/of/socket``, a socket that
-            only this user can open; ``unix:`` alone is the one in this user's state folder. A host that is not of this
-            machine alone needs ``certificates`` or ``token_file``. Null: none yet.
+            only this user can open; ``unix:`` alone is the one in this user's state folder. A host that other machines
+            can reach needs ``certificates`` or ``token_file``. Null: none yet.
         certificates: folder made by ``robo-rl keys``: mutual TLS; an actor may only use the name in its certificate.
             Null: no encryption.
-        token_file: file with a secret that every request must carry, which nobody but its owner can read; it is not
+        token_file: file with a secret that every request must contain, readable only by its owner; the secret is not
             encrypted unless ``certificates`` is given as well. Null: none.
-        image_compression: how an actor writes images: null (as they are), ``zstd`` (without loss), or ``jpeg``
-            (smaller, with loss: the learner sees what came, the actor what its camera gave).
-        message_bytes: largest message that is accepted [bytes].
-        max_actors: most actors that may be connected to the learner at a time; others are told to come again, until one
-            has ended its session or was silent for 5 s.
-        requests_per_second: most requests that the learner takes of one actor; what is more is refused and told when to
-            come again: nothing is lost. Null: any number.
-        bytes_per_second: the same of their bytes.
+        image_compression: compression of images by actors: null (none), ``zstd`` (lossless), or ``jpeg`` (smaller,
+            lossy: the learner uses the decompressed images, the actor those of its camera).
+        message_bytes: largest accepted message [bytes].
+        max_actors: largest number of actors connected to the learner at a time; others must try again later, until one
+            has ended its session or has been silent for 5 s.
+        requests_per_second: largest rate of requests that the learner accepts from one actor; further requests are
+            refused with the time after which to repeat them, and nothing is lost. Null: no limit.
+        bytes_per_second: largest rate of bytes in these requests, likewise.
         timeout_seconds: longest wait for an answer; a connection that is silent for longer is renewed [s].
     """
 

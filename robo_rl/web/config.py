@@ -11,14 +11,14 @@ TOKEN_CHARACTERS = 16
 
 @dataclass(frozen=True)
 class WebConfig:
-    """Where pages are served, and to whom.
+    """Address of the pages, and access to them.
 
     Attributes:
-        address: ``HOST:PORT`` to listen on, by the name or address under which browsers reach it; port 0: any that is
-            free. A host that is not of this machine alone needs ``certificates``.
+        address: ``HOST:PORT`` to listen on, with the name or address under which browsers reach it; port 0: any free
+            port. A host that other machines can reach needs ``certificates``.
         certificates: folder made by ``robo-rl keys`` with this host among ``hosts``: its ``learner.pem`` and
             ``learner.key`` are used for HTTPS. Null: no encryption.
-        token_file: file with the secret that a page must show, which nobody but its owner can read; null: a new one at
+        token_file: file with the secret that a page must present, readable only by its owner; null: a new secret at
             each start.
     """
 
