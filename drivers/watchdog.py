@@ -19,8 +19,8 @@ class WatchdogConfig(Options, section="watchdog"):
     """Times without a command or heartbeat after which the robot holds still or stops.
 
     Attributes:
-        hold_after: the robot holds still [s]; it goes on with the next command.
-        stop_after: the robot is stopped [s]; only a new episode begins again.
+        hold_after: time after which the robot holds still [s]; it continues with the next command.
+        stop_after: time after which the robot is stopped [s]; it moves again only in a new episode.
     """
 
     hold_after: float = option(0.1, above=0, high=MAX_SECONDS)

@@ -26,18 +26,18 @@ SETTINGS = {
 
 @dataclass  # not frozen: part of SourceConfig, see there
 class CameraConfig:
-    """A camera that this machine reads itself.
+    """Camera that this machine reads itself.
 
     Attributes:
-        device: a Video4Linux device (/dev/v4l/by-id/..., /dev/video0, or the number of the latter), the URL of a stream
-            (http://, rtsp://, ...) or a video file; empty: none.
-        width: of the device's pictures [pixels]; null: as it is. With ``height``.
-        height: of them.
-        fps: pictures a second of a device, or at which a file is played; null: its own.
-        format: of the device's pictures, four characters: MJPG, YUYV, ...; null: as it is.
-        settings: of the device, by name: ``exposure``, ``auto_exposure``, ``gain``, ``white_balance``,
+        device: Video4Linux device (/dev/v4l/by-id/..., /dev/video0, or the number of the latter), URL of a stream
+            (http://, rtsp://, ...) or video file; empty: none.
+        width: width of the device's images [pixels], set together with ``height``; null: unchanged.
+        height: height of the device's images [pixels]; null: unchanged.
+        fps: images per second of a device, or at which a file is played; null: its own rate.
+        format: format of the device's images, four characters: MJPG, YUYV, ...; null: unchanged.
+        settings: settings of the device by name: ``exposure``, ``auto_exposure``, ``gain``, ``white_balance``,
             ``auto_white_balance``, ``focus``, ``autofocus``, ``brightness``, ... in the device's own units.
-        loop: whether a file begins anew at its end; else it gives no more pictures.
+        loop: whether a file begins again at its end; otherwise it gives no more images.
     """
 
     device: str = ""
@@ -88,9 +88,10 @@ class FinderConfig(Options, section="cameras"):
     """Cameras that ``robo-rl cameras`` looks for.
 
     Attributes:
-        also: streams and files besides the devices of this machine.
-        output: folder for one picture of each; null: none is taken.
-        seconds: how long a camera is watched before its picture, so that exposure and colours have settled [s].
+        also: streams and files to look for, besides the devices of this machine.
+        output: folder for one image of each camera; null: no images.
+        seconds: time for which a camera is watched before its image is taken, so that exposure and colours have settled
+            [s].
     """
 
     also: tuple[str, ...] = ()

@@ -9,19 +9,19 @@ from ..watchdog import WatchdogConfig
 
 @dataclass(frozen=True)
 class FakeArmConfig(Options, section="task"):
-    """An arm of independent joints that is to reach a random posture. Actions are joint velocities.
+    """Arm of independent joints that has to reach a random posture. Actions are joint velocities.
 
     Attributes:
-        joints: how many.
-        velocity: of a full action [rad/s].
-        acceleration: largest, also in braking [rad/s^2].
-        limit: joints stay within plus and minus this [rad].
-        control_rate: actions a second [Hz].
-        drive_rate: of the process that drives the joints [Hz].
-        max_episode_steps: time limit, a truncation.
-        tolerance: largest distance of every joint from its target that is success [rad].
-        silence: time without an answer of the driver after which the episode is given up [s].
-        watchdog: what the driver does when nobody tells it anything.
+        joints: number of joints.
+        velocity: joint velocity of a full action [rad/s].
+        acceleration: largest joint acceleration, also in braking [rad/s^2].
+        limit: largest magnitude of a joint position [rad].
+        control_rate: actions per second [Hz].
+        drive_rate: rate of the process that drives the joints [Hz].
+        max_episode_steps: number of steps after which an episode is truncated.
+        tolerance: largest distance of any joint from its target that counts as success [rad].
+        silence: time without an answer of the driver after which the episode is aborted [s].
+        watchdog: behaviour of the driver without commands.
     """
 
     joints: int = option(3, low=1, high=16)

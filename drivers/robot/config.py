@@ -46,33 +46,34 @@ GRIPPER_COMMANDS = ("none", "positions", "action")
 
 @dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only before a file has filled them in
 class SourceConfig(Options, section="robot.sources.*"):
-    """A topic, or a camera of this machine, that gives a part of the observation.
+    """Topic, or camera of this machine, that provides a part of the observation.
 
     Attributes:
-        topic: its name; without a leading slash in ``robot.namespace``.
+        topic: name of the topic; without a leading slash it is in ``robot.namespace``.
         type: message type.
-        gives: what it is: ``joints``, ``end_effector_pose``, ``end_effector_velocity``, ``wrist_wrench``, ``gripper``,
-            ``object``, ``rewards``, ``ready`` or ``images/<camera>``; of a mobile base ``odometry``, ``imu``,
-            ``orientation``, ``drive`` or ``scan``. ``object`` and ``rewards`` are named numbers: ``name`` and
+        gives: data that it provides: ``joints``, ``end_effector_pose``, ``end_effector_velocity``, ``wrist_wrench``,
+            ``gripper``, ``object``, ``rewards``, ``ready`` or ``images/<camera>``; for a mobile base ``odometry``,
+            ``imu``, ``orientation``, ``drive`` or ``scan``. ``object`` and ``rewards`` are named numbers: ``name`` and
             ``position`` of a JointState.
-        max_age: of what is acted on, by monotonic time since it was measured [s]. Of this source alone: safety filters
-            have no other limit unless they are given one (``safety.observations.max_age``).
+        max_age: largest age of data that an action is based on, by monotonic time since its measurement [s]. It holds
+            for this source alone: safety filters have no other limit unless ``safety.observations.max_age`` is set.
         delay: known time between measurement and arrival [s].
         reliability: ``reliable``, ``best_effort``, or ``auto``: best effort, but reliable for images whose publishers
             all offer it.
-        latched: the publisher keeps its last message for those that come later (transient-local) and repeats nothing,
-            so that it never grows old.
-        names: of joints in the message, in the order of the task's joints (of the fingers for ``gripper``); none: as
-            the task calls them. Of ``rewards``: the terms of the task that the topic gives, others are 0; none: all.
-        velocity_window: for ``joints`` whose velocities the robot does not measure: they come from the positions of the
-            last so many seconds, and are late by half of that, or by one period of the topic if that is longer. What
-            messages say of velocities is not looked at. 0: the robot measures them.
-        frame: of transforms (TFMessage): the frame whose pose is given, by way of all transforms on ``topic`` and on
-            the same with ``_static``. It is as old as the oldest of them on the way that moves.
-        parent: the frame in which it is given.
+        latched: whether the publisher keeps its last message for later subscribers (transient-local) and repeats
+            nothing, so that the message never grows old.
+        names: names of joints in the message, in the order of the task's joints (of the fingers for ``gripper``); none:
+            the task's names. For ``rewards``, the terms of the task that the topic provides, while others are 0; none:
+            all.
+        velocity_window: for ``joints`` whose velocities the robot does not measure: number of seconds over which they
+            are computed from positions. They are late by half of that, or by one period of the topic if that is longer,
+            and velocities in messages are ignored. 0: the robot measures them.
+        frame: for transforms (TFMessage), the frame whose pose is provided, by way of all transforms on ``topic`` and
+            on the same with ``_static``. The pose is as old as the oldest moving transform on the way.
+        parent: frame in which this pose is given.
         closed: position of a closed finger, for ``gripper`` [m or rad].
         open: position of an open finger.
-        camera: for ``images/<camera>`` in the place of ``topic`` and ``type``: one that this machine reads itself.
+        camera: for ``images/<camera>``, instead of ``topic`` and ``type``: a camera that this machine reads itself.
     """
 
     topic: str = ""
@@ -131,22 +132,23 @@ class CommandConfig(Options, section="robot.command"):
     """Commands that move the arm or the mobile base.
 
     Attributes:
-        kind: ``pose``: equilibrium poses of a Cartesian impedance controller; ``twist``: velocities of the end
-            effector, as MoveIt Servo takes; ``joint_positions``: of ros2_control's forward_command_controller;
-            ``joint_trajectory``: of its joint_trajectory_controller, one point a command. Of a mobile base
+        kind: type of the commands: ``pose``: equilibrium poses of a Cartesian impedance controller; ``twist``:
+            velocities of the end effector, for MoveIt Servo; ``joint_positions``, ``joint_velocities`` or
+            ``joint_efforts``: for ros2_control's forward_command_controller; ``joint_trajectory`` or
+            ``joint_trajectory_action``: for its joint_trajectory_controller, one point per command. For a mobile base
             ``base_twist``, ``base_twist_stamped`` or ``ackermann``.
-        topic: its name.
-        frame: ``frame_id`` of poses and twists: the arm's base, or the mobile one.
-        rate: of repetitions within a control period [Hz]; they end when the policy does, so that what the robot has
-            for silence acts.
-        joints: names of joints in trajectories; none: as the task calls them.
-        timeout: so long after the last velocities or efforts of joints, or the last command of a mobile base, zeros are
-            sent [s]: what takes them goes on with what it was told last.
-        stiffness: of ``joint_efforts``, one value or one a joint [Nm/rad or N/m].
-        damping: the same [Nms/rad or Ns/m].
-        effort: largest of ``joint_efforts``, the same [Nm or N].
-        speed: of a mobile base at full throttle [m/s].
-        turn: of a mobile base at full steering: rotation rate of a twist [rad/s], or steering angle [rad].
+        topic: name of the topic.
+        frame: ``frame_id`` of poses and twists: the arm's base, or the mobile base.
+        rate: rate at which a command is repeated within a control period [Hz]. Repetitions end with the policy, so that
+            the robot's own reaction to silence takes effect.
+        joints: names of joints in trajectories; none: the task's names.
+        timeout: time after the last velocities or efforts of joints, or the last command of a mobile base, at which
+            zeros are sent [s]; otherwise the receiver would continue with the last command.
+        stiffness: stiffness for ``joint_efforts``, one value or one per joint [Nm/rad or N/m].
+        damping: damping for ``joint_efforts``, one value or one per joint [Nms/rad or Ns/m].
+        effort: largest effort for ``joint_efforts``, one value or one per joint [Nm or N].
+        speed: speed of a mobile base at full throttle [m/s].
+        turn: motion of a mobile base at full steering: rotation rate of a twist [rad/s], or steering angle [rad].
     """
 
     kind: str = "pose"
@@ -177,17 +179,18 @@ class CommandConfig(Options, section="robot.command"):
 
 @dataclass(frozen=True)
 class GripperConfig(Options, section="robot.gripper"):
-    """Commands that move the gripper, where actions have it.
+    """Commands that move the gripper, if actions contain it.
 
     Attributes:
-        kind: ``none``; ``positions``: Float64MultiArray of a forward_command_controller; ``action``: GripperCommand.
-        name: of the topic or action.
+        kind: type of the commands: ``none``; ``positions``: Float64MultiArray of a forward_command_controller;
+            ``action``: GripperCommand.
+        name: name of the topic or action.
         closed: position of the closed gripper [m or rad].
         open: position of the open gripper.
-        fingers: values in a ``positions`` message.
+        fingers: number of values in a ``positions`` message.
         effort: ``max_effort`` of goals [N].
-        resolution: smaller changes of the position are not sent.
-        timeout: longest time that a goal may take; a gripper that does not end it is dead [s].
+        resolution: smallest change of the position that is sent.
+        timeout: longest duration of a goal; a gripper that does not end it counts as faulty [s].
     """
 
     kind: str = "none"
@@ -212,9 +215,9 @@ class ControllersConfig(Options, section="robot.controllers"):
     """Controllers of ros2_control that the robot needs while it is driven.
 
     Attributes:
-        active: their names, broadcasters among them. They are activated at the start and after each reset, controllers
-            that command the same joints are deactivated, and at the end all is as it was found. None: no controller
-            manager is asked.
+        active: names of the controllers, including broadcasters. They are activated at the start and after each reset,
+            while controllers that command the same joints are deactivated. At the end, the original state is restored.
+            None: no controller manager is used.
         manager: name of the controller manager's node.
         timeout: longest wait for a switch [s].
     """
@@ -232,13 +235,13 @@ class ControllersConfig(Options, section="robot.controllers"):
 
 @dataclass(frozen=True)
 class ResetConfig(Options, section="robot.reset"):
-    """The service that brings arm and scene to the start of an episode.
+    """Service that brings arm and scene to the start of an episode.
 
     Attributes:
-        service: of type std_srvs/srv/Trigger; its answer says whether it worked.
+        service: name of the service, of type std_srvs/srv/Trigger; its answer reports whether it succeeded.
         timeout: longest wait for the answer [s].
-        attempts: how often it is called before the episode is given up.
-        pause: between two attempts [s].
+        attempts: number of calls before the episode is aborted.
+        pause: time between two attempts [s].
     """
 
     service: str = "reset"
@@ -253,12 +256,12 @@ class ResetConfig(Options, section="robot.reset"):
 
 @dataclass(frozen=True)
 class TareConfig(Options, section="robot.tare"):
-    """The bias of the wrist's sensor, measured and subtracted when an episode begins and the arm is at rest and free.
+    """Bias of the wrist's sensor, measured and subtracted when an episode begins, with the arm at rest and free.
 
     Attributes:
-        seconds: over which it is averaged; 0: nothing is taken off.
-        force: largest force that is taken off; a larger one is no bias [N].
-        torque: the same of the torque [Nm].
+        seconds: time over which the bias is averaged [s]; 0: nothing is subtracted.
+        force: largest force that is subtracted [N]; a larger one is no bias.
+        torque: largest torque that is subtracted [Nm].
     """
 
     seconds: float = option(0.0, low=0, high=10)
@@ -268,42 +271,44 @@ class TareConfig(Options, section="robot.tare"):
 
 @dataclass(frozen=True)
 class RobotConfig(Options, section="robot"):
-    """A robot over ROS 2. What is observed and what actions mean the task says; where it comes from and goes to, this.
+    """Topics and services of a robot over ROS 2. The task defines observations and the meaning of actions.
 
     Attributes:
-        name: of the robot, for messages and the ROS 2 node.
-        namespace: of its topics and services.
-        implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
-        discovery_range: ``ROS_AUTOMATIC_DISCOVERY_RANGE`` where the environment has none. A robot whose own is
-            ``LOCALHOST``, as that of the virtual one, is not found by nodes with another. Empty: ROS 2's, ``SUBNET``.
-        sources: topics and cameras that give the observation.
-        align_to: name of a source; the others give the message measured nearest to its newest, none further from it
-            than its own ``max_age``. Null: the newest of each. Worth it where a camera is slow and the arm fast.
-        unmeasured: beginnings of names in ``state`` that this robot does not measure: they are given as 0. One whose
-            elements are all measured or computed is refused.
-        command: what moves the arm.
-        gripper: what moves the gripper.
-        tare: what is taken off force and torque at the wrist.
-        controllers: of ros2_control, to be active while the robot is driven.
-        reset: what begins an episode.
-        emergency_service: std_srvs/srv/Trigger by which the robot itself stops, until it is re-armed; ``robo-rl guard``
-            calls it. Empty: it has none.
-        emergency_topic: std_msgs/msg/Bool by which the robot itself stops (``true``), for robots whose services cannot
-            be called (Fast DDS); ``robo-rl guard`` publishes on it besides. Empty: it has none.
-        rearm_service: std_srvs/srv/Trigger by which it is allowed to move again; ``robo-rl rearm`` calls it. Empty: it
-            has none, a person takes the stop back at the robot.
+        name: name of the robot, for messages and the ROS 2 node.
+        namespace: namespace of its topics and services.
+        implementation: implementation of ROS 2: ``auto``, ``rclpy`` or ``dds``.
+        discovery_range: ``ROS_AUTOMATIC_DISCOVERY_RANGE`` if the environment has none. A robot with the range
+            ``LOCALHOST``, such as the virtual one, is not found by nodes with another range. Empty: the default of ROS
+            2, ``SUBNET``.
+        sources: topics and cameras that provide the observation.
+        align_to: name of a source. Each other source provides the message measured nearest to the newest one of this
+            source, at most the other source's ``max_age`` apart. Null: the newest of each. This helps if a camera is
+            slow and the arm fast.
+        unmeasured: prefixes of names in ``state`` that this robot does not measure: these elements are 0. A prefix
+            whose elements are all measured or computed is refused.
+        command: commands that move the arm.
+        gripper: commands that move the gripper.
+        tare: bias that is subtracted from force and torque at the wrist.
+        controllers: controllers of ros2_control that have to be active while the robot is driven.
+        reset: service that begins an episode.
+        emergency_service: std_srvs/srv/Trigger that stops the robot itself, until it is re-armed; ``robo-rl guard``
+            calls it. Empty: none.
+        emergency_topic: std_msgs/msg/Bool that stops the robot itself (``true``), for robots whose services cannot be
+            called (Fast DDS); ``robo-rl guard`` publishes on it as well. Empty: none.
+        rearm_service: std_srvs/srv/Trigger that allows the robot to move again; ``robo-rl rearm`` calls it. Empty:
+            none, a person releases the stop at the robot.
         terminate_on_success: whether success ends the episode.
-        terminate_on: reward terms that, above 0.5, end the episode as the task's own end: ``crashed``.
-        truncate_on: those that cut it: ``stuck``.
-        real_time_factor: how fast the robot's time passes: 1, or that of a virtual robot.
+        terminate_on: reward terms that terminate the episode when they are above 0.5: ``crashed``.
+        truncate_on: reward terms that truncate the episode when they are above 0.5: ``stuck``.
+        real_time_factor: speed of the robot's time: 1, or that of a virtual robot.
         start_timeout: longest wait for all topics and services at the start [s].
-        silence: how long a source may say nothing after a reset, beyond its ``max_age``, before the episode is given up
-            [s].
-        overruns: so many control periods in a row that began too late stop the robot.
-        real_time_priority: of the process that drives the robot, before all ordinary ones (SCHED_FIFO, 1 to 99), where
-            the system permits it; 0: it is one of them.
-        pose_tolerance: largest distance between the measured end effector and where the task's arm has it in the same
-            posture [m]; beyond it the two are not the same robot, or the tool frame is another.
+        silence: time for which a source may be silent after a reset, beyond its ``max_age``, before the episode is
+            aborted [s].
+        overruns: number of control periods in a row that begin too late after which the robot is stopped.
+        real_time_priority: real-time priority of the process that drives the robot (SCHED_FIFO, 1 to 99), if the system
+            permits it; 0: an ordinary process.
+        pose_tolerance: largest distance between the measured end effector and that of the task's arm in the same
+            posture [m]; beyond it, the robots or their tool frames differ.
     """
 
     name: str = "robot"

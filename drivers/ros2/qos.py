@@ -12,17 +12,17 @@ History = Literal["keep_last", "keep_all"]
 
 @dataclass(frozen=True)
 class QoSProfile(Options):
-    """The quality of service that a publisher offers or a subscription requests.
+    """Quality of service that a publisher offers or a subscription requests.
 
-    A reliable subscription is not served by a best-effort publisher, nor a transient-local (latched) subscription by a
-    volatile publisher; the other way round is.
+    A best-effort publisher does not serve a reliable subscription, nor a volatile publisher a transient-local (latched)
+    subscription; the reverse works.
 
     Attributes:
-        depth: messages kept; at 1 kHz a depth of 10 overflows when either side stands still for 10 ms.
-        reliability: ``reliable`` repeats what was lost, ``best_effort`` does not.
-        durability: ``transient_local`` publishers give the last ``depth`` messages to subscriptions that come later.
+        depth: number of messages kept; at 1 kHz a depth of 10 overflows when either side stands still for 10 ms.
+        reliability: ``reliable`` repeats lost messages, ``best_effort`` does not.
+        durability: ``transient_local`` publishers send the last ``depth`` messages to later subscriptions.
         history: ``keep_all`` has no depth; its publisher waits for slow reliable subscriptions.
-        lifespan: age at which a message is not given to anybody any more [s]; None: it has none.
+        lifespan: age after which a message is not delivered any more [s]; None: no limit.
     """
 
     depth: int = option(10, low=1)

@@ -14,11 +14,11 @@ FUNCTIONS = ("gripper", "deadman", "success", "failure", "discard", "pause", "st
 
 @dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only
 class AxisConfig(Options, section="teleop.*.axes.*"):
-    """An axis of a device.
+    """Axis of a device.
 
     Attributes:
-        axis: its name (of Joy messages its number); empty: none.
-        scale: action of a full deflection, as a fraction of the largest (-1 to 1); negative: the other way round.
+        axis: name of the axis (for Joy messages, its number); empty: none.
+        scale: action at full deflection, as a fraction of the largest (-1 to 1); negative: reversed.
     """
 
     axis: str = ""
@@ -30,11 +30,11 @@ class MappingConfig(Options, section="teleop.*"):
     """Functions of the axes and buttons of a device.
 
     Attributes:
-        axes: axis by the element of the action that it moves: x (away from the robot's base), y (to its left), z (up),
-            roll, pitch, yaw (about them, right-handed); of a vehicle steering (positive to the left) and throttle.
-        buttons: button by what it does: ``gripper`` (opens or closes it), ``deadman`` (must be held to have control),
+        axes: axis for each element of the action: x (away from the robot's base), y (to its left), z (up), roll, pitch,
+            yaw (about these, right-handed); for a vehicle steering (positive to the left) and throttle.
+        buttons: button for each function: ``gripper`` (opens or closes it), ``deadman`` (must be held to have control),
             ``success``, ``failure``, ``discard``, ``pause``, ``stop``, ``emergency_stop``. Empty: none.
-        dead_zone: deflection below which an axis is at rest, as a fraction of the full one (0 to 1); beyond it the
+        dead_zone: deflection below which an axis is at rest, as a fraction of full deflection (0 to 1); beyond it the
             action begins at 0.
     """
 
@@ -52,11 +52,11 @@ class MappingConfig(Options, section="teleop.*"):
 
 @dataclass(frozen=True)
 class JoyConfig(MappingConfig, section="teleop.joy"):
-    """A gamepad of another machine: sensor_msgs/msg/Joy. Axes and buttons are called by their numbers.
+    """Gamepad of another machine: sensor_msgs/msg/Joy. Axes and buttons are named by their numbers.
 
     Attributes:
-        topic: its name.
-        timeout: a device that was silent for longer is gone [s].
+        topic: name of the topic.
+        timeout: time of silence after which the device counts as disconnected [s].
     """
 
     topic: str = "joy"
@@ -65,10 +65,10 @@ class JoyConfig(MappingConfig, section="teleop.joy"):
 
 @dataclass(frozen=True)
 class BrowserConfig(MappingConfig, section="teleop.browser"):
-    """A page in a browser. Axes are called as the elements that they move, buttons as what they do.
+    """Page in a browser. Axes have the names of the elements that they move, buttons those of their functions.
 
     Attributes:
-        timeout: a page that was silent for longer is gone [s].
+        timeout: time of silence after which a page counts as disconnected [s].
     """
 
     timeout: float = option(0.3, above=0, high=MAX_SECONDS)
@@ -79,10 +79,10 @@ class TwistConfig(Options, section="teleop.twist"):
     """Velocities of the end effector [m/s, rad/s], or of a vehicle: geometry_msgs/msg/Twist.
 
     Attributes:
-        topic: its name.
+        topic: name of the topic.
         stamped: whether messages are TwistStamped.
-        timeout: velocities that are not repeated for longer do not count [s].
-        speed: of a vehicle at full throttle [m/s].
+        timeout: time after which velocities that are not repeated do not count any more [s].
+        speed: speed of a vehicle at full throttle [m/s].
         turn: rotation rate of a vehicle at full steering [rad/s].
     """
 
@@ -95,23 +95,23 @@ class TwistConfig(Options, section="teleop.twist"):
 
 @dataclass(frozen=True)
 class LeaderConfig(Options, section="teleop.leader"):
-    """A second arm that a person moves by hand: its sensor_msgs/msg/JointState. The robot makes the same motions.
+    """Second arm that a person moves by hand: sensor_msgs/msg/JointState. The robot makes the same motions.
 
     Attributes:
-        topic: its name.
-        joints: names in the message, in the order of the task's joints; none: as the task calls them. With ``model``:
-            names there and in the message.
-        scale: motion of the robot's joints for one of the leader's (negative: the other way round), each; none: 1.
-            Where actions are of joints.
-        model: path of an MJCF file of the leader, whose end effector the robot's follows where actions are of an end
-            effector; null: the leader is built as the task's arm.
-        end_effector: name of the site of ``model`` that is the leader's end effector.
-        translation: how far the robot's end effector goes for one metre of the leader's.
-        gripper: name of the joint that is the gripper; empty: none.
+        topic: name of the topic.
+        joints: names in the message, in the order of the task's joints; none: the task's names. With ``model``: names
+            in the model and in the message.
+        scale: motion of each of the robot's joints per motion of the leader's (negative: reversed), if actions move
+            joints; none: 1.
+        model: path of an MJCF file of the leader, whose end effector the robot's follows, if actions move an end
+            effector; null: the leader is built like the task's arm.
+        end_effector: name of the site of ``model`` at the leader's end effector.
+        translation: distance that the robot's end effector moves per metre of the leader's.
+        gripper: name of the gripper's joint; empty: none.
         closed: position of that joint that closes the robot's gripper [m or rad].
         open: position that opens it.
-        threshold: joints that turn slower are at rest [rad/s].
-        timeout: an arm that was silent for longer is gone [s].
+        threshold: joint velocity below which joints count as at rest [rad/s].
+        timeout: time of silence after which the arm counts as disconnected [s].
     """
 
     topic: str = "leader/joint_states"
@@ -188,27 +188,27 @@ def _browser() -> BrowserConfig:
 class TeleopConfig(Options, section="teleop"):
     """Mapping from a person's motions to the robot's.
 
-    A terminal tells that a key went down and, while it is held, repeats it after a while; it never tells that it was
-    let go. So each key acts for ``hold_seconds`` and then fades over ``decay_seconds``, which bridges the wait for the
-    first repetition. A window knows when a key is let go and needs neither.
+    A terminal reports when a key goes down and, while it is held, repeats it after a while; it never reports the
+    release. Each key therefore acts for ``hold_seconds`` and then fades over ``decay_seconds``, which bridges the wait
+    for the first repetition. A window reports when a key is released and needs neither.
 
     Attributes:
-        device: what the person holds; null: nothing, so that nobody takes over.
-        screen: where devices without a screen show the robot, and what keys of it are buttons too: ``keyboard`` (this
-            terminal) or ``window``; null: nowhere.
-        speed: action of a key that is held, as a fraction of the largest (0 to 1).
-        hold_seconds: how long a key in a terminal acts in full [s].
-        decay_seconds: how long it fades after that [s].
-        latch_seconds: how long the person stays in control after the last motion [s].
-        namespace: of the topics.
-        implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
+        device: device of the person; null: none, so that no person intervenes.
+        screen: where the robot is displayed for devices without a screen: ``keyboard`` (this terminal) or ``window``,
+            whose keys then act as buttons too; null: nowhere.
+        speed: action while a key is held, as a fraction of the largest (0 to 1).
+        hold_seconds: time for which a key in a terminal acts in full [s].
+        decay_seconds: time over which it then fades [s].
+        latch_seconds: time for which the person stays in control after the last motion [s].
+        namespace: namespace of the topics.
+        implementation: implementation of ROS 2: ``auto``, ``rclpy`` or ``dds``.
         gamepad: axes left_x, left_y, right_x, right_y, left_trigger, right_trigger; buttons a, b, x, y, back, guide,
             start, left_stick, right_stick, left_shoulder, right_shoulder, up, down, left, right.
         spacemouse: axes x, y, z, roll, pitch, yaw; buttons by number.
-        browser: a page in a browser, served as ``web`` says.
-        joy: a gamepad over ROS 2.
+        browser: page in a browser, served at the address of ``web``.
+        joy: gamepad over ROS 2.
         twist: velocities over ROS 2.
-        leader: a leader arm over ROS 2.
+        leader: leader arm over ROS 2.
     """
 
     device: str | None = None
@@ -240,13 +240,13 @@ class TeleopConfig(Options, section="teleop"):
 
 @dataclass(frozen=True)
 class SteeringConfig:
-    """A node beside what acts: ``ros2 service call /robo_rl/pause std_srvs/srv/Trigger``.
+    """Node of remote buttons and diagnostics: ``ros2 service call /robo_rl/pause std_srvs/srv/Trigger``.
 
     Attributes:
-        name: of the node, and of its services ``NAME/start``, ``pause``, ``reset``, ``mark_success``, ``mark_failure``
-            and ``emergency_stop``.
-        namespace: of the services, and of ``diagnostics``.
-        implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
+        name: name of the node, and of its services ``NAME/start``, ``pause``, ``reset``, ``mark_success``,
+            ``mark_failure`` and ``emergency_stop``.
+        namespace: namespace of the services, and of ``diagnostics``.
+        implementation: implementation of ROS 2: ``auto``, ``rclpy`` or ``dds``.
     """
 
     name: str = "robo_rl"

@@ -9,25 +9,26 @@ from ..watchdog import WatchdogConfig
 
 @dataclass(frozen=True)
 class VirtualRobotConfig(Options, section="virtual"):
-    """A simulated arm that publishes and subscribes what a ros2_control robot with cameras does.
+    """Simulated arm with the topics of a ros2_control robot with cameras.
 
-    Rates are in real time [Hz], as a driver sees them; only physics is faster with a ``real_time_factor`` above 1.
+    Rates are in real time [Hz], as seen by a driver; only physics is faster with a ``real_time_factor`` above 1.
 
     Attributes:
-        name: of the node.
-        namespace: of its topics and services.
-        implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
-        real_time_factor: simulated seconds in a second.
-        state_rate: of joint states, pose, velocity, wrench, objects and rewards.
-        transform_rate: of the frames that move, on /tf.
-        camera_rate: of each camera.
-        compressed: publish CompressedImage (JPEG) rather than Image.
-        camera_noise: standard deviation of the noise on pixels, of 255; real cameras never give the same picture twice.
-            It is normal, rounded, and for each picture another part of what is drawn once for eight.
-        watchdog: what the robot does when commands stop, in real time.
-        seed: of the episodes' starts.
-        real_time_priority: of the process, before all ordinary ones (SCHED_FIFO, 1 to 99), where the system permits it:
-            beside a learner on the same machine it keeps its rates as a robot does. 0: it is one of them.
+        name: name of the node.
+        namespace: namespace of its topics and services.
+        implementation: implementation of ROS 2: ``auto``, ``rclpy`` or ``dds``.
+        real_time_factor: simulated seconds per second.
+        state_rate: rate of joint states, pose, velocity, wrench, objects and rewards.
+        transform_rate: rate of the moving frames, on /tf.
+        camera_rate: rate of each camera.
+        compressed: whether to publish CompressedImage (JPEG) instead of Image.
+        camera_noise: standard deviation of the noise on pixel values from 0 to 255, as real cameras never give the same
+            image twice. The noise is normal and rounded. It is drawn once, for eight images; each image gets a random
+            part of it.
+        watchdog: behaviour of the robot when commands stop, in real time.
+        seed: seed of the start states of episodes.
+        real_time_priority: real-time priority of the process (SCHED_FIFO, 1 to 99), if the system permits it, so that
+            it keeps its rates beside a learner on the same machine, as a robot does. 0: an ordinary process.
     """
 
     name: str = "virtual_robot"
