@@ -40,19 +40,18 @@ _FIRST_ROWS = 256
 
 @dataclass(frozen=True)
 class TermConfig:
-    """What becomes of one term before it is added to the reward: clipped, divided, gated, made a difference, weighed.
+    """Processing of a term before it is added to the reward: clipping, division, gating, difference, weight.
 
     Attributes:
         weight: factor in the sum.
-        clip: smallest and largest value; null: as it is. Those of a potential have 0 between them or are 0.
-        normalise: divide by the root of its running mean square. The sign stays, and zero stays zero: a shift would
-            change what is learned wherever episodes end early. What a module said before it first learned is not
-            counted from then on.
-        only_where_zero: another term; this one counts only where that one (as scored) is 0: a dense reward that
-            stands in until the sparse one is there.
-        potential: the term is a potential of the state, and what is added is gamma times its value after the step
-            less its value before (Ng et al. 1999), which leaves the best policy as it is. After a termination its
-            value is 0. Only for modules that judge states.
+        clip: smallest and largest value; null: no clipping. The range of a potential must contain 0.
+        normalise: divide by the root of the running mean square. Signs and zeros stay, as a shift would change what is
+            learned if episodes end early. Values of a module before it first learned are not counted afterwards.
+        only_where_zero: name of another term; this term counts only in steps in which the other one (as scored) is 0. A
+            dense reward can thus stand in for a sparse one.
+        potential: whether the term is a potential of the state: gamma times its value after the step minus its value
+            before is added (Ng et al. 1999), which does not change the best policy. After a termination its value is 0.
+            Only for modules that judge states.
     """
 
     weight: float = 1.0
@@ -87,14 +86,14 @@ class TermConfig:
 
 @dataclass(frozen=True)
 class ComposedRewardConfig:
-    """A weighted sum of terms, of the backend or of modules.
+    """Weighted sum of terms, of the backend or of modules.
 
     Attributes:
-        modules: configuration of each module by the name that its term gets. One without an entry in ``terms`` counts
-            with weight 1.
-        terms: what becomes of each term, by name: a :class:`TermConfig`, or its fields. Those of the
-            backend that are not named here do not count.
-        offset: added to the reward of every step.
+        modules: configuration of each module, by the name of its term. A module without an entry in ``terms`` has
+            weight 1.
+        terms: processing of each term, by name: a ``TermConfig``, or its fields. Terms of the backend without an entry
+            are not used.
+        offset: constant that is added to the reward of every step.
     """
 
     modules: dict[str, Any] = field(default_factory=dict)

@@ -36,11 +36,11 @@ def reward(...):
 
 @dataclass(frozen=True)
 class WriterConfig(Options, section="writer"):
-    """Who writes reward code.
+    """Writing of reward code by a language model or a person.
 
     Attributes:
-        endpoint: a language model, or a person.
-        attempts: how often it may try again after code that was refused or failed.
+        endpoint: endpoint of a language model or a person.
+        attempts: number of further attempts after code that was refused or failed.
         code: limits of the code; its ``file`` is not used.
     """
 

@@ -55,27 +55,27 @@ class BudgetSpentError(EndpointError):
 
 @dataclass(frozen=True)
 class EndpointConfig(Options, section="endpoint"):
-    """A server that speaks OpenAI's chat completions, and how much may be asked of it.
+    """Server with the chat completions API of OpenAI, and the budget of requests to it.
 
     Attributes:
-        url: its address, to which ``/chat/completions`` is added: ``http://127.0.0.1:8000/v1`` is vLLM,
+        url: address of the server, to which ``/chat/completions`` is added: ``http://127.0.0.1:8000/v1`` is vLLM,
             ``http://127.0.0.1:11434/v1`` Ollama, ``http://127.0.0.1:8123/v1`` a person at ``robo-rl reward answer``.
-        model: name that the server knows the model by.
+        model: name of the model on the server.
         parameters: further fields of every request.
-        key_variable: name of the environment variable that holds the key of the API; null: none is sent. The key itself
-            is never written anywhere.
-        timeout_seconds: of one attempt, from the connection to the whole answer [s].
-        retries: further attempts after one that failed for a reason that may pass.
-        backoff_seconds: wait before the first of them, twice as long before each further one [s]. A longer
-            ``Retry-After`` of the server counts instead, up to a minute.
-        parallel: questions under way at once.
-        most_requests: budget of the run: attempts at the server. Answers from the cache are free.
-        most_tokens: budget of the run: tokens read and written, as the server counts them; null: any. Requests that
-            are under way when it is reached are over it.
-        input_price: of a million tokens read, in any currency, for the cost that is shown.
-        output_price: of a million tokens written.
-        cache: folder of answers that could be read, by a hash of all that was asked; null: ``robo_rl/answers`` in the
-            user's cache.
+        key_variable: name of the environment variable with the key of the API; null: no key is sent. The key itself is
+            never written anywhere.
+        timeout_seconds: time limit of one attempt, from the connection to the whole answer [s].
+        retries: number of further attempts after a failure for a temporary reason.
+        backoff_seconds: wait before the first of them, doubled before each further one [s]. A longer ``Retry-After`` of
+            the server is used instead, up to a minute.
+        parallel: number of questions in flight at a time.
+        most_requests: budget of the run: number of attempts. Answers from the cache are free.
+        most_tokens: budget of the run: number of tokens read and written, as counted by the server; null: no limit.
+            Requests in flight when it is reached exceed it.
+        input_price: price of a million tokens read, in any currency, for the displayed cost.
+        output_price: price of a million tokens written.
+        cache: folder of readable answers, by a hash of the whole request; null: ``robo_rl/answers`` in the user's
+            cache.
     """
 
     url: str = "http://127.0.0.1:8000/v1"

@@ -15,10 +15,11 @@ from .distillation import DistillationConfig, DistilledReward
 
 @dataclass(frozen=True)
 class AnnotationsConfig(DistillationConfig):
-    """A reward that a vision-language model or a person would give to a picture, as networks have learned it.
+    """Reward that networks learned from the scores that a vision-language model or a person gave to images.
 
     Attributes (besides those of :class:`.DistillationConfig`, whose questions show one picture each):
-        levels: an answer is a whole number from 0 (not at all) to this (the goal is reached). 1: yes or no.
+        levels: largest score: an answer is a whole number from 0 (not at all) to this number (the goal is reached). 1:
+            yes or no.
     """
 
     levels: int = option(10, low=1)

@@ -26,19 +26,20 @@ from ..parts.vector_module import NetworkConfig, NetworkModule
 
 @dataclass(frozen=True)
 class GoalClassifierConfig(NetworkConfig):
-    """What all classifiers of success have, whose examples of it are the ends of demonstrations.
+    """Options of all classifiers of success whose positive examples are the ends of demonstrations.
 
     Attributes (besides those of :class:`.NetworkConfig`):
-        goal_states: how many of the last states of each demonstration are examples of success.
-        margin: how many states before those are examples of nothing; all earlier ones are examples of failure.
-        guard: what must be true of an observation for it to be a success, whatever the classifier says: a condition
-            such as ``end_effector_z > 10 cm``. Null: nothing.
-        fit_steps: steps on the demonstrations.
-        batch_size: rows of each step, half of them successes.
-        jitter: deviation of the noise added to examples, in deviations of each element over the demonstrations.
-        views: images of examples are seen in so many ways, the first as they are; with a convolutional network, anew
+        goal_states: number of last states of each demonstration that are examples of success.
+        margin: number of states before those that are not used; all earlier ones are examples of failure.
+        guard: condition on an observation, such as ``end_effector_z > 10 cm``, without which it is no success, whatever
+            the classifier returns. Null: none.
+        fit_steps: number of gradient steps on the demonstrations.
+        batch_size: number of rows in each gradient step, half of them successes.
+        jitter: standard deviation of the noise added to examples, relative to that of each element over the
+            demonstrations.
+        views: number of views of the images of examples, the first unchanged; with a convolutional network, drawn anew
             each time.
-        shift: in the others moved by up to so many pixels down and right, the border repeated: random crops (SERL).
+        shift: largest shift of the other views down and right [pixels], with the border repeated: random crops (SERL).
     """
 
     goal_states: int = option(1, low=1)
@@ -131,11 +132,12 @@ class GoalClassifier(NetworkModule):
 
 @dataclass(frozen=True)
 class ClassifierConfig(GoalClassifierConfig):
-    """A reward of 1 where a state looks like the ends of demonstrations, else 0.
+    """Reward of 1 if a state looks like the ends of demonstrations, else 0.
 
     Attributes (besides those of :class:`GoalClassifierConfig`):
-        false_positives: the threshold on the probability, at least 0.5, is the smallest that calls at most this share
-            of the failures a success, in demonstrations that the classifier was not fitted to.
+        false_positives: largest share of failures that are classified as success, in demonstrations that the classifier
+            was not fitted to. It determines the threshold on the probability, at least 0.5, which is the smallest
+            possible.
     """
 
     false_positives: float = option(0.01, low=0, below=1)
@@ -171,15 +173,15 @@ class ClassifierReward(GoalClassifier):
 
 @dataclass(frozen=True)
 class ViceConfig(GoalClassifierConfig):
-    """A classifier whose examples of failure are what the policy does: it cannot be fooled for long.
+    """Classifier whose negative examples are the policy's own states: it cannot be exploited for long.
 
     Attributes (besides those of :class:`GoalClassifierConfig`):
         interval: environment steps between updates.
-        updates: steps of each update.
-        learning_starts: environment steps in the replay before the first.
-        smoothing: labels are 1 - smoothing and smoothing.
+        updates: number of gradient steps of each update.
+        learning_starts: environment steps in the replay before the first update.
+        smoothing: label smoothing: labels are 1 - smoothing and smoothing.
         penalty: weight of the gradient penalty, (norm - 1)^2 at mixed examples.
-        soft: the reward is the probability itself rather than whether it is one half or more.
+        soft: whether the reward is the probability itself instead of 1 from a probability of one half on.
     """
 
     learning_rate: float = 3e-4

@@ -49,13 +49,13 @@ PROMPTS = {
 
 @dataclass(frozen=True)
 class ClipConfig(EncoderConfig, section=""):
-    """A reward for pictures that look like what a text says. Needs cameras: ``task.observation.cameras``.
+    """Reward for images that match a text. It needs cameras: ``task.observation.cameras``.
 
     Attributes (besides those of :class:`EncoderConfig`):
-        goals: texts of what is wanted; empty: those for the task in :data:`PROMPTS`, with its baselines.
-        baselines: texts of what is there anyway; may be empty where ``alpha`` is 0.
+        goals: texts that describe the goal; empty: those for the task in :data:`PROMPTS`, with its baselines.
+        baselines: texts that describe the scene in any state; may be empty if ``alpha`` is 0.
         alpha: strength of the projection onto the line from baseline to goal, 0 (none) to 1.
-        cameras: names of the cameras to look through; null: all. The rewards of several are averaged.
+        cameras: names of the cameras; null: all. The rewards of several cameras are averaged.
     """
 
     goals: tuple[str, ...] = ()

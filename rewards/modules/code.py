@@ -19,13 +19,13 @@ ACTION = "action_"
 
 @dataclass(frozen=True)
 class CodeConfig(Options):
-    """A reward computed by a function ``reward`` in a file of Python.
+    """Reward computed by a function ``reward`` in a Python file.
 
     Attributes:
-        file: its name. ``robo-rl reward write`` has a language model write it.
-        cpu_seconds: processor time for one call, whole seconds.
-        memory_megabytes: memory for the code.
-        largest: rewards beyond plus or minus this are refused.
+        file: path of the file. ``robo-rl reward write`` has a language model write it.
+        cpu_seconds: processor time limit of one call, in whole seconds.
+        memory_megabytes: memory limit of the code.
+        largest: largest magnitude of a reward; larger ones are refused.
     """
 
     file: str = ""

@@ -35,30 +35,30 @@ from .ensemble import combined, require_combination
 
 @dataclass(frozen=True)
 class DistillationConfig(NetworkConfig):
-    """What all rewards have that are distilled from answers. Nobody who controls a robot waits for these.
+    """Options of all rewards that are distilled from answers. The control of a robot never waits for answers.
 
     Attributes (besides those of :class:`.NetworkConfig`):
-        goal: what is wanted, in words, for whoever answers at an endpoint.
-        camera: what is shown to them; null: the first camera of the task.
-        endpoint: where a vision-language model or a person answers.
-        demonstration_queries: how many questions about the demonstrations are put before the training, which waits for
-            the answers.
-        queries: how many questions are put at a time.
-        interval: environment steps between these times.
-        candidates: so many times as many questions are drawn, and those put on whose answers the networks disagree most
-            (Christiano et al. 2017; PEBBLE, Lee et al. 2021, draw ten times as many). 1: all that are drawn. The first
-            ones, and those about demonstrations, come as they are drawn.
-        newest: questions are about so many of the newest transitions, which are what the policy does by now (PEBBLE
-            draws from the newest 100 episodes); null: about any.
-        most_queries: no more questions than these in all, those about demonstrations included. One that failed, or was
-            open when the run was broken off, does not count.
-        members: networks of the ensemble.
-        combination: reward of the ensemble, ``mean``, ``worst`` (the smallest) or ``uncertainty`` (the mean less
-            ``uncertainty_weight`` times the variance): what members disagree on is not worth pursuing (Coste et al.
+        goal: description of the goal in words, for the model or person at an endpoint.
+        camera: camera whose images are shown to them; null: the first camera of the task.
+        endpoint: endpoint at which a vision-language model or a person answers.
+        demonstration_queries: number of questions about the demonstrations before training, which waits for the
+            answers.
+        queries: number of questions per round.
+        interval: environment steps between rounds.
+        candidates: number of questions drawn for each one that is asked: those are asked on whose answers the networks
+            disagree most (Christiano et al. 2017; PEBBLE, Lee et al. 2021, draw ten times as many). 1: all drawn
+            questions. The first questions, and those about demonstrations, are not selected.
+        newest: number of newest transitions that questions are about, which come from the current policy (PEBBLE uses
+            the newest 100 episodes); null: all.
+        most_queries: largest number of questions in all, including those about demonstrations. Questions that failed,
+            or were open when the run was interrupted, do not count.
+        members: number of networks in the ensemble.
+        combination: reward of the ensemble: ``mean``, ``worst`` (the smallest) or ``uncertainty`` (the mean minus
+            ``uncertainty_weight`` times the variance), which discourages states on which members disagree (Coste et al.
             2023).
         uncertainty_weight: see ``combination``.
-        epochs: passes over all answers after each time.
-        batch_size: answers of each step.
+        epochs: number of passes over all answers after each round.
+        batch_size: number of answers in each gradient step.
     """
 
     goal: str = ""

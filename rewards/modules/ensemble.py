@@ -31,17 +31,17 @@ COMBINATIONS = ("mean", "worst", "uncertainty")
 
 @dataclass(frozen=True)
 class EnsembleConfig(Options):
-    """Modules whose rewards become one.
+    """Modules whose rewards are combined into one.
 
-    A policy that pleases one learned reward by mistake pleases others less, so long as these do not make the same
-    mistake. Members should differ in how they were made: in their seeds (``copies``), their data or their kind. One
-    that is computed without chance, as optimal transport is, gains nothing by copies. Members of different kinds should
-    have rewards of the same range.
+    A policy that exploits an error of one learned reward exploits others less if they do not have the same error.
+    Members should differ in how they were made: in their seeds (``copies``), their data or their kind. A reward without
+    randomness, such as optimal transport, gains nothing from copies. Members of different kinds should have rewards of
+    the same range.
 
     Attributes:
-        members: configuration of each module by a name.
-        copies: how many there are of each, from different seeds.
-        combination: ``mean``, ``worst`` (the smallest reward) or ``uncertainty`` (the mean less ``uncertainty_weight``
+        members: configuration of each module, by name.
+        copies: number of copies of each member, with different seeds.
+        combination: ``mean``, ``worst`` (the smallest reward) or ``uncertainty`` (the mean minus ``uncertainty_weight``
             times the variance).
         uncertainty_weight: see ``combination``.
     """

@@ -25,17 +25,17 @@ from ..parts.vector_module import NetworkConfig, NetworkModule
 
 @dataclass(frozen=True)
 class GailConfig(NetworkConfig):
-    """A reward for doing what demonstrations do, as a discriminator that learns beside the policy tells it.
+    """Reward for acting like demonstrations, from a discriminator that learns beside the policy.
 
     Attributes (besides those of :class:`.NetworkConfig`):
-        actions: judge an observation and the action taken there; false: the observations before and after a step,
-            which is imitation from observation alone (Torabi et al. 2019).
-        discount: of the agent too, from then on: what comes after a termination is worth the sum of it.
+        actions: judge an observation and the action taken in it; false: the observations before and after a step, which
+            is imitation from observation alone (Torabi et al. 2019).
+        discount: discount of the rewards that follow a termination for ever; the agent uses it too, from then on.
         penalty: weight of the Lipschitz penalty, the mean of max(0, norm - 1)^2 over gradients of the logit.
         interval: environment steps between updates.
-        updates: steps of each update.
-        learning_starts: environment steps in the replay before the first.
-        batch_size: rows of each step, half of them demonstrated.
+        updates: number of gradient steps of each update.
+        learning_starts: environment steps in the replay before the first update.
+        batch_size: number of rows in each gradient step, half of them demonstrated.
     """
 
     actions: bool = False

@@ -11,7 +11,7 @@ from ..parts.module import Floats, Module
 
 @dataclass(frozen=True)
 class InterventionsConfig:
-    """A reward of -1 for the step after which somebody takes over from the policy, else 0."""
+    """Reward of -1 for the step before an intervention, else 0."""
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "InterventionsReward":
         """Return the module of term ``name``."""

@@ -45,21 +45,21 @@ QUESTION = (
 
 @dataclass(frozen=True)
 class KeypointsConfig(Options):
-    """A dense reward for moving along waypoints in the view of a camera, meant to stand in where a sparse one is 0.
+    """Dense reward for motion along waypoints in a camera image, meant to stand in where a sparse reward is 0.
 
-    Places in a picture are shares of its width (from the left) and of its height (from above).
+    Positions in an image are fractions of its width (from the left) and of its height (from the top).
 
     Attributes:
-        waypoints: [x, y] of each in the (square) picture, for a scene that is always alike; empty: whoever answers at
-            ``endpoint`` is shown the first picture of each episode, under a grid.
-        goal: what is wanted, in words, where waypoints are asked for.
-        camera: whose pictures are shown; null: the first of the task.
-        grid: cells along each edge.
-        endpoint: a vision-language model, or a person.
-        position: names of the observation's elements that are the x, y, z of the gripper's tip.
-        projection: 3 x 4 matrix P of the camera: for a position p the picture shows it at (u / w, v / w) with
-            (u, v, w) = P (p, 1). Empty: that of the camera ``front`` of a simulated task.
-        radius: a waypoint is passed within this distance.
+        waypoints: [x, y] of each waypoint in the (square) image, for a scene that is always alike; empty: the model or
+            person at ``endpoint`` sees the first image of each episode, under a grid.
+        goal: description of the goal in words, for the request of waypoints.
+        camera: camera whose images are used; null: the first of the task.
+        grid: number of cells along each edge.
+        endpoint: endpoint of a vision-language model or a person.
+        position: names of the observation's elements with the x, y, z of the gripper's tip.
+        projection: 3 x 4 matrix P of the camera: a position p is at (u / w, v / w) in the image, with (u, v, w) = P (p,
+            1). Empty: that of the camera ``front`` of a simulated task.
+        radius: distance within which a waypoint is passed.
     """
 
     waypoints: tuple[Any, ...] = ()

@@ -21,12 +21,12 @@ from ..parts.vector_module import VectorConfig, VectorModule
 
 @dataclass(frozen=True)
 class NoveltyConfig(VectorConfig):
-    """A reward of log(1 + distance) for states far from those of the replay: data collection without supervision.
+    """Reward of log(1 + distance) for states far from those of the replay: data collection without supervision.
 
     Attributes (besides those of :class:`.VectorConfig`):
-        particles: states of the replay that distances are from, drawn anew at each update.
-        neighbours: the distance is the mean of those to so many nearest particles.
-        interval: environment steps between updates; before the first one every state earns 0.
+        particles: number of states of the replay to which distances are computed, drawn anew at each update.
+        neighbours: number of nearest particles; the distance is the mean of the distances to them.
+        interval: environment steps between updates; before the first update every state has reward 0.
     """
 
     particles: int = option(512, low=1)

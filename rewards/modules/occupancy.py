@@ -32,21 +32,22 @@ _TRIMMED = 0.01
 class OccupancyConfig(NetworkConfig):
     """Minus the divergence of the policy's states from those of demonstrations, in the mean over the policy's.
 
-    A reward that agrees with what is wanted where demonstrations go need not do so elsewhere. With weight 0 this module
-    watches whether the policy leaves them while its reward rises; with a weight it keeps the policy near them.
+    A reward that is right along the demonstrations may be wrong elsewhere. With weight 0, this module monitors whether
+    the policy leaves their states while its reward rises; with another weight, it keeps the policy near them.
 
     Attributes (besides those of :class:`.NetworkConfig`):
-        divergence: ``chi_squared``, of which the root is what counts, or ``kl``.
-        window: the policy's newest states that count as its own.
-        largest_ratio: of the densities, either way: further apart is not told apart.
-        jitter: deviation of the noise added to states, in deviations of each element over the demonstrations: so
-            near, they are not told apart. Without it a network knows the few that were demonstrated by heart.
+        divergence: ``chi_squared``, whose root is used, or ``kl``.
+        window: number of newest states of the policy that are compared.
+        largest_ratio: largest ratio of the densities, either way; larger ones are clipped.
+        jitter: standard deviation of the noise added to states, relative to that of each element over the
+            demonstrations: closer states are not distinguished. Without it, a network memorises the few demonstrated
+            states.
         interval: environment steps between updates.
-        updates: steps of each update.
-        first_updates: steps of the first one, so that divergences are comparable from then on: a network that has
-            learned little tells little apart.
-        learning_starts: states of the policy before the first; until then every state earns 0.
-        batch_size: states of each step, half of them demonstrated.
+        updates: number of gradient steps of each update.
+        first_updates: number of gradient steps of the first update, so that divergences are comparable from then on: a
+            network that has learned little distinguishes little.
+        learning_starts: number of states of the policy before the first update; until then every state has reward 0.
+        batch_size: number of states in each gradient step, half of them demonstrated.
     """
 
     divergence: str = option("chi_squared", choices=DIVERGENCES)

@@ -26,23 +26,25 @@ ALIKE = 0.1
 
 @dataclass(frozen=True)
 class OptimalTransportConfig(VectorConfig):
-    """A reward for episodes that pass through the same states as a demonstration. No actions are needed.
+    """Reward for episodes that pass through the same states as a demonstration. No actions are needed.
 
     Attributes (besides those of :class:`.VectorConfig`):
-        reward: of a step: ``progress``, minus the share of the demonstrations that is still to come where it is moved
-            onto; or ``cost``, minus the cost of that, as published.
-        metric: cost of two states: ``cauchy`` (the mean, over elements divided by their deviations over the
-            demonstrations, of minus their log density under Cauchy's distribution, so that some that are far from all
-            demonstrations do not drown the others), ``euclidean`` (of such elements, as published for states) or
+        reward: reward of a step: ``progress``, minus the share of the demonstrations that is still ahead of the part to
+            which the step is transported; or ``cost``, minus the cost of this transport, as published.
+        metric: cost of two states: ``cauchy`` (mean over elements, divided by their standard deviations over the
+            demonstrations, of minus their log density under Cauchy's distribution, so that a few that are far from all
+            demonstrations do not dominate the others), ``euclidean`` (of such elements, as published for states) or
             ``cosine`` (as published for features of images).
         epsilon: weight of the plan's entropy, relative to the mean cost.
-        iterations: of Sinkhorn's algorithm.
-        scheduled_discount: let the agent look only as far ahead as it has learned to follow the demonstrations.
+        iterations: number of iterations of Sinkhorn's algorithm.
+        scheduled_discount: limit the agent's horizon to how far it has learned to follow the demonstrations.
         first_progress: share of a demonstration that counts as followed at the beginning, in (0, 1].
-        discount_base: the discount is this number to the power of 1/k, where k is the number of followed steps.
-        interval: episodes between two looks at the progress, which the newest ``interval`` episodes decide.
-        threshold: progress is made where nine tenths of the episodes keep this share of the demonstrations' order.
-        largest_advance: most steps that progress grows at one look.
+        discount_base: base of the discount, which is this number to the power of 1/k, where k is the number of followed
+            steps.
+        interval: number of episodes between two checks of the progress, which use the newest ``interval`` episodes.
+        threshold: share of the demonstrations' median score for keeping their order that the 90th percentile of the
+            episodes has to reach for progress.
+        largest_advance: largest number of steps by which progress grows at one check.
     """
 
     reward: str = option("progress", choices=REWARDS)

@@ -22,29 +22,29 @@ REWARDS = ("density", "progress")
 
 @dataclass(frozen=True)
 class PerceptualConfig(VectorConfig):
-    """A reward for how far a state is through the steps that demonstrations have in common. No actions are needed.
+    """Reward for how far a state is through the steps that demonstrations have in common. No actions are needed.
 
     Attributes (besides those of :class:`.VectorConfig`):
-        steps: into how many steps each demonstration is cut.
-        min_length: least number of observations of a step. ``segmentation=separate`` needs 2 or more, as a single
-            observation deviates from nothing.
+        steps: number of steps into which each demonstration is cut.
+        min_length: smallest number of observations in a step. ``segmentation=separate`` needs 2 or more, as a single
+            observation has no deviation.
         segmentation: ``joint``, demonstrations are cut together, so that each step is the same in all of them
-            (:func:`~.segmentation.segment_jointly`); or ``separate``, each by itself, as published.
-        features: how many of the most discriminative features each step keeps; null: the square root of their number.
-            The paper keeps 32 of the 2,048 of its network; of a state's few dozen most say nothing of most steps. Those
-            that hardly change along any demonstration (where an object happens to stand) come last.
-        negatives: what the features of a step are to tell it from: ``earlier``, the steps before it; or ``all`` others,
-            as published, which prefers what is true of this step alone (a velocity, a contact) to what is achieved in
-            it and stays.
+            (:func:`~.segmentation.segment_jointly`); or ``separate``, each demonstration alone, as published.
+        features: number of most discriminative features that each step keeps; null: the square root of their number.
+            The paper keeps 32 of the 2,048 of its network; most of the few dozen elements of a state are irrelevant to
+            most steps. Features that hardly change along any demonstration (where an object happens to be) come last.
+        negatives: steps from which the features of a step have to distinguish it: ``earlier``, the steps before it; or
+            ``all`` others, as published, which prefers properties of this step alone (a velocity, a contact) to those
+            that are achieved in it and remain.
         separation: alpha in the discrimination of a feature, alpha |mean+ - mean-| - (deviation+ + deviation-).
-        density: ``gaussian``, a step's reward is the log density of a Gaussian (up to a constant), as published; or
-            ``cauchy``, of Cauchy's distribution, whose tail is heavy, so that one outlying feature does not drown all
-            others.
-        variance_floor: added to the variance of each feature (which is 1 over all demonstrations).
-        growth: each step weighs so many times what the one before it weighs; of ``reward=density``.
+        density: ``gaussian``: a step's reward is the log density of a Gaussian (up to a constant), as published; or
+            ``cauchy``: of Cauchy's distribution, whose tail is heavy, so that one outlying feature does not dominate
+            all others.
+        variance_floor: number added to the variance of each feature (which is 1 over all demonstrations).
+        growth: weight of each step relative to the one before it, for ``reward=density``.
         reward: ``density``, the weighted sum of the rewards of all steps but the first, as published; or ``progress``,
-            the step that the observation is most likely in (the mean over all, the first too, by their probabilities),
-            -1 in the first and 0 in the last.
+            the step to which the observation most likely belongs (the mean over all steps, including the first,
+            weighted by their probabilities), -1 in the first and 0 in the last.
     """
 
     steps: int = option(5, low=2)

@@ -20,31 +20,33 @@ ORACLES = ("scripted", "endpoint")
 
 @dataclass(frozen=True)
 class PreferencesConfig(DistillationConfig):
-    """A reward that explains which of two segments an oracle prefers (Bradley and Terry 1952).
+    """Reward that explains which of two segments an oracle prefers (Bradley and Terry 1952).
 
-    The scripted oracle prefers the segment with the larger sum of a true reward, and errs at a given rate. It stands
-    for others, to find out how many answers and how many errors a task bears. At an endpoint a vision-language model or
-    a person compares pictures (RL-VLM-F, Wang et al. 2024); nobody waits for the answers.
+    The scripted oracle prefers the segment with the larger sum of a true reward, with a given error rate. It replaces
+    other oracles to measure how many answers a task needs and how many errors it tolerates. At an endpoint, a
+    vision-language model or a person compares images (RL-VLM-F, Wang et al. 2024); training does not wait for the
+    answers.
 
-    With ``demonstration_queries`` and ``agent=iql`` nothing else is learned from: preferences on a data set. The agent
-    ``cpl`` learns from the answers themselves.
+    With ``demonstration_queries`` and ``agent=iql``, the reward is learned from preferences on a data set alone. The
+    agent ``cpl`` learns from the answers themselves.
 
     Attributes (besides those of :class:`.DistillationConfig`, whose questions show two segments each):
-        oracle: ``scripted``, or ``endpoint``: whoever answers there.
-        term: the backend's term that the scripted oracle sums; null: all of them.
-        ranking: the backend's terms that the scripted oracle goes by instead, the most important first: the first in
+        oracle: ``scripted``, or ``endpoint``: the model or person at the endpoint.
+        term: term of the backend that the scripted oracle sums; null: all terms.
+        ranking: terms of the backend that the scripted oracle compares instead, most important first: the first term in
             which two segments clearly differ decides (HERON, Bukharin et al. 2023).
-        margin: they clearly differ in a term by more than this many of its deviations over the segments of a round.
-        regret: the scripted oracle goes by what a segment gains, its last value less its first, rather than by its sum:
-            by what was done rather than where (see :class:`.ScriptedOracle`).
-        noise: share of the scripted oracle's answers that are wrong, 0 to 0.5.
-        indifference: the scripted oracle has no preference where the sums differ by at most this; such pairs are left
+        margin: smallest clear difference in a term, in standard deviations of the term over the segments of a round.
+        regret: whether the scripted oracle compares the gain of a segment, its last value minus its first, instead of
+            its sum: what was done instead of where (see :class:`.ScriptedOracle`).
+        noise: error rate of the scripted oracle's answers, 0 to 0.5.
+        indifference: largest difference of the sums without a preference of the scripted oracle; such pairs are left
             out.
-        analysis: ask at the endpoint for a description of the pictures first, and then for the answer.
-        mistakes: share of the answers, 0 to less than 0.5, that are taken to be wrong however clear the case is
-            (Christiano et al. 2017 take a tenth to be given at random: 0.05). At 0 an answer against the odds moves the
-            networks the more the clearer the case is, and they learn the wrong answers by heart.
-        length: steps of a segment. Several are shown as a strip of pictures; RL-VLM-F compares single ones.
+        analysis: request a description of the images from the endpoint first, and then the answer.
+        mistakes: share of the answers, 0 to less than 0.5, that are assumed to be wrong however clear the case is
+            (Christiano et al. 2017 assume that a tenth is random: 0.05). At 0, the clearer the case, the more a wrong
+            answer changes the networks, which memorise the wrong answers.
+        length: number of steps in a segment. Several steps are shown as a strip of images; RL-VLM-F compares single
+            images.
     """
 
     oracle: str = option("scripted", choices=ORACLES)

@@ -11,11 +11,12 @@ from ..parts.module import Floats, Module
 
 @dataclass(frozen=True)
 class SpecificationConfig(Options):
-    """A reward at the end of an episode: its robustness towards a specification, between -1 and 1.
+    """Reward at the end of an episode: its robustness with respect to a specification, between -1 and 1.
 
     Attributes:
-        formula: of elements of observations by name, ``force``, ``torque``, ``speed`` and reward terms of the task.
-        scale: robustness that is worth 1; one half is that of what is true or false, as ``success``.
+        formula: formula of elements of observations by name, ``force``, ``torque``, ``speed`` and reward terms of the
+            task.
+        scale: robustness that gives a reward of 1; truth values, such as ``success``, have a robustness of one half.
     """
 
     formula: str = "always (force < 60 N) and eventually success"

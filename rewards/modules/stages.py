@@ -36,24 +36,25 @@ Labels = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class StagesConfig(NetworkConfig):
-    """A reward for the stage of a task that has been reached: the number of the stage over that of all, 0 to 1.
+    """Reward for the stage of a task that has been reached: the number of the stage over that of all, 0 to 1.
 
     Attributes (besides those of :class:`.NetworkConfig`):
-        stages: how many there are after the beginning, which is stage 0. One: success.
-        file: a classifier that ``robo-rl label`` made of a person's labels; it says ``keys``, ``images.model``,
-            ``images.pretrained``, ``stages``, ``hidden`` and ``guard`` itself. Null: demonstrations are cut into
-            ``stages`` + 1 steps (:func:`~.segmentation.segment`), each by itself.
-        min_length: least number of observations of such a step.
-        guard: what must be true of an observation for the last stage to be reached, whatever the classifier says: a
-            specification of elements of observations such as ``end_effector_z > 5 cm``; null: nothing.
-        false_positives: for each stage the threshold on the probability that it is reached, at least 0.5, is the
-            smallest that says so of at most this share of the observations before it, in episodes not fitted to.
-        fit_steps: steps of Adam.
-        batch_size: rows of each step, as many of each stage.
-        views: images of examples are seen in so many ways, the first as they are; with a convolutional network, anew
+        stages: number of stages after the beginning, which is stage 0. 1: success alone.
+        file: classifier that ``robo-rl label`` made from a person's labels; it determines ``keys``, ``images.model``,
+            ``images.pretrained``, ``stages``, ``hidden`` and ``guard``. Null: each demonstration is cut separately into
+            ``stages`` + 1 steps (:func:`~.segmentation.segment`).
+        min_length: smallest number of observations in such a step.
+        guard: condition on an observation for the last stage, whatever the classifier returns: a specification of
+            elements of observations such as ``end_effector_z > 5 cm``; null: none.
+        false_positives: largest share of the observations before a stage for which the stage counts as reached, in
+            episodes that the classifier was not fitted to. It determines the threshold on the probability of each
+            stage, at least 0.5, which is the smallest possible.
+        fit_steps: number of steps of Adam.
+        batch_size: number of rows in each gradient step, equally many of each stage.
+        views: number of views of the images of examples, the first unchanged; with a convolutional network, drawn anew
             each time.
-        shift: in the others moved by up to so many pixels down and right, the border repeated: random crops.
-        jitter: deviation of the noise added to examples, in deviations of each element over all of them.
+        shift: largest shift of the other views down and right [pixels], with the border repeated: random crops.
+        jitter: standard deviation of the noise added to examples, relative to that of each element over all of them.
     """
 
     stages: int = option(2, low=1, high=100)

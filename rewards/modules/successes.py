@@ -16,17 +16,17 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SuccessesConfig(VectorConfig):
-    """A reward at the end of an episode: 1 for a success, and for a failure the more the nearer it is to successes.
+    """Reward at the end of an episode: 1 for success; for a failure, the larger the closer it is to successes.
 
-    It needs the task's verdict on whole episodes, and no demonstrations; those that there are count as successes.
+    It needs the task's verdict on whole episodes, but no demonstrations; existing demonstrations count as successes.
 
     Attributes (besides those of :class:`.VectorConfig`):
-        moments: an episode is described by its states at so many evenly spaced moments.
-        memory: how many of the newest successes, and of the newest failures, are remembered.
-        radius: successes this near to each other are neighbours; see :func:`distances` for the unit.
-        neighbours: a success with so many neighbours, itself one of them, is inside a cluster.
-        largest: what the reward of a failure stays below.
-        steepness: of the logistic function that makes a reward of a distance.
+        moments: number of evenly spaced moments at which the states describe an episode.
+        memory: number of newest successes, and of newest failures, that are stored.
+        radius: distance within which successes are neighbours; see :func:`distances` for the unit.
+        neighbours: number of neighbours, including itself, of a success inside a cluster.
+        largest: upper limit of the reward of a failure.
+        steepness: steepness of the logistic function that maps a distance to a reward.
     """
 
     moments: int = option(8, low=1)

@@ -17,11 +17,11 @@ from .vector_input import VectorInput
 
 @dataclass(frozen=True)
 class VectorConfig(Options):
-    """Options of modules that look at an observation as one vector.
+    """Options of modules that process an observation as one vector.
 
     Attributes:
-        keys: observation keys to look at; null: all that are not images.
-        images: how those among them that are images are seen.
+        keys: observation keys to use; null: all keys that are not images.
+        images: processing of the images among them.
     """
 
     keys: tuple[str, ...] | None = None
@@ -38,7 +38,7 @@ class NetworkConfig(VectorConfig):
 
     Attributes (besides those of :class:`VectorConfig`):
         hidden: widths of the hidden layers.
-        learning_rate: of Adam.
+        learning_rate: learning rate of Adam.
     """
 
     hidden: tuple[int, ...] = (64, 64)

@@ -12,21 +12,21 @@ VOCABULARY = 49408
 
 @dataclass(frozen=True)
 class PretrainingConfig(Options, section="trainer"):
-    """The model and its training.
+    """Options of a CLIP model and its training.
 
     Attributes:
-        image_size: edge of the square that the model sees [pixels].
-        embedding: elements of an embedding.
+        image_size: edge of the model's square input images [pixels].
+        embedding: number of elements of an embedding.
         vision_width: channels of the residual network's stem.
-        vision_blocks: residual blocks of each of the four stages.
-        text_width: of the text transformer. Each costs 49408 weights.
-        text_layers: of the text transformer.
-        context_length: most tokens of a text, its beginning and end included.
-        steps: of AdamW.
-        batch_size: pictures of each; each is compared with all captions.
-        learning_rate: largest; it rises over the first twentieth of the steps and falls by a cosine.
-        weight_decay: of AdamW.
-        shift: each batch of pictures is moved by up to so many pixels.
+        vision_blocks: number of residual blocks in each of the four stages.
+        text_width: width of the text transformer. Each unit of width costs 49408 weights.
+        text_layers: number of layers of the text transformer.
+        context_length: largest number of tokens of a text, including its beginning and end.
+        steps: number of steps of AdamW.
+        batch_size: number of images in each step; each is compared with all captions.
+        learning_rate: largest learning rate; it rises over the first twentieth of the steps and falls by a cosine.
+        weight_decay: weight decay of AdamW.
+        shift: largest shift of each batch of images [pixels].
     """
 
     image_size: int = 64
@@ -78,22 +78,24 @@ class PretrainingConfig(Options, section="trainer"):
 
 @dataclass(frozen=True)
 class ContrastConfig(Options, section="trainer"):
-    """An image encoder that learns to tell moments apart, and its training.
+    """Image encoder that learns to distinguish moments, and its training.
 
     Attributes:
-        image_size: edge of the square that the encoder sees [pixels].
-        channels: of the four stages of a residual network; the last is how many features there are.
-        blocks: residual blocks of each stage.
-        steps: of AdamW.
-        batch_size: moments of each step; each is seen in two views.
-        episodes: that these moments are of. What pictures of one episode have in common does not tell these apart.
-        margin: moments of an episode that are less than so many control periods apart need not be told apart.
-        window: with one camera, the other view of a moment is up to so many control periods away.
-        temperature: cosines are divided by it; the smaller, the more the most similar moments count.
-        learning_rate: largest; it rises over the first twentieth of the steps and falls by a cosine.
-        weight_decay: of AdamW.
-        shift: each picture is moved by up to so many pixels.
-        jitter: contrast varies by up to this share, light by up to this many standard deviations of colours.
+        image_size: edge of the encoder's square input images [pixels].
+        channels: channels of the four stages of a residual network; the last number is that of the features.
+        blocks: number of residual blocks in each stage.
+        steps: number of steps of AdamW.
+        batch_size: number of moments in each step, each in two views.
+        episodes: number of episodes of these moments. Common properties of an episode's images do not distinguish its
+            moments.
+        margin: number of control periods; moments of an episode that are closer than this need not be distinguished.
+        window: with one camera, the largest distance of the other view of a moment, in control periods.
+        temperature: number by which cosines are divided; the smaller it is, the more the most similar moments count.
+        learning_rate: largest learning rate; it rises over the first twentieth of the steps and falls by a cosine.
+        weight_decay: weight decay of AdamW.
+        shift: largest shift of each image [pixels].
+        jitter: largest relative change of contrast, and largest change of brightness, in standard deviations of
+            colours.
     """
 
     image_size: int = option(64, low=32)

@@ -22,21 +22,21 @@ from .libraries import open_clip, timm
 
 @dataclass(frozen=True)
 class EncoderConfig(Options):
-    """A model that sees images, and how it is run.
+    """Model that encodes images, and how it is run.
 
     Attributes:
-        model: ``tabletop``, a small CLIP model, or ``play``, a small encoder that knows no texts; both come with this
+        model: ``tabletop``, a small CLIP model, or ``play``, a small encoder without texts; both are part of this
             package. ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in the format of open_clip or
             timm; an architecture of open_clip, such as ``ViT-bigG-14``, or of timm, such as ``timm:resnet18``; or a
-            class of PyTorch modules, such as ``torch:my_package.MyEncoder`` (see :class:`TorchEncoder`). Only those of
-            open_clip know texts.
-        pretrained: weights of an architecture or a class: a safetensors file, or a tag of open_clip. Of timm null is
-            its own.
-        download: weights may be fetched from the Hugging Face Hub; else only its cache is looked into.
-        device: of PyTorch, on which the model runs: ``cpu``, ``cuda``, ``cuda:1``.
-        batch_size: frames that are encoded at a time. A smaller batch is filled up, so that an embedding does not
-            depend, in its last bits, on what it was computed with.
-        cache_frames: how many frames' embeddings are remembered; 0: none.
+            class of PyTorch modules, such as ``torch:my_package.MyEncoder`` (see :class:`TorchEncoder`). Only models of
+            open_clip encode texts.
+        pretrained: weights of an architecture or a class: a safetensors file, or a tag of open_clip. Null for timm: its
+            own weights.
+        download: whether weights may be downloaded from the Hugging Face Hub; otherwise only its cache is used.
+        device: device of PyTorch on which the model runs: ``cpu``, ``cuda``, ``cuda:1``.
+        batch_size: number of frames encoded at a time. A smaller batch is padded, so that the last bits of an embedding
+            do not depend on the other frames of its batch.
+        cache_frames: number of frames whose embeddings are cached; 0: none.
     """
 
     model: str = "tabletop"

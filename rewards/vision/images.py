@@ -23,13 +23,13 @@ FINE_CELLS = 64
 
 @dataclass(frozen=True)
 class ImagesConfig(EncoderConfig):
-    """What a module makes of an image.
+    """Processing of images by a module.
 
     Attributes (besides those of :class:`.EncoderConfig`):
-        model: ``colours``: the mean colours of at most 16 x 16 cells. ``convolutional``: those of at most 64 x 64, as a
-            picture that a small convolutional network sees, which is trained with the rest of the module. Else the
-            features of a model that is not trained further, computed once for each content of a frame: one of
-            :class:`.EncoderConfig`.
+        model: ``colours``: the mean colours of at most 16 x 16 cells. ``convolutional``: those of at most 64 x 64
+            cells, as an image for a small convolutional network, which is trained with the rest of the module.
+            Otherwise the features of a model that is not trained further, computed once for each content of a frame:
+            one of :class:`.EncoderConfig`.
     """
 
     model: str = COLOURS
