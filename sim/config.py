@@ -23,34 +23,34 @@ ACTION_FRAMES = ("base", "end_effector")
 
 @dataclass(frozen=True)
 class ArmConfig(Options, section="arm"):
-    """An arm and its gripper. The defaults are the built-in model of a Franka Panda; any MJCF arm can stand in.
+    """Arm and its gripper. The defaults are the built-in model of a Franka Panda; any MJCF arm can be used instead.
 
-    The arm's base is taken to stand at the origin, on a table whose top is z = 0.
+    The arm's base is assumed to be at the origin, on a table whose top is z = 0.
 
     Attributes:
-        model: path of an MJCF file with the arm alone, no room around it; null: the built-in arm.
+        model: path of an MJCF file with the arm alone, without surroundings; null: the built-in arm.
         joints: names of the arm's joints (hinges or slides), from the base outwards.
-        end_effector: name of the site that is controlled, between the finger tips, its z axis pointing outwards.
+        end_effector: name of the controlled site, between the finger tips, with its z axis pointing outwards.
         home: joint positions [rad or m] at which every episode begins.
         home_noise: half width of the uniform noise on ``home`` [rad or m].
         torque_limits: largest torque of each joint [Nm or N].
-        velocity_limits: largest speed of each joint [rad/s or m/s], which the controller holds whatever is asked for.
-        command_velocity: largest joint speed that an action may ask for, as a multiple of ``velocity_limits``: a
+        velocity_limits: largest speed of each joint [rad/s or m/s], to which the controller limits every action.
+        command_velocity: largest joint speed that an action may request, as a multiple of ``velocity_limits``: a
             compliant controller lags behind its actions.
-        command_acceleration: largest change of that speed, of every joint [rad/s^2]. Torque limits hold the simulated
-            arm itself; for a real Panda give ``safety.joints.acceleration``.
+        command_acceleration: largest change of that speed, of every joint [rad/s^2]. The simulated arm itself is
+            limited by torques; for a real Panda, set ``safety.joints.acceleration``.
         command_jerk: largest change of that acceleration [rad/s^3].
-        speed_limit: largest speed of the end effector that an action may ask for [m/s]; 1.7 is a Panda's.
-        rotation_speed_limit: the same of its rotation [rad/s].
+        speed_limit: largest speed of the end effector that an action may request [m/s]; 1.7 for a Panda.
+        rotation_speed_limit: largest rotation speed of the end effector that an action may request [rad/s].
         force_limit: contact force at the wrist at which the arm stops [N].
         torque_limit: contact torque at the wrist at which the arm stops [Nm].
         gripper_actuator: name of the actuator that opens and closes the gripper; null: no gripper.
         gripper_joints: names of the finger joints.
-        gripper_open: control value of the open gripper. The fingers are open at that end of their range to which it
-            moves them: where it is above ``gripper_closed`` the upper one, of an actuator that moves them upwards.
+        gripper_open: control value of the open gripper. The open fingers are at the end of their range to which this
+            value moves them: if it is above ``gripper_closed``, the upper end, for an actuator that moves them upwards.
         gripper_closed: control value of the closed gripper.
-        home_opening: of the gripper when an episode begins, 0 closed to 1 open. It stays so where actions do not move
-            the gripper.
+        home_opening: opening of the gripper when an episode begins, 0 closed to 1 open. It remains if actions do not
+            move the gripper.
         wrist_sensor_site: site at which the wrist's force and torque are measured; null: at the end effector's body.
     """
 
@@ -96,7 +96,7 @@ class ArmConfig(Options, section="arm"):
 
 @dataclass(frozen=True)
 class ControllerConfig(Options, section="controller"):
-    """What an action means and how it becomes joint torques.
+    """Meaning of actions, and their conversion to joint torques.
 
     Six-vectors are (x, y, z, roll, pitch, yaw), in the base frame.
 
@@ -104,24 +104,25 @@ class ControllerConfig(Options, section="controller"):
         action_space: ``end_effector_delta`` (relative to the measured pose), ``joint_delta`` (relative to the measured
             positions) or ``joint_position`` (-1 and 1 are the joint limits). A delta of zero stops and then holds.
         action_frame: frame of end-effector deltas: ``base`` or ``end_effector``.
-        action_axes: what the action moves, joined by ``+``: any of x y z roll pitch yaw xyz rotation gripper; ``full``
-            is ``xyz+rotation+gripper``. The other axes stay where the home pose has them. Joint actions always move
+        action_axes: axes that the action moves, joined by ``+``: any of x y z roll pitch yaw xyz rotation gripper;
+            ``full`` is ``xyz+rotation+gripper``. The other axes stay as in the home pose. Joint actions always move
             every joint; for them only ``gripper`` counts.
         translation_scale: end-effector translation of a full action [m].
         rotation_scale: end-effector rotation of a full action [rad].
         joint_scale: joint motion of a full joint delta [rad].
-        workspace_low: lower corner of the box that the end effector's reference stays in [m].
+        workspace_low: lower corner of the box in which the end effector's reference stays [m].
         workspace_high: upper corner of that box [m].
-        rate: torque commands (and physics steps) a second [Hz].
-        stiffness: of the end effector [N/m, Nm/rad].
-        damping: of the end effector [Ns/m, Nms/rad].
+        rate: torque commands (and physics steps) per second [Hz].
+        stiffness: stiffness of the end effector [N/m, Nm/rad].
+        damping: damping of the end effector [Ns/m, Nms/rad].
         error_clip: largest pose error that the stiffness acts on [m, rad]: stiffness times clip bounds the force that
             the arm exerts at rest (as in SERL, Luo et al. 2024).
-        nullspace_stiffness: of the joints towards the home pose, where the task leaves them free [Nm/rad].
-        nullspace_damping: the same [Nms/rad].
-        joint_stiffness: of joint actions [Nm/rad].
-        joint_damping: of joint actions [Nms/rad].
-        joint_acceleration: with which the reference of joint actions gathers speed [rad/s^2].
+        nullspace_stiffness: stiffness of the joints towards the home pose, in directions that the task leaves free
+            [Nm/rad].
+        nullspace_damping: damping of the joints in these directions [Nms/rad].
+        joint_stiffness: stiffness for joint actions [Nm/rad].
+        joint_damping: damping for joint actions [Nms/rad].
+        joint_acceleration: acceleration of the reference for joint actions [rad/s^2].
         torque_rate_limit: largest change of a joint torque [Nm/s].
     """
 
@@ -183,17 +184,17 @@ class ControllerConfig(Options, section="controller"):
 
 @dataclass(frozen=True)
 class ObservationConfig(Options, section="observation"):
-    """What the agent sees.
+    """Observations of the agent.
 
     Attributes:
-        object: whether there is the key ``object``: the true state of the task's objects.
-        cameras: names of the cameras of the keys ``images/<camera>``: ``front``, ``wrist``, or a camera of the task.
-        width: of these images [pixels].
-        height: of these images [pixels].
-        frame_stack: newest frames of each camera in one image (height, width, 3 * frame_stack), the oldest first; after
-            a reset the first frame repeated.
-        picture_width: of pictures for people, from ``render()`` [pixels].
-        picture_height: the same [pixels].
+        object: whether the observation has the key ``object``: the true state of the task's objects.
+        cameras: names of the cameras with keys ``images/<camera>``: ``front``, ``wrist``, or a camera of the task.
+        width: width of these images [pixels].
+        height: height of these images [pixels].
+        frame_stack: number of newest frames of each camera in one image (height, width, 3 * frame_stack), oldest first;
+            after a reset, the first frame is repeated.
+        picture_width: width of images for people, from ``render()`` [pixels].
+        picture_height: height of images for people [pixels].
     """
 
     object: bool = True
@@ -214,12 +215,14 @@ class RandomisationConfig(Options, section="randomisation"):
     """Domain randomisation, drawn anew for each episode. Everything is off by default.
 
     Attributes:
-        mass: the mass and inertia of each free body are multiplied by a factor in [1 - mass, 1 + mass].
-        friction: all friction is multiplied by one factor in [1 - friction, 1 + friction].
-        lighting: in [0, 1]; brightness changes by up to this fraction, lamps move by up to this many metres.
+        mass: relative range of mass: mass and inertia of each free body are multiplied by a factor in [1 - mass, 1 +
+            mass].
+        friction: relative range of friction: all friction is multiplied by one factor in [1 - friction, 1 + friction].
+        lighting: change of lighting, in [0, 1]: brightness changes by up to this fraction, lamps move by up to this
+            many metres.
         camera_position: half width of the uniform displacement of every camera [m].
         camera_rotation: largest rotation of every camera about a random axis [rad].
-        latency: largest time by which an action comes late [s]; below one control period.
+        latency: largest delay of an action [s]; below one control period.
         observation_noise: multiple of typical sensor noise (``observation.NOISE``) on ``state`` and ``object``.
     """
 
@@ -234,15 +237,15 @@ class RandomisationConfig(Options, section="randomisation"):
 
 @dataclass(frozen=True)
 class TaskConfig(Options):
-    """What every task has.
+    """Options of all tasks.
 
     Attributes:
-        name: of the task, in the table ``TASKS``.
-        control_rate: actions a second [Hz]; must divide ``controller.rate``.
-        max_episode_steps: time limit, a truncation.
+        name: name of the task in the table ``TASKS``.
+        control_rate: actions per second [Hz]; must divide ``controller.rate``.
+        max_episode_steps: number of steps after which an episode is truncated.
         terminate_on_success: whether success ends the episode.
-        keep_out: boxes that the arm is to keep away from, six numbers each: centre (x, y, z) and half sizes [m]. They
-            are seen and touch nothing; ``safety.barrier`` keeps the arm out.
+        keep_out: boxes from which the arm has to keep away, six numbers each: centre (x, y, z) and half sizes [m]. They
+            are visible and touch nothing; ``safety.barrier`` keeps the arm out.
     """
 
     name: str = ""

@@ -8,24 +8,24 @@ from robo_rl.core import MAX_RATE, MIN_RATE, ImageConfig, as_config, require
 
 @dataclass(frozen=True)
 class GymnasiumConfig:
-    """A Gymnasium environment with continuous (Box) actions.
+    """Gymnasium environment with continuous (Box) actions.
 
     Attributes:
         env_id: id of a registered environment, for example ``FetchReach-v4``, ``Hopper-v5`` or ``Meta-World/MT1``;
             ``my_package:MyEnv-v0`` imports ``my_package`` first.
         env_kwargs: arguments of the environment, for example ``+task.env_kwargs.env_name=reach-v3``.
-        max_episode_steps: time limit, a truncation; null: the environment's own.
+        max_episode_steps: number of steps after which an episode is truncated; null: the environment's own limit.
         control_rate: policy steps per second [Hz]; null: from the environment's ``dt``, else its ``render_fps``.
         terminate_on_success: end the episode when the environment reports success.
-        success_key: key of ``info`` that tells success, or a path with dots to it: ``episode.solved``, ``success.0``.
-            Null: ``is_success``, ``success`` or ``succeed``, if the first step has one. Of several elements all must
-            say so.
-        success_at_least: number from which on the value means success; null: it is a truth value, or such a word.
-        success_at_most: number up to which the value means success, for example a distance; null: as above.
-        images: how pictures among the observations are stored and converted, by name, where that is not clear from
-            their space: see :class:`~robo_rl.core.ImageConfig`.
-        picture: what the environment draws of itself becomes the observation ``images/view``: for rewards and agents
-            that look.
+        success_key: key of ``info`` with the success, or a path to it with dots: ``episode.solved``, ``success.0``.
+            Null: ``is_success``, ``success`` or ``succeed``, if the first step has one. If it has several elements, all
+            must be successes.
+        success_at_least: smallest number that means success; null: the value is a truth value, or such a word.
+        success_at_most: largest number that means success, for example of a distance; null: as above.
+        images: storage and conversion of images among the observations, by name, if that is not clear from their space:
+            see :class:`~robo_rl.core.ImageConfig`.
+        picture: whether the image that the environment renders becomes the observation ``images/view``, for rewards and
+            agents that use images.
     """
 
     env_id: str = "FetchReach-v4"

@@ -30,7 +30,7 @@ class GailConfig(NetworkConfig):
     Attributes (besides those of :class:`.NetworkConfig`):
         actions: judge an observation and the action taken in it; false: the observations before and after a step, which
             is imitation from observation alone (Torabi et al. 2019).
-        discount: discount of the rewards that follow a termination for ever; the agent uses it too, from then on.
+        discount: discount of the rewards that follow a termination for ever; the agent uses this discount too.
         penalty: weight of the Lipschitz penalty, the mean of max(0, norm - 1)^2 over gradients of the logit.
         interval: environment steps between updates.
         updates: number of gradient steps of each update.

@@ -10,22 +10,22 @@ from ..config import ObservationConfig
 
 @dataclass(frozen=True)
 class CarConfig(Options, section="car"):
-    """A car of a tenth of the usual size, with four driven wheels on springs, the front ones steered.
+    """Car of a tenth of the usual size, with four driven wheels on springs; the front wheels are steered.
 
     Attributes:
-        wheelbase: distance of the axles [m].
-        track_width: distance of the wheels of an axle [m].
-        wheel_radius: [m].
-        mass: of the body, without wheels [kg].
-        wheel_mass: of each wheel [kg].
-        centre_of_mass_height: of the body above the ground [m].
-        max_steering: largest angle of the (imagined) middle front wheel [rad].
-        steering_rate: of the servo [rad/s].
-        stall_force: push of all motors together at full throttle and at rest [N].
-        top_speed: at which full throttle pushes no more [m/s].
+        wheelbase: distance between the axles [m].
+        track_width: distance between the wheels of an axle [m].
+        wheel_radius: radius of the wheels [m].
+        mass: mass of the body, without wheels [kg].
+        wheel_mass: mass of each wheel [kg].
+        centre_of_mass_height: height of the body's centre of mass above the ground [m].
+        max_steering: largest angle of the (virtual) middle front wheel [rad].
+        steering_rate: largest rate of the steering servo [rad/s].
+        stall_force: force of all motors together at full throttle and at rest [N].
+        top_speed: speed at which full throttle gives no more force [m/s].
         friction: coefficient of the tyres on the floor.
-        suspension_frequency: of the body on its springs [Hz].
-        suspension_damping: share of critical damping.
+        suspension_frequency: frequency of the body on its springs [Hz].
+        suspension_damping: damping of the suspension, as a share of critical damping.
     """
 
     wheelbase: float = 0.32
@@ -50,18 +50,18 @@ class CarConfig(Options, section="car"):
 
 @dataclass(frozen=True)
 class TrackConfig(Options, section="track"):
-    """A closed track between walls, made from its seed.
+    """Closed track between walls, generated from its seed.
 
     Attributes:
-        seed: of its shape and of where its rough patches lie.
-        length: of the centre line [m].
-        width: between the walls [m].
-        waviness: how far the shape departs from a circle, 0 to 0.5.
+        seed: seed of its shape and of the positions of its rough patches.
+        length: length of the centre line [m].
+        width: distance between the walls [m].
+        waviness: deviation of the shape from a circle, 0 to 0.5.
         min_radius: smallest radius of the centre line [m].
-        wall_height: [m].
-        rough_patches: how many there are.
-        rough_friction: factor on the tyres' friction there.
-        rough_height: how far their ribs stand out [m].
+        wall_height: height of the walls [m].
+        rough_patches: number of rough patches.
+        rough_friction: factor on the tyres' friction in rough patches.
+        rough_height: height of the ribs in rough patches [m].
     """
 
     seed: int = 0
@@ -81,12 +81,12 @@ class TrackConfig(Options, section="track"):
 
 @dataclass(frozen=True)
 class DriverConfig:
-    """The scripted driver, whose first lap becomes the checkpoints.
+    """Scripted driver, whose first lap determines the checkpoints.
 
     Attributes:
-        speed: that it does not exceed [m/s].
-        lateral_acceleration: that it does not exceed in bends [m/s^2].
-        look_ahead: distance of the point that it steers for [m].
+        speed: largest speed [m/s].
+        lateral_acceleration: largest lateral acceleration in bends [m/s^2].
+        look_ahead: distance of the point that it steers towards [m].
     """
 
     speed: float = 1.5
@@ -100,14 +100,15 @@ class DriverConfig:
 
 @dataclass(frozen=True)
 class DetectorConfig(Options, section="detectors"):
-    """What ends an episode besides laps and the time limit (as in FastRLAP, Stachowicz et al. 2023).
+    """Events that end an episode besides laps and the time limit (as in FastRLAP, Stachowicz et al. 2023).
 
     Attributes:
-        stuck_positions: the car is stuck when so many positions, one a control step,
-        stuck_distance: lie within this distance of the newest [m].
-        flip_acceleration: it has flipped when the vertical acceleration that it feels, mean of a control period, is
-            below this [m/s^2]; at rest on its wheels it feels 9.81.
-        crash_acceleration: it has crashed when the horizontal acceleration that it feels is above this at any time
+        stuck_positions: number of positions, one per control step, that lie within ``stuck_distance`` of the newest one
+            if the car is stuck.
+        stuck_distance: largest distance of these positions from the newest one [m].
+        flip_acceleration: the car has flipped if the vertical acceleration that it feels, averaged over a control
+            period, is below this [m/s^2]; at rest on its wheels it feels 9.81.
+        crash_acceleration: the car has crashed if the horizontal acceleration that it feels exceeds this at any time
             [m/s^2]; tyres cannot give more than their friction times 9.81.
     """
 
@@ -127,18 +128,18 @@ class DriveConfig(Options):
     """Configuration of ``drive``.
 
     Attributes:
-        name: of the task.
-        control_rate: actions a second [Hz]; must divide ``physics_rate``.
-        physics_rate: steps of physics a second [Hz].
-        max_episode_steps: time limit, a truncation.
-        laps: success is so many laps since the episode began.
-        terminate_on_success: whether success ends the episode as a goal that was reached.
-        truncate_on_success: whether success ends the episode as a cut: the drive goes on in the next one.
+        name: name of the task.
+        control_rate: actions per second [Hz]; must divide ``physics_rate``.
+        physics_rate: physics steps per second [Hz].
+        max_episode_steps: number of steps after which an episode is truncated.
+        laps: number of laps since the beginning of the episode that is success.
+        terminate_on_success: whether success terminates the episode as a goal that was reached.
+        truncate_on_success: whether success truncates the episode: the drive continues in the next one.
         autonomous: whether ``reset()`` without a seed begins an episode where the car stands, as on a real car. With a
             seed the car is always put at the start line.
-        checkpoint_spacing: distance of checkpoints on the demonstrated lap [m].
-        checkpoint_reach: a checkpoint counts as reached from this distance along the lap [m].
-        checkpoints_ahead: how many checkpoints the observation ``object`` shows.
+        checkpoint_spacing: distance between checkpoints on the demonstrated lap [m].
+        checkpoint_reach: distance along the lap from which a checkpoint counts as reached [m].
+        checkpoints_ahead: number of next checkpoints in the observation ``object``.
     """
 
     name: str = "drive"

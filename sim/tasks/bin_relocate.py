@@ -61,9 +61,10 @@ class BinRelocateConfig(TaskConfig):
     """Configuration of ``bin_relocate``.
 
     Attributes:
-        direction: ``forward`` (from the right bin to the left one, as the arm sees them), ``backward`` or ``random``.
-            An episode that begins where the last one ended, by a reset without a seed, leads away from the bin that
-            the cube lies in, so that a success sets up the next episode; from neither, the way it did.
+        direction: ``forward`` (from the right bin to the left one, as seen from the arm), ``backward`` or ``random``.
+            An episode that begins where the last one ended, by a reset without a seed, leads away from the bin with the
+            cube, so that a success sets up the next episode; if the cube is in neither bin, the direction stays the
+            same.
         cube_size: edge of the cube [m].
         start_range: half widths of the square in the middle of the start bin in which the cube lies, in x and y [m].
         cube_yaw: largest turn of the cube about the vertical, either way [rad].

@@ -52,9 +52,9 @@ class OpenDoorConfig(TaskConfig):
         success_angle: angle of the door from which it counts as open [rad].
         position_range: half widths of the uniform displacement of the door in x and y [m].
         yaw_range: half width of the uniform turn of the door's frame about z [rad].
-        hinge_stiffness: of the closer, the spring of the door's hinge [N m/rad].
-        hinge_damping: of the door's hinge [N m s/rad].
-        handle_stiffness: of the spring that brings the lever back [N m/rad].
+        hinge_stiffness: stiffness of the closer, the spring of the door's hinge [N m/rad].
+        hinge_damping: damping of the door's hinge [N m s/rad].
+        handle_stiffness: stiffness of the spring that returns the lever [N m/rad].
     """
 
     name: str = "open_door"

@@ -70,13 +70,15 @@ Steps of 5 mm: with larger ones, the noise of an exploring policy would be far w
 
 @dataclass(frozen=True)
 class PegInsertConfig(TaskConfig):
-    """Attributes:
-    clearance: width of the hole minus width of the peg (20 mm): half of it lies on each side of a centred peg [m].
-    position_range: half widths of the uniform displacement of the hole in x and y [m].
-    yaw_range: half width of the uniform turn of the hole about the vertical [rad].
-    grasp_range: half widths of the uniform displacement of the peg in the hand, along the fingers' faces (the hand's
-        x axis) and along the peg [m].
-    block_friction: sliding friction between block and peg.
+    """Configuration of ``peg_insert``.
+
+    Attributes:
+        clearance: width of the hole minus width of the peg (20 mm): half of it lies on each side of a centred peg [m].
+        position_range: half widths of the uniform displacement of the hole in x and y [m].
+        yaw_range: half width of the uniform turn of the hole about the vertical [rad].
+        grasp_range: half widths of the uniform displacement of the peg in the hand, along the fingers' faces (the
+            hand's x axis) and along the peg [m].
+        block_friction: sliding friction between block and peg.
     """
 
     name: str = "peg_insert"

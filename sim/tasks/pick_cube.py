@@ -30,12 +30,12 @@ class PickCubeConfig(TaskConfig):
 
     Attributes:
         cube_size: edge of the cube [m].
-        cube_mass: [kg].
-        cube_colour: red, green or blue.
-        area_centre: middle of the square in which the cube lies (x, y) [m].
+        cube_mass: mass of the cube [kg].
+        cube_colour: colour of the cube: red, green or blue.
+        area_centre: centre of the square in which the cube lies (x, y) [m].
         area_size: edge of that square [m].
         cube_yaw: largest turn of the cube about the vertical, either way [rad].
-        lift_height: how far the cube must be above where it lay [m].
+        lift_height: height of the cube above its initial position that is success [m].
     """
 
     name: str = "pick_cube"

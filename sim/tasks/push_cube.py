@@ -35,13 +35,13 @@ class PushCubeConfig(TaskConfig):
 
     Attributes:
         cube_size: edge of the cube [m].
-        cube_mass: [kg].
-        cube_colour: red, green or blue.
-        area_centre: middle of the rectangle in which the cube lies at first (x, y) [m].
+        cube_mass: mass of the cube [kg].
+        cube_colour: colour of the cube: red, green or blue.
+        area_centre: centre of the rectangle in which the cube lies at first (x, y) [m].
         area_size: edges of that rectangle (x, y) [m].
         cube_yaw: largest turn of the cube about the vertical, either way [rad].
-        push_distance: how far the cube is from the goal at first, least and most [m].
-        push_angle: largest angle between the way to the goal and the x axis, either way [rad].
+        push_distance: smallest and largest initial distance of the cube from the goal [m].
+        push_angle: largest angle between the direction to the goal and the x axis, either way [rad].
         tolerance: distance at which the cube is at the goal [m].
     """
 

@@ -41,13 +41,13 @@ class StackCubesConfig(TaskConfig):
     """Configuration of ``stack_cubes``.
 
     Attributes:
-        cubes: how many; from the lowest to the highest they are red, green, blue and yellow.
+        cubes: number of cubes; from the lowest to the highest they are red, green, blue and yellow.
         cube_size: edge of the cubes [m].
-        area_centre: middle of the rectangle in which the cubes lie at first (x, y) [m].
+        area_centre: centre of the rectangle in which the cubes lie at first (x, y) [m].
         area_size: edges of that rectangle (x, y) [m].
         cube_yaw: largest turn of a cube about the vertical, either way [rad].
-        tolerance: largest horizontal distance between the middles of a cube and of the one that it lies on, as a share
-            of the edge.
+        tolerance: largest horizontal distance between the centres of a cube and of the one below it, as a share of the
+            edge.
     """
 
     name: str = "stack_cubes"

@@ -73,12 +73,12 @@ class WipeConfig(TaskConfig):
     """Configuration of ``wipe``.
 
     Attributes:
-        spots: how many.
-        spacing: distance between the middles of neighbouring spots [m].
-        area_size: edges of the rectangle in the middle of the board in which the middle of the line lies (x, y) [m].
+        spots: number of spots.
+        spacing: distance between the centres of neighbouring spots [m].
+        area_size: edges of the rectangle, in the middle of the board, in which the centre of the line lies (x, y) [m].
         height_range: half width of the uniform displacement of the board's height, which is not observed [m].
         tilt_range: largest angle between board and table, about a random horizontal axis, not observed either [rad].
-        force_low: least force of the pad on the board with which it wipes [N].
+        force_low: smallest force of the pad on the board that wipes [N].
         force_high: largest such force; above it the pad scratches the board [N].
     """
 
