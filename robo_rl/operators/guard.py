@@ -137,9 +137,9 @@ class Guard:
         self._pulse.turn()
         if self._pulse.gone:
             self._pulse = None
-            self._press("robo-rl launch has ended, and nobody watches this guard")
+            self._press("robo-rl launch has ended, so the guard is not monitored any more")
         elif self._pulse.is_silent:
-            self._press(f"robo-rl launch has said nothing for {SILENT_SECONDS:g} s")
+            self._press(f"robo-rl launch has been silent for {SILENT_SECONDS:g} s")
 
     def _look(self) -> str:
         """Look once; return the state to report."""

@@ -82,7 +82,7 @@ class ActionFrame:
         if not set(AXES) & set(spec.action.names) or not set(columns) <= set(observed):
             raise ConfigError(
                 f"a person drives in the base frame, but the actions of task {spec.task!r} are in the end effector's: "
-                f"that takes names of the action's elements and, in the observation 'state', {', '.join(columns)}; "
+                f"this needs names of the action's elements and, in the observation 'state', {', '.join(columns)}; "
                 "observe them, or choose task.controller.action_frame=base"
             )
         self._columns = [observed.index(name) for name in columns]

@@ -74,7 +74,7 @@ def _holds_of(robot: str) -> list[Hold]:
 
 def _release_reset(reset: ResetLatch) -> None:
     if reset.is_under_way():
-        raise DriverError("the reset is still waiting for its answer; if none is to come, end that process first")
+        raise DriverError("the reset is still waiting for its answer; if none will come, end that process first")
     reset.release()
 
 

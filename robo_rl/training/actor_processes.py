@@ -127,7 +127,7 @@ class ActorProcesses(ActorGroup):
                 self._restart_at[name] = time.monotonic() + PAUSE_SECONDS
                 self.restarts += 1
                 count = f"restart {self.restarts} of {self._max_restarts}"
-                ended = f"{name} ended with exit code {process.returncode} and is started again ({count})"
+                ended = f"{name} ended with exit code {process.returncode} and is restarted ({count})"
                 self._notify(f"{ended}: {self._last_words(name)}")
             elif time.monotonic() >= self._restart_at[name]:
                 del self._restart_at[name]

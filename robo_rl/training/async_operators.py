@@ -106,7 +106,7 @@ class AsyncOperators(Operators):
             notice = self._standing.setdefault(name, StandingActor(now)).look(actor, now)
             if notice:
                 words = self._words.get(name, "")
-                notify(f"{name} {notice}{words and f'; it said last: {words}'}")
+                notify(f"{name} {notice}{words and f'; its last message: {words}'}")
 
     def _pass_on(self, server: LearnerServer, command: Command, notify: Callable[[str], None]) -> None:
         """Pass a command on to actors, and to the learner."""
@@ -116,7 +116,7 @@ class AsyncOperators(Operators):
                 self._keep_pause(server.paused)
             except OSError as error:
                 notify(
-                    f"{self._pause_file} cannot be changed ({error.strerror}): a learner started anew will not know it"
+                    f"{self._pause_file} cannot be changed ({error.strerror}): a restarted learner will not know of it"
                 )
         elif command.name in EPISODE_COMMANDS and not server.order(command.robot, command.name):
             return  # the actor is not connected, which the web pages show
@@ -178,7 +178,7 @@ class StandingActor:
             return ""
         self._due = now + REMINDER_SECONDS
         doing = f" ({actor.practice_state})" if actor.practice_state else ""
-        where = "" if actor.silent_seconds < 1 else f" and has not been heard of for {actor.silent_seconds:.0f} s"
+        where = "" if actor.silent_seconds < 1 else f" and has been silent for {actor.silent_seconds:.0f} s"
         return f"has taken no step for {now - self._since:.0f} s{doing}{where}"
 
 

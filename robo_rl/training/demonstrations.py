@@ -82,7 +82,7 @@ def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:
     if len(records) < wanted:
         print(f"demonstrations.episodes={wanted}: {path} holds only {len(records)}", flush=True)
     if records and all(record.success is False for record in records):
-        print(f"No demonstration of {path} ended in success: {len(records)} failures are learned from", flush=True)
+        print(f"No demonstration of {path} ended in success: learning from {len(records)} failures", flush=True)
 
 
 def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConfig, interruption: Interruption) -> None:

@@ -101,7 +101,7 @@ class Ending:
 
     def _report_how_to_resume(self, ended: str) -> None:
         command = f"robo-rl train {override('resume', self._run.folder)}"
-        self._run.logger.message(f"{ended} at step {self._run.step}. Go on: {command}")
+        self._run.logger.message(f"{ended} at step {self._run.step}. Resume with: {command}")
 
     def _summarise(self, status: str, result: EvaluationResult | None = None) -> None:
         run, updates = self._run, self._run.learner.updates * self._run.agent.config.update_to_data

@@ -260,7 +260,7 @@ class BackgroundEvaluations:
     def begin(self, step: int, updates: int, seed: int, policy: State) -> None:
         """Begin an evaluation during training of ``policy``, the policy at ``step`` and ``updates``."""
         if self._open is not None:
-            raise RuntimeError("an evaluation is going on: finish or cancel it first")
+            raise RuntimeError("an evaluation is running: finish or cancel it first")
         if self._copy is None:
             self._copy = self._make_copy()
         self._copy.load_policy(policy)

@@ -53,7 +53,7 @@ class LocalSource:
         self.collector.policy_version = run.policy_version
         transition = self.collector.take_step(run.step, run.step)
         if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step is neither stored nor counted
-            raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
+            raise DivergenceError(f"the policy was rejected, and the robot held still: {transition.verdict.message}")
         run.step += 1
         self.people.show(transition.next_observation)
         if self._resets is not None:

@@ -53,9 +53,9 @@ def check_ranks(config: DictConfig, agent: Agent) -> None:
     if not several_ranks():
         return
     if "agent" in config.reset:
-        raise ConfigError("reset=learned has an agent that computes in one process: start this run without torchrun")
+        raise ConfigError("the agent of reset=learned runs in a single process: start this run without torchrun")
     if not isinstance(agent, RankedLearner):
-        raise ConfigError("this agent computes in one process: start this run without torchrun, or choose agent=rlpd")
+        raise ConfigError("this agent runs in a single process: start this run without torchrun, or choose agent=rlpd")
 
 
 def follow(config: DictConfig) -> int:

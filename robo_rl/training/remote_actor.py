@@ -268,8 +268,8 @@ class ActingSession:
         if blocked == self._blocked or now - self._blocked_ns < BLOCKED_NS:
             return
         self._blocked, self._blocked_ns = blocked, now
-        change = f"no steps in: {blocked}. They stay in the spool" if blocked else "steps in again"
-        print(f"The learner takes {change}", flush=True)
+        change = f"no steps: {blocked}. They stay in the spool" if blocked else "steps again"
+        print(f"The learner accepts {change}", flush=True)
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Record an episode that was stopped without a step; wait if the robot has to be released."""
@@ -299,7 +299,7 @@ class ActingSession:
                 waited = True
                 if must_end(self._settings, self._interruption):
                     if not self._spool.append_last(transition.sequence, record):
-                        print("the step in hand is lost unless the learner takes it now", flush=True)
+                        print("the current step is lost unless the learner accepts it now", flush=True)
                     return False
                 self._link.wake()
                 time.sleep(FULL_SECONDS)

@@ -50,7 +50,7 @@ class RuntimeReport:
             logger.message(note)
         blocked = intake.blocked()
         if blocked != self._blocked:
-            change = f"No steps are taken in: {blocked}. Actors keep theirs" if blocked else "Steps are taken in again"
+            change = f"No steps are accepted: {blocked}. Actors keep theirs" if blocked else "Steps are accepted again"
             logger.message(change)
             self._blocked = blocked
         totals, actors = intake.totals(), server.actors().values()

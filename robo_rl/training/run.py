@@ -161,7 +161,7 @@ class Run:
         elif self.ends:
             refused = dict.fromkeys(COMMANDS, "the run ends")
         elif self.spec.reports_success:
-            refused = dict.fromkeys(("success", "failure"), "the task itself tells success")
+            refused = dict.fromkeys(("success", "failure"), "the task itself reports success")
         self._operators.report(state, refused)
 
     def show_progress(self) -> None:

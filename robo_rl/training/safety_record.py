@@ -14,8 +14,7 @@ WINDOW_STEPS = 200
 NOTICE_SHARE = 0.1
 """Share of the actions of a window; if one filter changes more, it is reported."""
 HINTS = {
-    "contact": ". Is the wrist's sensor tared (robot.tare.seconds=0.5), and is safety.contact.force what the robot may "
-    "bear?",
+    "contact": ". Is the wrist's sensor tared (robot.tare.seconds=0.5), and does safety.contact.force suit the robot?",
     "workspace": ". Is the box of safety.workspace where the task is?",
     "speed": ". Do actions ask for more than safety.speed allows?",
     "joint_limits": ". Do actions ask for more than safety.joints allows?",

@@ -44,7 +44,7 @@ def check_actors(config: DictConfig, actors: int) -> None:
     if actors:
         check_device(config, "actors that the learner starts have none")
     for single, exists in (("robot", has_robot(config)), ("person", has_person(config))):
-        require(not exists or actors <= 1, "runtime.actors", f"0 or 1 with a {single}: there is one", actors)
+        require(not exists or actors <= 1, "runtime.actors", f"0 or 1 with a {single} (there is only one)", actors)
 
 
 class Wire:
@@ -141,7 +141,7 @@ class Wire:
             time.sleep(IDLE_SECONDS)
         self.actors.stop()
         if not self.intake.flush(max(deadline - time.monotonic(), 1.0)):
-            self._notify(f"Not everything is stored: {self.intake.blocked()}. The actors' spools keep it.")
+            self._notify(f"Not all steps are stored: {self.intake.blocked()}. The others stay in the actors' spools.")
         take()
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ def connect(settings: RayRuntimeConfig) -> None:
     if lacking := _lacking(requested):
         ray.shutdown()
         raise ConfigError(
-            f"runtime=ray asks for {lacking} that this machine has: lower runtime.actors, or "
+            f"runtime=ray needs {lacking} that this machine has: lower runtime.actors, or "
             "runtime.actor_resources and runtime.learner_resources"
         )
 
@@ -59,7 +59,7 @@ def _join(option: str, cluster: str | None) -> None:
         reason = first_line(error)
         if cluster is not None:
             raise ConfigError(
-                f"{option}={cluster}: no Ray answers there ({reason}); start one with ray start --head"
+                f"{option}={cluster}: no Ray cluster answers there ({reason}); start one with ray start --head"
             ) from error
         raise DriverError(
             f"Ray did not start on this machine: {reason} Is it very busy? Logs: /tmp/ray/session_latest/logs"
@@ -93,7 +93,7 @@ def run_tasks(
     _join("hydra.launcher.cluster", cluster)
     try:
         if lacking := _lacking(resources):
-            raise ConfigError(f"hydra.launcher.resources: a run asks for {lacking} that there are")
+            raise ConfigError(f"hydra.launcher.resources: a run needs {lacking} that the cluster has")
         # Each task gets a new process, free of threads and library settings that an earlier task left behind.
         remote = ray.remote(max_calls=1)(task).options(**demands(resources), max_retries=0)
         with Interruption() as interruption:  # after Ray has started, as Ray installs its own SIGTERM handler
@@ -160,7 +160,7 @@ def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int
     except RayActorError as error:
         raise DriverError(
             f"the learner ended and has no restart left (runtime.restarts={settings.restarts}): {first_line(error)}. "
-            f"Go on: robo-rl train {override('resume', folder)}"
+            f"Resume with: robo-rl train {override('resume', folder)}"
         ) from error
     finally:
         ray.shutdown()

@@ -155,7 +155,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         try:
             request = read(data)
         except DecodeError:
-            self.refuse(context, Code.INVALID_ARGUMENT, "form", f"this is no {call.name} request")
+            self.refuse(context, Code.INVALID_ARGUMENT, "form", f"this is not a {call.name} request")
         name = OPERATOR if call is CONTROL else request.actor
         self._check_identity(context, name)
         self._check_rate(context, name, len(data))
@@ -163,13 +163,13 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
 
     def _check_identity(self, context: Any, name: str) -> None:
         if NAME.fullmatch(name) is None:
-            text = "an actor's name is letters, digits, - _ . (64 at most)"
+            text = "an actor's name consists of letters, digits, - _ . (at most 64)"
             self.refuse(context, Code.INVALID_ARGUMENT, "form", text)
         if self._config.certificates is None:
             return
         names = [value.decode("utf-8", "replace") for value in context.auth_context().get("x509_common_name", [])]
         if name not in names:
-            text = f"the certificate is of {', '.join(names) or 'nobody'}, not of {name}"
+            text = f"the certificate belongs to {', '.join(names) or 'nobody'}, not to {name}"
             self.refuse(context, Code.PERMISSION_DENIED, "identity", text)
 
     def _make_allowances(self) -> tuple[Allowance, Allowance]:
@@ -185,5 +185,5 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
             config = self._config
             limits = {"requests": config.requests_per_second, "bytes": config.bytes_per_second}
             allowed = " and ".join(f"{limit:g} {what}" for what, limit in limits.items() if limit is not None)
-            text = f"{name} sends more than {allowed} per second; come again in {seconds:.3f} s"
+            text = f"{name} sends more than {allowed} per second; try again in {seconds:.3f} s"
             self.postpone(context, seconds, "rate", text)

@@ -91,13 +91,16 @@ class LearnerCalls:
 
     def _check_run(self, context: Any, run: str) -> None:
         if run != self._run:
-            text = f"this learner is of run {self._run}, not of {run or 'none'}; connect to the learner of that run"
+            text = f"this is the learner of run {self._run}, not of {run or 'none'}; connect to the learner of that run"
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "run", text)
 
     def _check_fit(self, request: Any, context: Any) -> None:
         """Refuse an actor whose protocol, run or facts do not match this learner."""
         if request.protocol != PROTOCOL:
-            text = f"the learner speaks protocol {PROTOCOL}, the actor {request.protocol}; install one robo-rl on both"
+            text = (
+                f"the learner speaks protocol {PROTOCOL}, the actor {request.protocol}; install the same version of "
+                "robo-rl on both"
+            )
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "protocol", text)
         if request.run:
             self._check_run(context, request.run)
@@ -116,12 +119,12 @@ class LearnerCalls:
         if request.newest_session > LAST_NUMBER:
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", f"session numbers end at {LAST_NUMBER}")
         if session and not self._inbox.has_session(name, session):
-            text = f"{name} has no session {session} here: the learner's replay was replaced; start the actor anew"
+            text = f"{name} has no session {session} here: the learner's replay was replaced; restart the actor"
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "session", text)
         with self._notices.news:
             lease = self._leases.get(name)
             if lease is not None and session and lease.session > session:
-                text = f"another actor has taken the name {name}; give each actor a name of its own"
+                text = f"another actor has taken the name {name}; give each actor its own name"
                 self._admission.refuse(context, Code.ALREADY_EXISTS, "session", text)
             most = self._config.max_actors
             if self._leases.present_beside(name) >= most:
@@ -157,7 +160,7 @@ class LearnerCalls:
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", "a record is damaged")
         sequences = [record.message.sequence for record in records]
         if not are_plausible(request.first_available, sequences, self._inbox.progress(*key).wanted):
-            text = "steps of these numbers cannot have been lost: its spool is damaged; give it another actor.spool"
+            text = "steps with these numbers cannot have been lost: the spool is damaged; use another actor.spool"
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", text)
         if any(later != earlier + 1 for earlier, later in itertools.pairwise(sequences)):
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", "records are not in sequence")
@@ -210,7 +213,7 @@ class LearnerCalls:
         self._check_run(context, request.run)
         lease = self._leases.get(request.actor)
         if request.incarnation != self.incarnation or lease is None or request.session > lease.session:
-            self._admission.refuse(context, Code.ABORTED, "stale", "the learner was started anew; join again")
+            self._admission.refuse(context, Code.ABORTED, "stale", "the learner was restarted; join again")
         if request.session < lease.session:
             text = f"session {request.session} of {request.actor} was replaced by {lease.session}"
             self._admission.refuse(context, Code.ALREADY_EXISTS, "session", text)

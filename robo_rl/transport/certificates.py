@@ -52,8 +52,8 @@ class Authority:
         if not file.exists():
             if (self._folder / f"{AUTHORITY}.pem").exists():
                 raise ConfigError(
-                    f"{file} is missing, and nothing else signs what {AUTHORITY}.pem vouches for: bring it here from "
-                    "where it was made, or choose another folder"
+                    f"{file} is missing, and only its key can sign for {AUTHORITY}.pem: copy it from where it was "
+                    "created, or choose another folder"
                 )
             key = ec.generate_private_key(ec.SECP256R1())
             self._save_key(AUTHORITY, key)

@@ -258,7 +258,7 @@ class RecordDecoder:
         if record.observation or received.first_images:
             observation = self._first_observation(received)
         elif self._tail is None or (episode, record.sequence) != self._next_record:
-            raise SpecError("it needs the observation of a step that was refused or never came")
+            raise SpecError("it needs the observation of a step that was refused or never arrived")
         else:
             observation = self._tail
         *observed, proposed_action, executed_action = arrays

@@ -49,12 +49,12 @@ class SilenceNotice:
         self._due_ns = now + int(REMINDER_SECONDS * 1e9)
         address = self._config.address
         if retry_seconds(error) is not None:
-            self._notify(f"The learner at {address} has this actor wait: {error.details()}")
+            self._notify(f"The learner at {address} makes this actor wait: {error.details()}")
             return
         if self._config.certificates is None:
             secured = "that it has no certificates either"
         else:
-            secured = "that certificates are of one authority on both sides, the learner's for this address"
+            secured = "that both sides have certificates of one authority, the learner's for this address"
         self._is_reported = True
         seconds = (now - self._answered_ns) * 1e-9
         self._notify(

@@ -13,10 +13,10 @@ from .service import CONTROL, channel_maker, metadata
 
 COMMANDS = {
     "pause": "actors begin no new episode",
-    "resume": "actors go on",
+    "resume": "actors continue",
     "checkpoint": "write a checkpoint now",
     "stop": "write a checkpoint and end the run",
-    "actors N": "N of the learner's own actors act: more are started, or the newest leave",
+    "actors N": "run N of the learner's own actors: more are started, or the newest leave",
 }
 
 _ACTORS = re.compile("actors ([0-9]{1,2})")
@@ -54,6 +54,6 @@ def send_command(config: TransportConfig, command: str, run: str = "") -> str:
             if error.code() is grpc.StatusCode.UNAVAILABLE:
                 advice = ". Give run=FOLDER of a run on this machine, or transport.address as its learner printed it"
             raise TransportError(
-                f"the learner at {config.address} did not take {command!r}: {error.details()}{advice}"
+                f"the learner at {config.address} did not accept {command!r}: {error.details()}{advice}"
             ) from error
     return f"run {reply.run}: {reply.message}"

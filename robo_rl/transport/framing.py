@@ -66,7 +66,7 @@ def split_fields(message: bytes | memoryview, *numbers: int) -> tuple[bytes, lis
                     remainder.append(data[kept_start:start])
                 kept_start = position
     except (IndexError, KeyError):
-        raise DecodeError("a field is cut off, or of a type that is none of ours") from None
+        raise DecodeError("a field is cut off, or of an unknown type") from None
     if position > end:
         raise DecodeError("a field is longer than its message")
     remainder.append(data[kept_start:])

@@ -33,7 +33,7 @@ def check_coding(compression: str | None, key: str, array: ArraySpec) -> None:
     """
     if compression == "jpeg" and not _is_picture(array):
         raise ConfigError(
-            f"transport.image_compression=jpeg takes images of 1 channel or of 3 for each frame, {key!r} has "
+            f"transport.image_compression=jpeg needs images with 1 channel or 3 per frame, {key!r} has "
             f"{array.shape[2]}; choose zstd"
         )
 

@@ -42,7 +42,7 @@ def make_keys(folder: Path, hosts: Sequence[str], actors: Sequence[str], days: i
         require(
             is_usable, "an actor's name", f"letters, digits, - _ . and not {LEARNER}, {OPERATOR} or {AUTHORITY}", name
         )
-    require(bool(hosts), "hosts", "one name or address at least", list(hosts))
+    require(bool(hosts), "hosts", "at least one name or address", list(hosts))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     authority = Authority(folder, days)
     authority.certify_server(LEARNER, hosts)

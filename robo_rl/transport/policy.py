@@ -63,11 +63,11 @@ def unpack_policy(message: PolicyMessage) -> State:
         CheckpointError: if the hash does not match, the data is not a safetensors file, or a value is not finite.
     """
     if hashlib.sha256(message.data).digest() != message.sha256:
-        raise CheckpointError(f"policy {message.version}: its SHA-256 is another one; it was damaged on its way")
+        raise CheckpointError(f"policy {message.version}: its SHA-256 differs; it was damaged in transit")
     try:
         state: State = load_safetensors(message.data)
     except (SafetensorError, ValueError, KeyError, struct.error) as error:
-        raise CheckpointError(f"policy {message.version}: no safetensors file ({error})") from error
+        raise CheckpointError(f"policy {message.version}: not a safetensors file ({error})") from error
     for name, array in state.items():
         if not np.isfinite(array).all():
             raise CheckpointError(f"policy {message.version}: {name!r} is not finite")
@@ -95,7 +95,7 @@ class PolicyAssembly:
             raise CheckpointError(f"policy {chunk.version}: {chunk.total_bytes} bytes are more than {POLICY_BYTES}")
         if identity != self._identity or chunk.offset != self._size or self._size + len(chunk.data) > chunk.total_bytes:
             self._identity = None
-            raise CheckpointError(f"policy {chunk.version}: a piece of it is missing")
+            raise CheckpointError(f"policy {chunk.version}: a chunk of it is missing")
         self._parts.append(chunk.data)
         self._size += len(chunk.data)
         if self._size < chunk.total_bytes:

@@ -145,7 +145,7 @@ class StepSender:
         reply = self._connection.join(request)
         if self._largest > reply.message_bytes:
             raise TransportError(
-                f"the learner at {self._config.address} takes messages of {reply.message_bytes} bytes, but a step "
+                f"the learner at {self._config.address} accepts messages of {reply.message_bytes} bytes, but a step "
                 f"takes {self._largest}: raise its runtime.transport.message_bytes"
             )
         self._message_bytes = min(self._config.message_bytes, reply.message_bytes)
@@ -213,7 +213,7 @@ class StepSender:
             if reply.blocked or self._news.closing or (next_wanted >= end and reply.wanted >= end):
                 return int(reply.settled)
             if reply.wanted == wanted and records:
-                raise TransportError(f"the learner took none of {len(records)} steps from {wanted} on")
+                raise TransportError(f"the learner accepted none of {len(records)} steps from {wanted} on")
             if reply.wanted != next_wanted:
                 next_records = []
 

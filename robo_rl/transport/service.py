@@ -186,7 +186,7 @@ def _remove_dead_socket(path: Path) -> None:
         ConfigError: if a process listens on it, or ``path`` is not a socket.
     """
     if path.exists() and not path.is_socket():
-        raise ConfigError(f"transport.address {UNIX}{path} is taken by something that is no socket; choose another")
+        raise ConfigError(f"transport.address {UNIX}{path} is taken by something that is not a socket; choose another")
     if _listens(path):
         raise ConfigError(
             f"cannot listen on transport.address {UNIX}{path}: another learner is there. Give this one and its actors "

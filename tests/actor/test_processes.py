@@ -78,7 +78,7 @@ def test_while_its_robot_is_away_an_actor_spends_no_restart_and_people_hear_of_i
     while actors.restarts == 0:
         actors.watch(["actor_0"])  # it is started, and fails
     assert actors.restarts == 1 and len(said) == 2
-    assert said[1].startswith("actor_0 ended with exit code 1 and is started again (restart 1 of 1): robot 'virtual'")
+    assert said[1].startswith("actor_0 ended with exit code 1 and is restarted (restart 1 of 1): robot 'virtual'")
 
 
 def test_an_actor_that_crashes_is_started_again_and_its_last_words_are_told_in_the_end(tmp_path: Path) -> None:

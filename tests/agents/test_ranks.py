@@ -120,5 +120,5 @@ def test_agents_of_one_process_are_refused(reset, agent, monkeypatch):
     config = OmegaConf.create({"reset": reset})
     check_ranks(config, agent)
     monkeypatch.setattr(commands_ranks, "several_ranks", lambda: True)
-    with pytest.raises(ConfigError, match="computes in one process: start this run without torchrun"):
+    with pytest.raises(ConfigError, match="runs in a single process: start this run without torchrun"):
         check_ranks(config, agent)

@@ -203,10 +203,10 @@ def test_commands(server) -> None:
         send_command(config, "jump")
     with pytest.raises(TransportError, match="at most 32 actors can be connected"):
         send_command(config, "actors 33")
-    with pytest.raises(TransportError, match="this learner is of run run-1, not of run-2"):
+    with pytest.raises(TransportError, match="this is the learner of run run-1, not of run-2"):
         send_command(config, "stop", "run-2")
     server.close(0)
-    with pytest.raises(TransportError, match=r"did not take 'stop'.*Give run=FOLDER"):
+    with pytest.raises(TransportError, match=r"did not accept 'stop'.*Give run=FOLDER"):
         send_command(config, "stop")
 
 

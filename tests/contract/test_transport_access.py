@@ -40,11 +40,11 @@ def test_another_run_another_environment_and_another_name(server, tmp_path: Path
     config = config_for(server)
     rig = ActorRig(config, tmp_path / "a")
     rig.link._sender.run = "run-9"
-    assert "this learner is of run run-1, not of run-9; connect to the learner of that run" in refusal(rig)
+    assert "this is the learner of run run-1, not of run-9; connect to the learner of that run" in refusal(rig)
     spec = dataclasses.replace(SPEC, action=ArraySpec((5,), low=-1, high=1))
     message = refusal(ActorRig(config, tmp_path / "b", spec=spec))
     assert "does not fit the learner: action: expected shape (2,), found (5,)" in message
-    assert "an actor's name is letters, digits" in refusal(ActorRig(config, tmp_path / "c", actor="no/name"))
+    assert "an actor's name consists of letters, digits" in refusal(ActorRig(config, tmp_path / "c", actor="no/name"))
     assert server.refusals == {"run": 1, "facts": 1, "form": 1}
     assert any("Refused a request from ipv4:127.0.0.1" in note for note in server.take_notes())
 
@@ -181,10 +181,12 @@ def test_mutual_tls(
     # The operator's certificate is no actor's.
     (keys / "thief.key").write_bytes((keys / "operator.key").read_bytes())
     (keys / "thief.pem").write_bytes((keys / "operator.pem").read_bytes())
-    assert "the certificate is of operator, not of thief" in refusal(ActorRig(config, tmp_path / "b", actor="thief"))
+    assert "the certificate belongs to operator, not to thief" in refusal(
+        ActorRig(config, tmp_path / "b", actor="thief")
+    )
     # Strangers and the unencrypted do not get through at all, and hear why.
     for certificates, hint in (
-        (str(strangers), "that certificates are of one authority on both sides"),
+        (str(strangers), "that both sides have certificates of one authority"),
         (None, "that it has no certificates either"),
     ):
         capsys.readouterr()
@@ -225,7 +227,7 @@ def test_certificates_of_more_actors_can_be_made_later(tmp_path: Path) -> None:
     for name in ("learner", "a/b", ""):
         with pytest.raises(ConfigError, match="an actor's name must be letters, digits"):
             make_keys(tmp_path, ["localhost"], [name])
-    with pytest.raises(ConfigError, match="hosts must be one name or address at least"):
+    with pytest.raises(ConfigError, match="hosts must be at least one name or address"):
         make_keys(tmp_path, [], ["one"])
 
 
@@ -262,7 +264,7 @@ def test_keys_whose_making_was_killed_are_completed(tmp_path: Path) -> None:
     for name in ("learner", "one"):
         certificate(tmp_path, name).verify_directly_issued_by(certificate(tmp_path, "ca"))
     (tmp_path / "ca.key").unlink()
-    with pytest.raises(ConfigError, match=r"ca.key is missing, and nothing else signs what ca.pem vouches for"):
+    with pytest.raises(ConfigError, match=r"ca.key is missing, and only its key can sign for ca.pem"):
         make_keys(tmp_path, ["localhost"], ["two"])
     (tmp_path / "ca.key").write_text("-----BEGIN")
     with pytest.raises(ConfigError, match=r"ca.key was not made by robo-rl keys"):
@@ -327,6 +329,6 @@ def test_unix_socket(intake, tmp_path: Path) -> None:
 
 def test_a_file_where_the_socket_shall_be_is_not_removed(intake, tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("of importance")
-    with pytest.raises(ConfigError, match="is taken by something that is no socket"):
+    with pytest.raises(ConfigError, match="is taken by something that is not a socket"):
         make_server(TransportConfig(f"unix:{tmp_path}/notes"), intake)
     assert (tmp_path / "notes").read_text() == "of importance"

@@ -122,11 +122,11 @@ def test_a_request_that_comes_too_early_is_asked_for_again(intake, wire) -> None
 @pytest.mark.parametrize(
     ("fields", "code", "text"),
     [
-        ({"run": "run-2"}, grpc.StatusCode.FAILED_PRECONDITION, "this learner is of run run-1, not of run-2"),
-        ({"run": ""}, grpc.StatusCode.FAILED_PRECONDITION, "this learner is of run run-1, not of none"),
-        ({"incarnation": "old"}, grpc.StatusCode.ABORTED, "the learner was started anew; join again"),
+        ({"run": "run-2"}, grpc.StatusCode.FAILED_PRECONDITION, "this is the learner of run run-1, not of run-2"),
+        ({"run": ""}, grpc.StatusCode.FAILED_PRECONDITION, "this is the learner of run run-1, not of none"),
+        ({"incarnation": "old"}, grpc.StatusCode.ABORTED, "the learner was restarted; join again"),
         ({"actor": "other"}, grpc.StatusCode.ABORTED, "join again"),
-        ({"actor": "../x"}, grpc.StatusCode.INVALID_ARGUMENT, "an actor's name is letters"),
+        ({"actor": "../x"}, grpc.StatusCode.INVALID_ARGUMENT, "an actor's name consists of letters"),
         ({"session": 2, "record_session": 2}, grpc.StatusCode.ABORTED, "join again"),
         ({"record_session": 2}, grpc.StatusCode.FAILED_PRECONDITION, "robot has no session 2 here"),
         ({"record_session": 0}, grpc.StatusCode.FAILED_PRECONDITION, "robot has no session 0 here"),
@@ -154,7 +154,7 @@ def test_sessions_that_never_were_or_are_over_are_refused(wire) -> None:
         ({"session": 1}, "another actor has taken the name robot"),
         ({"session": 9}, "robot has no session 9 here"),
         ({"newest_session": 2**60}, "session numbers end at"),
-        ({"protocol": 1}, "the learner speaks protocol 4, the actor 1; install one robo-rl on both"),
+        ({"protocol": 1}, "the learner speaks protocol 4, the actor 1; install the same version of robo-rl on both"),
         ({"facts": "{"}, "the actor's facts cannot be read"),
         ({"facts": "[" * 5000}, "the actor's facts cannot be read"),
         ({"facts": '{"spec": {"observation": 3}}'}, "the actor's facts cannot be read"),
@@ -178,7 +178,7 @@ def test_a_message_beyond_the_cap_is_refused(intake, tmp_path: Path) -> None:
 def test_an_actor_sends_no_larger_messages_than_its_learner_takes(intake, tmp_path: Path) -> None:
     server = make_server(dataclasses.replace(LOCAL, message_bytes=65536), intake)
     large = dataclasses.replace(SPEC, observation={"images/front": ArraySpec((128, 128, 3), "uint8")})
-    with pytest.raises(TransportError, match=r"takes messages of 65536 .* raise its runtime.transport.message_bytes"):
+    with pytest.raises(TransportError, match=r"accepts messages of 65536 .* raise its runtime.transport.message_bytes"):
         rig = ActorRig(config_for(server), tmp_path / "large", spec=large)
         rig.link._sender._facts = json.dumps({"spec": SPEC.to_json()})
         rig.join()
@@ -213,7 +213,7 @@ def test_an_actor_that_sends_too_much_is_told_to_wait_and_loses_nothing(intake, 
     rig.close()
     assert intake.totals()[:3] == (200, 200, 0)
     assert_same(stored_steps(tmp_path / "replay")["robot", session], steps)
-    assert any("robot sends more than" in note and "per second; come again in" in note for note in server.take_notes())
+    assert any("robot sends more than" in note and "per second; try again in" in note for note in server.take_notes())
     server.close(0)
 
 

@@ -79,7 +79,7 @@ def test_an_environment_that_fails_leaves_a_checkpoint_from_which_the_run_goes_o
         done = capsys.readouterr()
         assert f"robo-rl: environment test/Odd-v0, step 5 of the episode: {told}" in done.err
         assert "Traceback" not in done.err
-        assert f"Ended at step {LIMIT + 4}. Go on: robo-rl train resume=" in done.out
+        assert f"Ended at step {LIMIT + 4}. Resume with: robo-rl train resume=" in done.out
         assert CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().step == LIMIT + 4
         assert (summary(tmp_path)["status"], summary(tmp_path)["env_steps"]) == ("interrupted", LIMIT + 4)
         ends = [(line["length"], line["stopped"]) for line in records(tmp_path / "run", "episode")]

@@ -50,7 +50,7 @@ def test_a_rank_that_dies_ends_the_run_and_one_process_goes_on(tmp_path: Path) -
         time.sleep(0.1)
     os.kill(rank_process(launcher, 1), signal.SIGKILL)
     output = finish(launcher, 1)
-    assert f"Go on: robo-rl train resume={folder}" in output
+    assert f"Resume with: robo-rl train resume={folder}" in output
     saved = CheckpointFolder(folder / "checkpoints").load_newest()
     assert saved.step >= 10 and saved.parts["agent"]["updates"] > 0
 

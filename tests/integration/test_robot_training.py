@@ -73,7 +73,7 @@ def test_a_run_without_a_robot_says_what_is_missing(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["runtime.actors=2"], "runtime.actors must be 0 or 1 with a robot: there is one, got 2"),
+        (["runtime.actors=2"], "runtime.actors must be 0 or 1 with a robot (there is only one), got 2"),
         (["runtime=local"], "a robot cannot wait for the learner: choose runtime=async"),
         (["~robot.sources.object"], "observes 'object' of shape (6,), which no source gives"),
         (["robot=virtul"], "unknown robot 'virtul': did you mean 'virtual'?"),

@@ -180,7 +180,7 @@ def test_a_launch_that_hangs_or_ends_stops_the_robot(tmp_path: Path, fault: str)
     for _ in range(6):
         rig.turn(GOOD)
         rig.clock.advance_ns(200_000_000)
-    said = {"ends": "has ended", "never began": None}.get(fault, "has said nothing for 1 s")
+    said = {"ends": "has ended", "never began": None}.get(fault, "has been silent for 1 s")
     pressed = rig.button.pressed()
     assert pressed is None if said is None else said in str(pressed)
 

@@ -252,7 +252,10 @@ def test_nobody_takes_over_unless_a_device_or_steering_is_chosen(command: str) -
 
 def test_there_is_one_device_for_one_actor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for runtime, said in (
-        (["runtime=async", "runtime.actors=2"], "runtime.actors must be 0 or 1 with a person: there is one, got 2"),
+        (
+            ["runtime=async", "runtime.actors=2"],
+            "must be 0 or 1 with a person (there is only one), got 2",
+        ),
         (["runtime=async", "teleop.screen=keyboard"], "actors that the learner starts have none"),
         (["runtime=local", "teleop.device=keyboard"], "teleop.device=keyboard draws in a terminal"),
     ):

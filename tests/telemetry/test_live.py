@@ -14,7 +14,7 @@ from robo_rl.telemetry import Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
 STATUS = LiveStatus(
     "training",
     False,
-    {"success": "the task itself tells success"},
+    {"success": "the task itself reports success"},
     (LiveRobot("a/b@c", True, {"steps": "12"}, "no camera"),),
 )
 
@@ -58,7 +58,7 @@ def test_commands_are_refused_with_the_reason(tmp_path: Path) -> None:
         watch.send(Command("pause"))
     with LiveRun(tmp_path) as run:
         run.report(STATUS)
-        with pytest.raises(DataError, match="success: the task itself tells success"):
+        with pytest.raises(DataError, match="success: the task itself reports success"):
             watch.send(Command("success", "left"))
         with pytest.raises(DataError, match="no command 'fly'"):
             watch.send(Command("fly"))

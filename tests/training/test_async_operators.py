@@ -152,7 +152,7 @@ def test_an_actor_that_stands_still_is_spoken_of_within_five_seconds() -> None:
     assert standing.look(view(), 4.9) == "" and standing.look(view(), 64.5) == "has taken no step for 64 s"
     assert not standing.look(view(produced=6), 70.0) and not standing.look(view(produced=6), 73.9)
     said = standing.look(view(produced=6, silent_seconds=4.2, practice_state="RECOVERY"), 74.1)
-    assert said == "has taken no step for 4 s (RECOVERY) and has not been heard of for 4 s"
+    assert said == "has taken no step for 4 s (RECOVERY) and has been silent for 4 s"
 
 
 @pytest.mark.parametrize(

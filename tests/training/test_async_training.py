@@ -79,7 +79,7 @@ def test_people_are_told_while_no_step_can_be_stored() -> None:
     for _ in range(5):
         reports.write()
     assert not reports.is_due
-    assert said == ["No steps are taken in: no space left. Actors keep theirs", "Steps are taken in again"]
+    assert said == ["No steps are accepted: no space left. Actors keep theirs", "Steps are accepted again"]
     assert logged == [None, "no space left", "no space left", None, None]
 
 

@@ -129,7 +129,7 @@ def test_what_was_handed_over_is_evaluated_whatever_is_learned_meanwhile() -> No
         apart.at(9.0)
         apart.agent.action[:] = 0.0
         assert not evaluations.is_done() and not apart.logged
-        with pytest.raises(RuntimeError, match="an evaluation is going on"):
+        with pytest.raises(RuntimeError, match="an evaluation is running"):
             evaluations.begin(30, 9, 3, apart.agent.policy_state())
         apart.world.may_go_on.set()
         wait_until_done(evaluations)

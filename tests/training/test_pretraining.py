@@ -74,7 +74,7 @@ def test_few_and_failed_demonstrations_are_told(tmp_path: Path, capsys: pytest.C
     demonstrations._warn(tmp_path, 5, failed)
     few, none = capsys.readouterr().out.splitlines()
     assert few == f"demonstrations.episodes=5: {tmp_path} holds only 2"
-    assert none == f"No demonstration of {tmp_path} ended in success: 2 failures are learned from"
+    assert none == f"No demonstration of {tmp_path} ended in success: learning from 2 failures"
     demonstrations._warn(tmp_path, 2, [*failed[:1], SimpleNamespace(success=None)])
     assert capsys.readouterr().out == ""
 

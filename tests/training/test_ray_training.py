@@ -248,7 +248,7 @@ def test_more_than_the_machine_has_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(ray_training, "ray", played)
     connect(RayRuntimeConfig(actors=1))
     assert calls["address"] == ("local",) and "ended" not in calls
-    with pytest.raises(ConfigError, match="asks for 4 CPU of 2, 1 GPU of 0 that this machine has: lower runtime"):
+    with pytest.raises(ConfigError, match="needs 4 CPU of 2, 1 GPU of 0 that this machine has: lower runtime"):
         connect(RayRuntimeConfig(actors=3, learner_resources={"CPU": 1, "GPU": 1}))
     assert calls["ended"]
     connect(RayRuntimeConfig(cluster="head:6379", actors=30, transport=TransportConfig("127.0.0.1:1")))
@@ -262,7 +262,7 @@ def test_a_ray_that_does_not_come_up_is_one_line(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(ray_training, "ray", SimpleNamespace(is_initialized=lambda: False, init=fail))
     with pytest.raises(DriverError, match=r"Ray did not start on this machine: The current node timed"):
         connect(RayRuntimeConfig())
-    with pytest.raises(ConfigError, match=r"runtime.cluster=auto: no Ray answers there \(The current node timed"):
+    with pytest.raises(ConfigError, match=r"cluster=auto: no Ray cluster answers there \(The current node timed"):
         connect(RayRuntimeConfig(cluster="auto", transport=TransportConfig("127.0.0.1:1")))
 
 

@@ -325,10 +325,10 @@ def test_people_are_told_why_the_learner_takes_nothing_in_but_not_all_the_time(
         clock = ManualClock()
         monkeypatch.setattr(link, "wake", lambda: clock.advance_ns(2_500_000_000))
         act(config, backend, interruption, link, clock=clock)
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The learner takes")]
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The learner accepts")]
     assert told == [
-        "The learner takes no steps in: no space left. They stay in the spool",
-        "The learner takes steps in again",
+        "The learner accepts no steps: no space left. They stay in the spool",
+        "The learner accepts steps again",
     ]
 
 

@@ -139,7 +139,7 @@ def test_wrong_lengths_and_episodes_are_refused() -> None:
     reasons = [item.reason for item in decoder().decode(read(records))[1:]]
     size = codec.RecordLayout(SPEC).step.itemsize
     assert reasons[0] == f"step: expected {size} bytes, got {size + 1}"
-    assert "never came" in reasons[1]
+    assert "never arrived" in reasons[1]
     assert "observation: expected" in reasons[2] and "got 3" in reasons[2]
     other_episode = encode(make_episode(0, 2))
     other_episode[1].episode = 5
@@ -152,7 +152,7 @@ def test_a_record_is_paired_with_the_observation_before_it_alone() -> None:
     reader = decoder()
     assert_same(reader.decode(read(records[:3])), steps[:3])
     jumped = reader.decode(read(records[4:6]))
-    assert all(isinstance(item, Refusal) and "never came" in item.reason for item in jumped)
+    assert all(isinstance(item, Refusal) and "never arrived" in item.reason for item in jumped)
     reader = decoder()
     assert_same(reader.decode(read(records[:5])), steps[:5])
     repeated = reader.decode(read(records[3:5]))
@@ -243,7 +243,7 @@ def test_jpeg_keeps_colours_channels_and_frames_nearly() -> None:
 
 def test_jpeg_refuses_images_that_it_cannot_write() -> None:
     two = dataclasses.replace(SPEC, observation={"images/flow": ArraySpec((16, 24, 2), "uint8")})
-    with pytest.raises(ConfigError, match="1 channel or of 3 for each frame, 'images/flow' has 2; choose zstd"):
+    with pytest.raises(ConfigError, match="1 channel or 3 per frame, 'images/flow' has 2; choose zstd"):
         RecordEncoder(two, "jpeg")
     RecordEncoder(two, "zstd")
 

@@ -48,4 +48,4 @@ def test_a_learner_that_has_an_actor_wait_is_no_silent_one(seconds: str) -> None
     notice = SilenceNotice(TransportConfig("localhost:5"), told.append, clock)
     clock.advance_ns(6 * 10**9)
     notice.failed(Failed("32 actors are connected already", seconds))
-    assert told == ["The learner at localhost:5 has this actor wait: 32 actors are connected already"]
+    assert told == ["The learner at localhost:5 makes this actor wait: 32 actors are connected already"]
