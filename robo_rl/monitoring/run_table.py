@@ -151,7 +151,7 @@ def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
         yield "stopped", f"{reason_counts}  (last at step {stopped[-1]['step']:,})"
     wire = newest(run.metrics, "runtime", ("blocked",))
     if going_on and wire is not None and wire["blocked"]:
-        yield "blocked", f"no steps are taken in: {wire['blocked']}"
+        yield "blocked", f"no steps are accepted: {wire['blocked']}"
     for problem in run.problems:
         yield "note", problem
 

@@ -59,7 +59,7 @@ def test_a_run_that_goes_on_is_told(folder, live):
         "actors 2  stored 300  spooled 10  ratio 0.95",
         "changed_steps 4  contact 3",
         "contact_stop 1  (last at step 160)",
-        "blocked      no steps are taken in: no space left",
+        "blocked      no steps are accepted: no space left",
     ):
         assert part in text, part
     assert "summary.json" not in text

@@ -124,7 +124,7 @@ def test_why_no_step_is_taken_in_is_told_while_the_run_goes_on(runs: list[Path])
     dashboard = Dashboard(WatchConfig([str(folder) for folder in runs], newest=5, interval=1.0))
     line = {"step": 1, "wall_seconds": 0.1, "kind": "runtime", "blocked": "no space left"}
     (runs[0] / "metrics.jsonl").write_text(json.dumps(line) + "\n")
-    told = ("blocked", "no steps are taken in: no space left")
+    told = ("blocked", "no steps are accepted: no space left")
     with LiveRun(runs[0]):
         assert told in dashboard._look_at(runs[0])["facts"]
     assert told not in dashboard._look_at(runs[0])["facts"]
