@@ -20,13 +20,14 @@ _POINTERS = (
     *("lower", "upper", "velocity", "acceleration", "jerk", "braking_acceleration", "braking_jerk"),
     *("inverse_acceleration", "inverse_jerk", "fine"),
     *("low", "high", "cone_axis", "directions", "box_low", "box_high"),
+    *("state", "measured", "wanted", "stop", "path", "travel", "next_state"),
 )
 _PADDED = (
     *("lower", "upper", "velocity", "acceleration", "jerk", "braking_acceleration", "braking_jerk"),
     *("inverse_acceleration", "inverse_jerk"),
 )
-_LANES = 8
-"""As kLanes in stopping.cpp, whose arrays of joints are padded to a multiple of this length."""
+_WIDTH = 8
+"""As kWidth in stopping.cpp, whose arrays of joints are padded to a multiple of this length."""
 _NUMBERS = ("period", "rate", "linear", "angular", "cone_angle", "damping")
 
 
@@ -78,10 +79,17 @@ class NativeStopPlanner:
         values |= {name: getattr(problem, name) for name in _POINTERS if hasattr(problem, name)}
         values["inverse_acceleration"] = 1 / problem.braking_acceleration
         values["inverse_jerk"] = 1 / problem.braking_jerk
-        values |= {name: np.append(values[name], np.ones(-n % _LANES)) for name in _PADDED}
+        values |= {name: np.append(values[name], np.ones(-n % _WIDTH)) for name in _PADDED}
         values["directions"] = np.zeros((6, 1)) if control is None else control.directions
         values["box_low"], values["box_high"] = np.zeros((2, 3)) if box is None else box
         self.fine = problem.fine
+        # Inputs and outputs at addresses that do not change: looking them up takes longer than a plan.
+        self._state, self._measured = np.empty(3 * n + 2 * k), np.empty(12)
+        self._wanted, self._stop = np.empty(k), np.empty(k)
+        self._path, self._travel = np.empty((problem.steps // problem.stride + 3, n)), np.empty(n)
+        self._next_state = np.zeros_like(self._state)
+        for name in ("state", "measured", "wanted", "stop", "path", "travel", "next_state"):
+            values[name] = getattr(self, f"_{name}")
         # Kept, because the structure holds only their addresses.
         self._arrays = {
             name: np.ascontiguousarray(value, np.int32 if name in ("order", "slides") else np.float64)
@@ -104,27 +112,20 @@ class NativeStopPlanner:
             damping=0.0 if control is None else control.damping,
             **{name: array.ctypes.data for name, array in self._arrays.items()},
         )
-        # Inputs and outputs at addresses that do not change: looking them up takes longer than a plan.
-        self._state, self._measured = np.empty(3 * n + 2 * k), np.empty(12)
-        self._controls, self._stop = np.empty(k), np.empty(k)
-        self._path, self._travel = np.empty((problem.steps // problem.stride + 3, n)), np.empty(n)
-        self._next_state = np.zeros_like(self._state)
-        inputs = [_pointer(array) for array in (self._state, self._measured, self._controls)]
-        outputs = [_pointer(array) for array in (self._path, self._travel, self._next_state)]
         planner = ctypes.byref(self._planner)
-        self._joints = np.empty(n)
-        self._is_regular = functools.partial(library.robo_rl_is_surely_regular, planner, _pointer(self._joints))
-        self._plan = functools.partial(library.robo_rl_plan, planner, *inputs, *outputs)
-        self._nearest = functools.partial(library.robo_rl_nearest, planner, *inputs, _pointer(self._stop), *outputs)
+        self._is_regular = functools.partial(library.robo_rl_is_surely_regular, planner)
+        self._plan = functools.partial(library.robo_rl_plan, planner)
+        self._nearest = functools.partial(library.robo_rl_nearest, planner)
+        self._joints = self._state[:n]
 
     def plan(self, state: Array, measured: Array, controls: Array) -> Plan:
-        self._state[:], self._measured[:], self._controls[:] = state, measured, controls
+        self._state[:], self._measured[:], self._wanted[:] = state, measured, controls
         return self._result(self._plan())
 
     def nearest(self, state: Array, measured: Array, wanted: Array) -> NearestControls:
-        self._state[:], self._measured[:], self._controls[:] = state, measured, wanted
+        self._state[:], self._measured[:], self._wanted[:] = state, measured, wanted
         answer = self._nearest()
-        return NearestControls(answer % 4, self._controls.copy(), self._stop.copy(), self._result(answer))
+        return NearestControls(answer % 4, self._wanted.copy(), self._stop.copy(), self._result(answer))
 
     def is_surely_regular(self, joints: Array, limit: float) -> bool:
         """Return whether the Jacobian's condition number at ``joints`` (n,) certainly is at most ``limit``.
@@ -136,7 +137,3 @@ class NativeStopPlanner:
 
     def _result(self, answer: int) -> Plan:
         return Plan(answer % 4, self._path[: answer // 4], self._travel, self._next_state.copy())
-
-
-def _pointer(array: Array) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)

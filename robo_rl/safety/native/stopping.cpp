@@ -1,6 +1,6 @@
 // Stop trajectories of an arm in C++: the StopPlanner of ../stopping.py, step by step, on arrays of its own.
 //
-// Arrays of joints are padded to a multiple of kLanes, so that the compiler turns loops over joints into vector
+// Arrays of joints are padded to a multiple of kWidth, so that the compiler turns loops over joints into vector
 // instructions without a remainder. A padding joint rests at 0, with limits of 1.
 #include <algorithm>
 #include <cmath>
@@ -16,12 +16,14 @@ constexpr double kLength = 1e-6;  // as LENGTH_SLACK
 constexpr double kShare = 0.9;   // as BRAKING_SHARE
 constexpr double kRest = 1e-12;   // as REST
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kLanes = 8;
+constexpr int kWidth = 8;
 
 // The number of joints with the padding.
-inline int padded(int joints) { return (joints + kLanes - 1) / kLanes * kLanes; }
+inline int padded(int joints) { return (joints + kWidth - 1) / kWidth * kWidth; }
 
 // As in __init__.py. Arrays have one element per joint unless a size is given; `lower` to `inverse_jerk` are padded.
+// A query is in `state` (3n + 2k), `measured` (12) and `wanted` (k); the arrays from `wanted` to `next_state` receive
+// the answer. Addresses in the struct cost nothing per call, unlike arguments from Python.
 struct Planner {
   int32_t joints, controls, end_effector, local, holds_box, stride, steps, looks;
   const int32_t *order, *slides;
@@ -32,8 +34,13 @@ struct Planner {
   const double *fine;                                 // one per control
   const double *low, *high, *cone_axis;          // 3
   const double *directions, *box_low, *box_high;  // 6 x controls, 3, 3
+  const double *state, *measured;
+  double *wanted, *stop, *path, *travel, *next_state;
   double period, rate, linear, angular, cone_angle, damping;
 };
+
+// As many numbers as the processor's vectors hold: compilers compare the elements of longer vectors one by one.
+constexpr int kLanes = std::min<int>(__BIGGEST_ALIGNMENT__ / sizeof(double), kWidth);
 
 // Numbers of kLanes joints.
 typedef double Lanes __attribute__((vector_size(8 * kLanes)));
@@ -60,10 +67,20 @@ double largest(Lanes values) {
   return most[0];
 }
 
+// one * other + addend, rounded once where the processor can.
+Lanes sum_of_product(Lanes one, double other, Lanes addend) {
+#ifdef FP_FAST_FMA
+  for (int lane = 0; lane < kLanes; lane++) addend[lane] = std::fma(one[lane], other, addend[lane]);
+  return addend;
+#else
+  return one * other + addend;
+#endif
+}
+
 // The first kLanes rows of matrix @ vector. Columns of the matrix are `step` apart.
 Lanes combined(const double *matrix, int step, const double *vector, int columns) {
   Lanes sum = Lanes{};
-  for (int j = 0; j < columns; j++) sum += lanes(matrix + step * j) * vector[j];
+  for (int j = 0; j < columns; j++) sum = sum_of_product(lanes(matrix + step * j), vector[j], sum);
   return sum;
 }
 
@@ -137,7 +154,7 @@ class Motion {
         jacobian_(6 * w) {
     if (!p.end_effector) return;
     for (int r = 0; r < 6; r++)
-      for (int j = 0; j < kLanes; j++) directions_[r][j] = j < k ? p.directions[k * r + j] : 0.0;
+      for (int j = 0; j < kWidth; j++) directions_[r][j] = j < k ? p.directions[k * r + j] : 0.0;
   }
 
   // Computes the end effector's frame at joint positions q. Stores anchors and axes of the joints in the base frame.
@@ -183,10 +200,10 @@ class Motion {
         factor_[6 * r + c] = sum;
       }
     factorise(factor_, 6);  // J J^T + damping^2 = L L^T
-    double x[6][kLanes];  // one lane per control
+    double x[6][kWidth];  // one lane per control
     for (int half = 0; half < 6; half += 3)
       for (int r = 0; r < 3; r++)
-        for (int j = 0; j < kLanes; j++) {
+        for (int j = 0; j < kWidth; j++) {
           const double *rotation = frame.rotation + 3 * r;
           x[half + r][j] = p.local ? rotation[0] * directions_[half][j] + rotation[1] * directions_[half + 1][j] +
                                          rotation[2] * directions_[half + 2][j]
@@ -288,7 +305,7 @@ class Motion {
   std::vector<double> values_;
   std::vector<Column> anchors_, axes_;
   std::vector<double> jacobian_;  // 6 rows
-  double factor_[36], directions_[6][kLanes];
+  double factor_[36], directions_[6][kWidth];
 };
 
 // The strongest deceleration from `speed` that can still be eased out by a jerk until rest. `jolt` is its largest
@@ -364,7 +381,7 @@ void slower_controls(const Planner &p, const double *matrix, const State &state,
   }
   const double jolting = largest(jerkiest), jolt = period / jolting, doubled = 2 * rate * rate * jolting;
   const double strength = kShare * std::min(1 / largest(heaviest), strongest(1.0 / kShare, jolt, doubled, rate));
-  double kept[kLanes], change[kLanes];
+  double kept[kWidth], change[kWidth];
   for (int j = 0; j < k; j++) {
     kept[j] = state.controls[j] + state.rates[j] * period;
     change[j] = (-strength * state.controls[j] - state.rates[j]) * period;
@@ -459,12 +476,13 @@ enum { kClear = 0, kJoints = 1, kEndEffector = 2 };
 // One query of the planner: the arm's state, and its possible motion from there.
 class Question {
  public:
-  Question(const Planner &planner, const double *values, const double *measured)
-      : p(planner), n(p.joints), w(padded(n)), k(p.controls), state_(values, n, k), measured_(measured), motion_(p),
+  explicit Question(const Planner &planner)
+      : p(planner), n(p.joints), w(padded(n)), k(p.controls), state_(p.state, n, k), now_(state_), then_(state_),
+        measured_(p.measured), motion_(p),
         matrix_(p.end_effector ? w * k : 0), ahead_(matrix_), velocity_(w), next_(padded(k)), predicted_(w),
         first_(matrix_), here_(p) {
     if (p.end_effector)
-      here_.map(state_.q.data(), frame_, first_.data(), measured + 3);
+      here_.map(state_.q.data(), frame_, first_.data(), measured_ + 3);
     else if (p.looks)
       here_.forward(state_.q.data(), frame_);
     if (p.looks) {
@@ -528,10 +546,12 @@ class Question {
   }
 
   // Simulates one period with `controls` (k) and the stop after it. Writes the postures (m x n) that were checked to
-  // `path`, how far the joints (n) move along it to `travel`, and the state (3n + 2k) after the first period to
-  // `next_state`. Returns the outcome and m, as outcome + 4 m.
-  int plan(const double *controls, double *path, double *travel, double *next_state) {
-    State now = state_;
+  // the planner's `path`, how far the joints (n) move along it to `travel`, and the state (3n + 2k) after the first
+  // period to `next_state`. Returns the outcome and m, as outcome + 4 m.
+  int plan(const double *controls) {
+    double *path = p.path, *travel = p.travel;
+    State &now = now_;
+    now = state_;
     Frame before = frame_, frame;
     int count = 0;
     const auto answer = [&](int outcome) { return outcome + 4 * count; };
@@ -543,9 +563,9 @@ class Question {
     } else {
       std::copy(controls, controls + n, velocity_.begin());
     }
-    State then = now;
-    advance(p, then, velocity_, next_);
-    then.write(next_state, n, k);
+    then_ = now;
+    advance(p, then_, velocity_, next_);
+    then_.write(p.next_state, n, k);
     int since = 0, block = 1;  // the first block is one period
     for (int done = 0; done < p.steps; done++) {
       if (p.end_effector)
@@ -680,6 +700,7 @@ class Question {
   const Planner &p;
   const int n, w, k;
   const State state_;
+  State now_, then_;  // of a plan
   const double *measured_;
   Motion motion_;
   Frame frame_;
@@ -692,26 +713,23 @@ class Question {
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-// As Motion::is_surely_regular, at joint positions (n).
-EXPORT int32_t robo_rl_is_surely_regular(const Planner *planner, const double *joints, double limit) {
-  return Motion(*planner).is_surely_regular(joints, limit);
+// As Motion::is_surely_regular, at the joint positions of `state`.
+EXPORT int32_t robo_rl_is_surely_regular(const Planner *planner, double limit) {
+  return Motion(*planner).is_surely_regular(planner->state, limit);
 }
 
-// As StopPlanner.plan. `state` (3n + 2k), `measured` (12), `controls` (k); other arguments are as in Question::plan.
-EXPORT int32_t robo_rl_plan(const Planner *planner, const double *state, const double *measured, const double *controls,
-                            double *path, double *travel, double *next_state) {
-  return Question(*planner, state, measured).plan(controls, path, travel, next_state);
-}
+// As StopPlanner.plan. Plans for `wanted`; the answer is as that of Question::plan.
+EXPORT int32_t robo_rl_plan(const Planner *planner) { return Question(*planner).plan(planner->wanted); }
 
-// As StopPlanner.nearest. Replaces `wanted` (k) by the controls nearest to it; writes the controls (k) of the stop to
-// `stop`. Returns the limits that were in the way and the length of the path, as reasons + 4 m. Reasons: 1 for joints,
-// 2 for the end effector, 3 for both.
-EXPORT int32_t robo_rl_nearest(const Planner *planner, const double *state, const double *measured, double *wanted,
-                               double *stop, double *path, double *travel, double *next_state) {
+// As StopPlanner.nearest. Replaces `wanted` by the controls nearest to it; writes the controls of the stop to `stop`.
+// Returns the limits that were in the way and the length of the path, as reasons + 4 m. Reasons: 1 for joints, 2 for
+// the end effector, 3 for both.
+EXPORT int32_t robo_rl_nearest(const Planner *planner) {
   const int k = planner->controls;
-  Question question(*planner, state, measured);
+  double *wanted = planner->wanted, *stop = planner->stop;
+  Question question(*planner);
   question.stop(stop);
-  int answer = question.plan(wanted, path, travel, next_state), reasons = answer % 4;
+  int answer = question.plan(wanted), reasons = answer % 4;
   if (reasons == kClear) return answer;
   std::vector<double> far(k), option(k);
   const auto take = [&](double share) {  // as it will be sent: end-effector actions are float32
@@ -719,7 +737,7 @@ EXPORT int32_t robo_rl_nearest(const Planner *planner, const double *state, cons
       const double value = stop[j] + share * (far[j] - stop[j]);
       option[j] = planner->end_effector ? static_cast<double>(static_cast<float>(value)) : value;
     }
-    answer = question.plan(option.data(), path, travel, next_state);
+    answer = question.plan(option.data());
     return answer % 4;
   };
   question.limit(stop, wanted, far.data());
