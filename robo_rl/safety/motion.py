@@ -126,17 +126,12 @@ class ArmReader:
             self._rotation = np.array([[a, d, third[0]], [b, e, third[1]], [c, f, third[2]]])
         return self._rotation
 
-    def force(self, observation: Observation) -> float:
-        """Return the magnitude of the contact force at the wrist [N]."""
+    def contact(self, observation: Observation) -> tuple[float, float]:
+        """Return the magnitudes of the contact force [N] and the contact torque [Nm] at the wrist."""
         self._convert(observation)
         x, y, z = self._values[self._force]
-        return float((x * x + y * y + z * z) ** 0.5)
-
-    def torque(self, observation: Observation) -> float:
-        """Return the magnitude of the contact torque at the wrist [Nm]."""
-        self._convert(observation)
-        x, y, z = self._values[self._torque]
-        return float((x * x + y * y + z * z) ** 0.5)
+        roll, pitch, yaw = self._values[self._torque]
+        return float((x * x + y * y + z * z) ** 0.5), float((roll * roll + pitch * pitch + yaw * yaw) ** 0.5)
 
     def opening(self, observation: Observation) -> float | None:
         """Return the gripper's opening, 0 closed to 1 open; None if it is not observed."""

@@ -66,7 +66,7 @@ class ContactLimits:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, slowed down by contact."""
-        force, torque = self._reader.force(observation), self._reader.torque(observation)
+        force, torque = self._reader.contact(observation)
         load = max(force / self._force, torque / self._torque)
         if load <= self._slow_from:
             return action, PASSED

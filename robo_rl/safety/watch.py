@@ -105,8 +105,7 @@ class EndEffectorWatch:
         values = (
             float(np.linalg.norm(velocity[:3])),
             float(np.linalg.norm(velocity[3:])),
-            self._reader.force(observation),
-            self._reader.torque(observation),
+            *self._reader.contact(observation),
         )
         for value, (name, unit, limit) in zip(values, self._limits, strict=True):
             if value > limit:
