@@ -13,6 +13,7 @@ from robo_rl.core import PASSED, ConfigError, Observation, RobotDescription, Ver
 from .actions import ActionMap
 from .distance import geom_distance
 from .kinematics import Kinematics
+from .levers import joint_levers, shift_shares
 from .motion import Action, ArmReader
 from .quadratic import nearest_point
 
@@ -22,8 +23,6 @@ JOINTS_APART = 3
 """Links with fewer joints between them touch or overlap by construction and are not watched."""
 FAR = 2.0
 """Largest distance that is measured [m]; a larger one is only known to be larger."""
-LONGEST = 1e3
-"""Lever of a joint that nothing else bounds [m/rad]."""
 
 
 class Clearance(NamedTuple):
@@ -83,6 +82,7 @@ class Clearances:
         self._elsewhere = np.empty(6)
         self._jacobian = np.empty((3, model.nv))
         self._levers = joint_levers(robot, pairs)
+        self._shares = shift_shares(robot, pairs)
         self._bounds = np.full(len(pairs), -np.inf)  # lower bounds of the distances at ``_joints``
         self._measured = np.zeros(len(pairs), bool)  # whether the bounds are the distances themselves
         self._joints = np.zeros(len(robot.joints))
@@ -111,26 +111,22 @@ class Clearances:
         if not np.count_nonzero(doubtful):  # takes a quarter of the time of doubtful.any()
             return True
         self._measure(doubtful, joints)
-        pairs = np.nonzero(doubtful & (bounds - loss < margin))[0]
-        if not len(pairs):
-            return True
-        start, end = bounds[pairs], self._distances(pairs, path[-1])
-        allowed = np.minimum(margin - 1e-6, start) - 1e-9
-        if (end < allowed).any():
-            return False
-        # No distance in between is less than half of start + end - loss. Depths of overlap are not exact.
-        doubtful = ((start + end - loss[pairs]) / 2 < allowed) | (np.minimum(start, end) <= 0)
-        if not doubtful.any():
+        last, left = path[-1], []  # plain numbers are faster than arrays for the few pairs that are near
+        for pair in (doubtful & (bounds - loss < margin)).nonzero()[0].tolist():
+            start, end = float(bounds[pair]), self._distance(pair, last, self._elsewhere)
+            allowed = min(margin - 1e-6, start) - 1e-9
+            if end < allowed:
+                return False
+            # No distance in between is less than half of start + end - loss. Depths of overlap are not exact.
+            if (start + end - float(loss[pair])) / 2 < allowed or min(start, end) <= 0:
+                left.append((pair, allowed, start, end))
+        if not left:
             return True
         postures = np.concatenate([joints[None], path])
-        losses = np.zeros((np.count_nonzero(doubtful), len(postures)))
+        losses = np.zeros((len(left), len(postures)))
         moved = np.abs(postures[1:] - postures[:-1])
-        np.cumsum(self._levers[pairs[doubtful]] @ moved.T, axis=1, out=losses[:, 1:])
-        chosen = (values[doubtful].tolist() for values in (pairs, allowed, start, end))
-        return all(
-            self._keeps(pair, least, first, last, changes, postures)
-            for pair, least, first, last, changes in zip(*chosen, losses.tolist(), strict=True)
-        )
+        (self._levers[[pair for pair, *_ in left]] @ moved.T).cumsum(axis=1, out=losses[:, 1:])
+        return all(self._keeps(*way, changes, postures) for way, changes in zip(left, losses.tolist(), strict=True))
 
     def _keeps(self, pair: int, allowed: float, start: float, end: float, losses: list[float], postures: Array) -> bool:
         """Return whether the distance of a pair stays ``allowed`` [m] in ``postures`` (m, n).
@@ -154,18 +150,39 @@ class Clearances:
             spans += [(first, middle, before, distance), (middle, last, distance, after)]
         return True
 
-    def _distances(self, pairs: NDArray[np.int64], joints: Array) -> Array:
-        """Return the distances (k,) of ``pairs`` (k,) [m], at most :data:`FAR`."""
-        return np.array([self._distance(pair, joints, self._elsewhere) for pair in pairs.tolist()])
-
     def needed(self, motion: Array, margin: float, share: float) -> Array:
         """Return the distances (pairs,) [m] of which ``motion`` (n,) takes at most ``share`` above ``margin``."""
-        distances: Array = self._levers.dot(np.abs(motion)) / share + margin
+        distances: Array = self._levers.dot(np.abs(motion))
+        distances /= share
+        distances += margin
         return distances
 
-    def exceed(self, joints: Array, needed: Array | float) -> bool:
-        """Return whether all distances at ``joints`` (n,) certainly exceed ``needed`` (pairs,) [m]; measure none."""
-        return bool(np.count_nonzero(self._bounds_at(joints) > needed) == len(self._pairs))
+    def enough(self, largest: Array, shift: float, rounding: Array, margin: float, share: float) -> Array:
+        """Return the distances (pairs,) [m] of which a motion takes at most ``share`` above ``margin``.
+
+        Args:
+            largest: largest joint motion (n,) [rad].
+            shift: largest displacement of the end effector, as the length of its six elements [m, rad].
+            rounding: joint motion (n,) that rounding may add to that displacement [rad].
+            margin: smallest clearance [m].
+            share: share of the clearance above the margin, in (0, 1].
+        """
+        losses = np.minimum(self._levers.dot(largest), self._shares * shift + self._levers.dot(rounding))
+        return np.asarray(losses / share + margin)
+
+    def exceed(self, joints: Array, needed: Array, measure: bool) -> bool:
+        """Return whether all distances at ``joints`` (n,) exceed ``needed`` (pairs,) [m].
+
+        Distances of which that is not certain are measured if ``measure``; otherwise the result is False.
+        """
+        bounds = self._bounds_at(joints)
+        doubtful = bounds <= needed
+        if not np.count_nonzero(doubtful):
+            return True
+        if not measure:
+            return False
+        self._measure(doubtful, joints)
+        return not np.count_nonzero(bounds <= needed)
 
     def near(self, joints: Array, motion: Array, margin: float, share: float) -> list[Clearance]:
         """Return the clearances that a ``motion`` (n,) from ``joints`` (n,) may use up.
@@ -178,14 +195,14 @@ class Clearances:
         if not np.count_nonzero(doubtful):
             return []
         self._measure(doubtful, joints)
-        chosen = bounds < needed.max(initial=-np.inf)
-        if not (bounds[chosen] < needed[chosen]).any():
+        if not np.count_nonzero(bounds < needed):
             return []
+        chosen = bounds < needed.max()
         self._measure(chosen, joints)
         self._kinematics.place(joints)
         mujoco.mj_comPos(self._model, self._data)  # Jacobians need it
-        near = np.nonzero(chosen & (bounds < self._reach))[0]
-        return [Clearance(float(bounds[pair]), self._gradient(pair, float(bounds[pair]))) for pair in near.tolist()]
+        near = (chosen & (bounds < self._reach)).nonzero()[0].tolist()
+        return [Clearance(float(bounds[pair]), self._gradient(pair, float(bounds[pair]))) for pair in near]
 
     def smallest(self, joints: Array) -> float:
         """Return the smallest distance of all pairs [m], at most ``reach``."""
@@ -205,8 +222,8 @@ class Clearances:
     def _measure(self, chosen: NDArray[np.bool_], joints: Array) -> None:
         """Raise the bounds of the ``chosen`` (pairs,) pairs to their distances at ``joints`` (n,)."""
         missing = chosen & ~self._measured
-        if missing.any():
-            for pair in np.nonzero(missing)[0].tolist():
+        if np.count_nonzero(missing):
+            for pair in missing.nonzero()[0].tolist():
                 self._bounds[pair] = self._distance(pair, joints, self._points[pair])
             self._measured |= missing
 
@@ -234,46 +251,6 @@ class Clearances:
         return change[self._kinematics.dofs]
 
 
-def joint_levers(robot: RobotDescription, pairs: list[tuple[int, int]]) -> Array:
-    """Return (pairs, n): the largest change of the distance of two geoms by a unit of each joint [m/rad].
-
-    A hinge that moves one of the two geoms moves its points by no more than their distance from the hinge's axis. That
-    is at most the way along the links, from hinge to hinge and on to the farthest point of the geom.
-    """
-    model = robot.model
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    joints = [int(model.joint(name).id) for name in robot.joints]
-
-    def lever_arms(geom: int) -> dict[int, float]:
-        arms, body = {}, int(model.geom_bodyid[geom])
-        point = data.geom_xpos[geom]
-        length = float(model.geom_rbound[geom]) or math.inf  # planes have no bounding radius
-        while body > 0:
-            first = int(model.body_jntadr[body])
-            for joint in reversed(range(first, first + int(model.body_jntnum[body]))):
-                if model.jnt_type[joint] == int(mujoco.mjtJoint.mjJNT_SLIDE):
-                    span = np.abs(model.jnt_range[joint]).max() if model.jnt_limited[joint] else math.inf
-                    arms[joint], length = 1.0, length + float(span)
-                    continue
-                length += math.dist(point, data.xanchor[joint])
-                point = data.xanchor[joint]
-                arms[joint] = length
-            body = int(model.body_parentid[body])
-        return arms
-
-    moved = {geom: lever_arms(geom) for pair in pairs for geom in pair}
-    rows = [
-        # A joint that moves both geoms does not change their distance.
-        [
-            0.0 if joint in first_arms and joint in second_arms else first_arms.get(joint, second_arms.get(joint, 0.0))
-            for joint in joints
-        ]
-        for first_arms, second_arms in ((moved[first], moved[second]) for first, second in pairs)
-    ]
-    return np.asarray(np.minimum(np.array(rows).reshape(-1, len(joints)), LONGEST))
-
-
 NEAR = Verdict(changed=True, reasons=("barrier",))
 
 
@@ -293,6 +270,8 @@ class BarrierFilter:
         reader: reads the arm's part of observations.
         largest: largest joint motion (n,) that a filter after this one lets through [rad]; None if there is no such
             filter.
+        shift: largest displacement of the end effector that a filter before this one lets through, as the length of its
+            six elements [m, rad]; infinite if there is no such filter.
     """
 
     def __init__(
@@ -303,12 +282,18 @@ class BarrierFilter:
         actions: ActionMap,
         reader: ArmReader,
         largest: Array | None,
+        shift: float = math.inf,
     ) -> None:
         self._margin, self._approach = margin, approach
         self._clearances = clearances
         self._actions = actions
         self._reader = reader
-        self._enough = np.inf if largest is None else clearances.needed(largest, margin, approach)
+        # Where all clearances are larger, no action has to be looked at.
+        self._enough: Array | None = None
+        self._measures = math.isfinite(shift)
+        if largest is not None:
+            rounding = 2 * actions.resolution  # of actions that two filters before this one scale
+            self._enough = clearances.enough(largest, shift, rounding, margin, approach)
 
     def reset(self) -> None:
         """Do nothing: there is no state to reset."""
@@ -317,7 +302,9 @@ class BarrierFilter:
         """Return the nearest action that keeps the clearances."""
         joints = self._reader.joint_positions(observation)
         # Values that are not finite are left to a filter after this one, which rejects them.
-        if not math.isfinite(sum(joints.tolist())) or self._clearances.exceed(joints, self._enough):
+        if not math.isfinite(sum(joints.tolist())):
+            return action, PASSED
+        if self._enough is not None and self._clearances.exceed(joints, self._enough, self._measures):
             return action, PASSED
         motion = self._actions.motion(observation, action).joints
         if not math.isfinite(sum(motion.tolist())):
@@ -331,7 +318,7 @@ class BarrierFilter:
         if all(change >= bound - 1e-6 for change, bound in zip(changes, least, strict=True)):
             return action, PASSED
         matrix, offset = self._actions.linear(observation, action)
-        gradients = np.stack([clearance.gradient for clearance in near])
+        gradients = np.array([clearance.gradient for clearance in near])
         wanted = action[self._actions.moves].astype(np.float64)
         ones = np.ones(len(wanted))
         point = nearest_point(wanted, gradients @ matrix, least - gradients @ offset, -ones, ones)

@@ -1,5 +1,6 @@
 """Composition of a backend with safety from the configuration."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -114,7 +115,10 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     if config.barrier.enabled:
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         largest = None if problem is None else (1 + SLACK) * problem.velocity * problem.period
-        filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader, largest))
+        shift = math.inf
+        if config.speed.enabled:
+            shift = (1 + 2 * SLACK) * math.hypot(*_speeds(config, robot)) * actions.period
+        filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader, largest, shift))
         dip = CLEARANCE_DIP if _stride(actions) > 1 else 0.0
         keeps_clear = partial(clearances.keeps, barrier.margin + dip)
     filters += _monitors(config, spec, actions.hold)

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from robo_rl.core import ConfigError
 from robo_rl.safety import make_safe_backend
-from robo_rl.safety.barrier import Clearances
+from robo_rl.safety.barrier import BarrierFilter, Clearances
 from robo_rl.safety.compose import make_filter_chain
 from robo_rl.safety.config import BarrierConfig, ContactConfig, JointsConfig, SafetyConfig
 from robo_rl.safety.distance import geom_distance
@@ -51,6 +51,12 @@ def test_the_nearest_point_is_that_of_a_dense_optimiser(constraints):
         np.testing.assert_allclose(point, reference.x, atol=2e-5)
         assert (normals @ point >= offsets - 1e-7).all()
     assert contradictions < 30
+
+
+def distances(clearances, joints):
+    """The distances of all pairs at ``joints``, measured."""
+    points = np.empty(6)
+    return np.array([clearances._distance(pair, joints, points) for pair in range(len(clearances._pairs))])
 
 
 def everything(clearances, joints):
@@ -160,23 +166,61 @@ def test_no_distance_changes_faster_than_its_bound():
     for _ in range(200):
         joints = rng.uniform(exact.lower, exact.upper)
         motion = rng.normal(0, 0.05, len(joints))
-        before, after = (
-            clearances._distances(np.arange(len(clearances._pairs)), place) for place in (joints, joints + motion)
-        )
+        before, after = (distances(clearances, place) for place in (joints, joints + motion))
         outside = (before > 0) & (after > 0)  # depths are not exact
         assert (np.abs(after - before) <= clearances._levers @ np.abs(motion) + 1e-6)[outside].all()
+
+
+@pytest.mark.parametrize("case", ["panda", "six_joints", "five_joints"])
+def test_what_is_fixed_to_the_end_effector_approaches_no_faster_than_it_moves(case):
+    exact = ExactArm(case)
+    clearances = Clearances(exact.robot, exact.kinematics, ("keep_out1",), 2.0)
+    fixed = np.nonzero(np.isfinite(clearances._shares))[0].tolist()
+    rng, points = np.random.default_rng(0), np.empty(6)
+    largest = 0.0
+    for _ in range(100):
+        joints, motion = rng.uniform(exact.lower, exact.upper), rng.normal(0, 1e-3, len(exact.lower))
+        shift = float(np.linalg.norm(exact.kinematics.jacobian(joints) @ motion))
+        for pair in fixed:
+            before = clearances._distance(pair, joints, points)
+            after = clearances._distance(pair, joints + motion, points)
+            if min(before, after) > 0:
+                largest = max(largest, abs(after - before) / (clearances._shares[pair] * shift))
+    assert 0.5 < largest < 1.01  # the motion is not quite linear
+
+
+@pytest.mark.parametrize("space", ["joint_delta", "joint_position", "end_effector_delta"])
+def test_actions_that_the_barrier_does_not_look_at_would_pass(space):
+    """The limit on the end effector's speed says of most clearances that no action comes near the barrier."""
+    exact = ExactArm("six_joints", space, rate=1000.0)
+    *others, barrier, _ = exact.chain()._filters
+    near = Clearances(exact.robot, exact.kinematics, ("keep_out1",), 0.5)
+    assert isinstance(barrier, BarrierFilter)
+    every = BarrierFilter(barrier._margin, barrier._approach, near, barrier._actions, barrier._reader, None)
+    rng, home = np.random.default_rng(0), exact.reader.joint_positions(exact.observation).copy()
+    outcomes: Counter[tuple[bool, bool]] = Counter()
+    for step in range(500):
+        exact.place(home + rng.normal(0, 0.03, len(home)))
+        observation, action = exact.observation, rng.uniform(-1, 1, exact.size).astype(np.float32)
+        for before in others:
+            action, _ = before(observation, action, step)
+        skipped = near.exceed(exact.reader.joint_positions(observation), barrier._enough, measure=True)
+        (one, verdict), (other, expected) = (each(observation, action, step) for each in (barrier, every))
+        assert one.tolist() == other.tolist() and verdict == expected
+        outcomes[skipped, verdict.changed] += 1
+    assert outcomes[True, False] > 50 and outcomes[False, True] > 5, outcomes
 
 
 def test_a_way_is_clear_exactly_if_it_is_in_every_posture():
     exact = ExactArm("six_joints")
     clearances = Clearances(exact.robot, exact.kinematics, ("keep_out1",), 0.5)
-    everything, rng, margin = np.arange(len(clearances._pairs)), np.random.default_rng(0), 0.05
+    rng, margin = np.random.default_rng(0), 0.05
     outcomes: Counter[tuple[bool, bool]] = Counter()
     while len(outcomes) < 4 or min(outcomes.values()) < 20:
         joints = rng.uniform(exact.lower, exact.upper)
         steps = np.cumsum(rng.normal(0, 0.01, (50, len(joints))), axis=0) * rng.choice([0.02, 0.2, 1.0])
         path = joints + np.cumsum(steps, axis=0)
-        start, then = clearances._distances(everything, joints), [clearances._distances(everything, q) for q in path]
+        start, then = distances(clearances, joints), [distances(clearances, place) for place in path]
         expected = bool((np.min(then, axis=0) >= np.minimum(margin - 1e-6, start) - 1e-9).all())
         travel = np.abs(np.diff(path, axis=0, prepend=joints[None])).sum(axis=0)
         assert clearances.keeps(margin, joints, path, travel) == expected
