@@ -118,6 +118,10 @@ class Panel:
             none.
         clock: monotonic time.
 
+    Attributes:
+        input: what the person did in the last control period.
+        paused: whether the person has paused; a second press of the button ends the pause.
+
     Raises:
         ConfigError: if the device's actions cannot be converted to the frame of the robot's.
     """
@@ -142,7 +146,7 @@ class Panel:
         self._render_problem = self._stop_problem = ""
         self._message = ""
         self.paused = False
-        self.said = Intervention(np.zeros(backend.spec.action.shape, np.float32), in_control=False)
+        self.input = Intervention(np.zeros(backend.spec.action.shape, np.float32), in_control=False)
 
     @property
     def latches(self) -> bool:
@@ -179,24 +183,24 @@ class Panel:
     def look(self) -> Intervention:
         """Return the person's current input, as :meth:`turn` does, without waiting."""
         intervention = None if self.device is None else self.device.read()
-        intervention = intervention or Intervention(self.said.action, self.said.in_control)
+        intervention = intervention or Intervention(self.input.action, self.input.in_control)
         buttons = intervention.buttons | (frozenset() if self._steering is None else self._steering.take_buttons())
-        self.said = Intervention(intervention.action, intervention.in_control, buttons, intervention.message)
+        self.input = Intervention(intervention.action, intervention.in_control, buttons, intervention.message)
         self.paused ^= "pause" in buttons
         if intervention.message and intervention.message != self._message:
             print(intervention.message, flush=True)
         self._message = intervention.message
         if "emergency_stop" in buttons and self._press is not None:
             self._stop_problem = self._press()
-        return self.said
+        return self.input
 
     def action(self, observation: Observation) -> NDArray[np.float32]:
         """Return the person's action (A,), in the frame of the robot's actions at ``observation``."""
-        return self.said.action if self._frame is None else self._frame(observation, self.said.action)
+        return self.input.action if self._frame is None else self._frame(observation, self.input.action)
 
     def forget_buttons(self) -> None:
         """Discard the buttons that were pressed in the last period."""
-        self.said = Intervention(self.said.action, self.said.in_control)
+        self.input = Intervention(self.input.action, self.input.in_control)
 
     def close(self) -> None:
         """Release the device."""

@@ -43,9 +43,9 @@ class Takeover:
     def __call__(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
         """Return the action to execute, given the policy's ``choice``, in the frame of the robot's actions."""
         self._policy_version = choice.policy_version
-        said = self._turn("a person has control" if self._panel.said.in_control else "the policy has control")
+        reading = self._turn("a person has control" if self._panel.input.in_control else "the policy has control")
         self._steps += 1
-        if not said.in_control:
+        if not reading.in_control:
             # The gripper command of a person who takes over starts as the policy's, so that objects are not dropped.
             if self._gripper is not None and self._panel.device is not None:
                 self._panel.device.reset(closed=bool(choice.action[self._gripper] > 0))
@@ -58,9 +58,9 @@ class Takeover:
 
         Returns whether that step may be taken: the person has neither paused nor stopped anything meanwhile.
         """
-        said = self._panel.look()
-        self.stops |= "stop" in said.buttons
-        stopped = EMERGENCY_STOP in said.buttons
+        reading = self._panel.look()
+        self.stops |= "stop" in reading.buttons
+        stopped = EMERGENCY_STOP in reading.buttons
         if stopped:
             self._panel.backend.stop(EMERGENCY_STOP)
             self._pause_unless_latched()
@@ -73,17 +73,17 @@ class Takeover:
         Raises:
             SafetyStop: if the person pressed the emergency stop.
         """
-        said = self._panel.look()
-        self.stops |= "stop" in said.buttons
+        reading = self._panel.look()
+        self.stops |= "stop" in reading.buttons
         self._panel.forget_buttons()
-        if EMERGENCY_STOP in said.buttons:
+        if EMERGENCY_STOP in reading.buttons:
             self._panel.backend.stop(EMERGENCY_STOP)
             self._pause_unless_latched()
             raise SafetyStop(EMERGENCY_STOP, "a person pressed it while the robot was brought back")
 
     def mark(self, transition: Transition) -> Transition:
         """Return the step that was just taken with the person's marks; they may make it the last of its episode."""
-        button = next((name for name in ENDING if name in self._panel.said.buttons), None)
+        button = next((name for name in ENDING if name in self._panel.input.buttons), None)
         self._panel.forget_buttons()
         if button is None:
             return transition
@@ -94,8 +94,8 @@ class Takeover:
 
     def wait(self, state: str, alarm: bool = False) -> None:
         """Wait for one control period between episodes; ``alarm``: the robot was stopped."""
-        said = self._turn(state, alarm, waits=True)
-        if EMERGENCY_STOP in said.buttons:
+        reading = self._turn(state, alarm, waits=True)
+        if EMERGENCY_STOP in reading.buttons:
             self._pause_unless_latched()
         self._panel.forget_buttons()
 
@@ -119,9 +119,9 @@ class Takeover:
             "policy_version": str(self._policy_version),
         }
         line = f"step {self._steps}, {self._human_steps} by a person"
-        said = self._panel.turn(state, line, facts=facts, alarm=alarm, waits=waits)
-        self.stops |= "stop" in said.buttons
-        return said
+        reading = self._panel.turn(state, line, facts=facts, alarm=alarm, waits=waits)
+        self.stops |= "stop" in reading.buttons
+        return reading
 
 
 def has_person(config: DictConfig) -> bool:

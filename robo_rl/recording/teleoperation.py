@@ -152,11 +152,11 @@ class HumanChooser:
     def button(self) -> str | None:
         if self._panel.paused:
             return "discard"
-        return next((name for name in ("discard", "failure", "success") if name in self._panel.said.buttons), None)
+        return next((name for name in ("discard", "failure", "success") if name in self._panel.input.buttons), None)
 
     def _wait_for(self, in_control: bool, state: str) -> None:
         """Show ``state`` until the person is in control (or not), as ``in_control`` requires, and not paused."""
-        while self._panel.said.in_control != in_control or self._panel.paused:
+        while self._panel.input.in_control != in_control or self._panel.paused:
             self._wait_period("paused" if self._panel.paused else state, waits=True)
 
     def _wait_period(self, state: str, waits: bool = False) -> None:

@@ -25,6 +25,7 @@ CLEAN = (
     "robo_rl/evaluation",
     "robo_rl/learner",
     "robo_rl/monitoring",
+    "robo_rl/operators",
     "robo_rl/recording",
     "robo_rl/replay",
     "robo_rl/reset",
