@@ -97,7 +97,7 @@ class ArmState:
         """Return all elements (n,)."""
         mujoco.mj_objectVelocity(self._model, data, mujoco.mjtObj.mjOBJ_SITE, self._site, self._velocity, 0)
         angular, linear = self._velocity[:3], self._velocity[3:]
-        force, torque = self._wrist_wrench(data)
+        force, torque = self.wrench(data)
         parts = [
             shortest(data.qpos[self._qpos], self._endless),
             data.qvel[self._dofs],
@@ -112,8 +112,11 @@ class ArmState:
             parts.append(np.array([self.opening(data)]))
         return np.concatenate(parts)
 
-    def _wrist_wrench(self, data: mujoco.MjData) -> tuple[Array, Array]:
-        """Return force and torque of the world on the hand, in the sensor's frame, without gravity when at rest."""
+    def wrench(self, data: mujoco.MjData) -> tuple[Array, Array]:
+        """Return force (3,) [N] and torque (3,) [Nm] of the world on the hand, in the sensor's frame.
+
+        At rest, the weight of the hand is not in them.
+        """
         frame = data.site_xmat[self._wrist].reshape(3, 3)
         weight = frame.T @ (self._model.body_subtreemass[self._hand] * self._model.opt.gravity)
         arm = frame.T @ (data.subtree_com[self._hand] - data.site_xpos[self._wrist])
