@@ -30,6 +30,7 @@ BUDGETS = {
     "cable_route": 18_000,
     "bin_relocate": 24_000,
     "stack_cubes": 30_000,
+    "plug_insert": 30_000,
     "regrasp": 30_000,
     "wipe": 30_000,
 }

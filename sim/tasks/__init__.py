@@ -45,6 +45,7 @@ TASKS = TaskTable(
     cable_route="CableRoute",
     bin_relocate="BinRelocate",
     stack_cubes="StackCubes",
+    plug_insert="PlugInsert",
     regrasp="Regrasp",
     wipe="Wipe",
     drive="Drive",

@@ -194,7 +194,9 @@ def test_no_episode_begins_inside_a_keep_out_volume(half: float, lower: float) -
     make_safe_backend(inner, barrier=BarrierConfig(enabled=False)).reset(0)
 
 
-@pytest.mark.parametrize("task", ["reach", "pick_cube", "peg_insert", "open_door", "cable_route", "bin_relocate"])
+@pytest.mark.parametrize(
+    "task", ["reach", "pick_cube", "peg_insert", "open_door", "cable_route", "bin_relocate", "plug_insert"]
+)
 def test_every_task_begins_where_an_episode_may(task: str) -> None:
     backend = make_safe_backend(make_backend(task))
     for seed in range(3):
