@@ -13,13 +13,15 @@ from .gymnasium_observations import ObservationReader
 from .gymnasium_options import GymnasiumConfig
 
 ACHIEVED, DESIRED = "achieved_goal", "desired_goal"
+NEAR = 1e-6
+"""Difference from the goal that a sparse reward ignores."""
 STATES = ("observation/state", "next_observation/state")
 
 
 class GoalRelabelling:
     """Steps of a goal-conditioned environment with other goals, for :class:`~robo_rl.core.GoalTask`.
 
-    A goal counts as achieved if the reward is what it is exactly at the goal.
+    A goal counts as achieved if the reward is what it is exactly at the goal, so the reward has to be sparse.
 
     Args:
         env: environment with ``compute_reward(achieved_goal, desired_goal, info)``, as in Gymnasium-Robotics, and
@@ -39,20 +41,17 @@ class GoalRelabelling:
 
     def __call__(self, rows: Batch) -> Batch:
         """Return ``rows`` with the goal that the last of them achieved, up to the row that ends the episode."""
-        goal = rows[STATES[1]][-1, self._achieved].astype(np.float64)
-        result = dict(rows)
-        for key in STATES:
-            result[key] = self._with_goal(rows[key], goal)
-        achieved = rows[STATES[1]][:, self._achieved].astype(np.float64)
-        rewards = np.array([self._reward(each, goal) for each in achieved])
-        success = rewards == self._reward(goal, goal)
-        terminated = np.array([self._terminates(each, goal) for each in achieved]) | (success & self._ends_on_success)
-        result["term/reward"] = rewards.astype(np.float32)
+        before, after = (rows[key].astype(np.float64) for key in STATES)
+        achieved, goal = after[:, self._achieved], after[-1, self._achieved]
+        rewards = np.array([self.reward(each, goal) for each in achieved])
+        success = rewards == self.reward(goal, goal)
+        # An end that had nothing to do with the goal, such as a fall, remains one.
+        failed = rows["terminated"] & (rows["success"] != 1) & ~self._ends(achieved, before[-1, self._desired])
+        terminated = self._ends(achieved, goal) | failed
+        result = dict(rows) | {key: self._with_goal(rows[key], goal) for key in STATES}
+        result |= {"term/reward": rewards.astype(np.float32), "terminated": terminated}
         if "term/success" in rows:
             result["term/success"] = success.astype(np.float32)
-        result["success"] = success.astype(rows["success"].dtype)
-        result["terminated"] = terminated
-        result["truncated"] = rows["truncated"] & ~terminated
         end = int(terminated.argmax()) + 1 if terminated.any() else len(terminated)
         return {name: array[:end] for name, array in result.items()}
 
@@ -62,19 +61,34 @@ class GoalRelabelling:
         changed[:, self._difference] = goal - states[:, self._achieved]
         return changed
 
-    def _reward(self, achieved: NDArray[np.float64], goal: NDArray[np.float64]) -> float:
+    def reward(self, achieved: NDArray[np.float64], goal: NDArray[np.float64]) -> float:
+        """Return the reward for a state in which ``achieved`` (n,) is achieved and ``goal`` (n,) is desired."""
         return float(self._env.compute_reward(achieved.reshape(self._shape), goal.reshape(self._shape), {}))
 
-    def _terminates(self, achieved: NDArray[np.float64], goal: NDArray[np.float64]) -> bool:
-        if not hasattr(self._env, "compute_terminated"):
-            return False
-        return bool(self._env.compute_terminated(achieved.reshape(self._shape), goal.reshape(self._shape), {}))
+    def _ends(self, achieved: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return whether the task ends for ``goal`` (n,) in states with ``achieved`` (steps, n)."""
+        ends = np.zeros(len(achieved), np.bool_)
+        if self._ends_on_success:
+            best = self.reward(goal, goal)
+            ends |= [self.reward(each, goal) == best for each in achieved]
+        if hasattr(self._env, "compute_terminated"):
+            shape = self._shape
+            ends |= [
+                bool(self._env.compute_terminated(each.reshape(shape), goal.reshape(shape), {})) for each in achieved
+            ]
+        return ends
 
 
 def goal_relabelling(
     env: gymnasium.Env[Any, Any], reader: ObservationReader, config: GymnasiumConfig
 ) -> GoalRelabelling | None:
-    """Return the relabelling of steps of ``env``; None if it cannot compute rewards for other goals."""
+    """Return the relabelling of steps of ``env``; None if it has no sparse reward for any goal."""
     if not reader.has_goal or not hasattr(env.unwrapped, "compute_reward"):
         return None
-    return GoalRelabelling(env, reader.specs["state"].names, config.terminate_on_success)
+    relabelling = GoalRelabelling(env, reader.specs["state"].names, config.terminate_on_success)
+    goal = np.zeros(env.observation_space[DESIRED].shape).ravel()  # type: ignore[index]
+    try:
+        is_sparse = relabelling.reward(goal + NEAR, goal) == relabelling.reward(goal, goal)
+    except Exception:  # environments may need more than the goals
+        return None
+    return relabelling if is_sparse else None

@@ -239,8 +239,8 @@ class GoalTask(Protocol):
     ``relabel`` returns steps of one episode as they would be if the goal was what the last of them achieved; it is None
     if the goal of this task is not observed, or its reward cannot be computed for other goals.
 
-    - Argument: n consecutive steps, as rows of a replay buffer: ``observation/*``, ``next_observation/*``, ``term/*``,
-      ``terminated``, ``truncated`` and ``success`` are changed, everything else is kept.
+    - Argument: n consecutive steps, as rows of a replay buffer: ``observation/*``, ``next_observation/*``, ``term/*``
+      and ``terminated`` are changed, everything else is kept.
     - Result: up to n rows: they end where the task ends with this goal.
     """
 

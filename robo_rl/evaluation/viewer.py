@@ -1,5 +1,6 @@
 """Recordings for Rerun, a viewer of robot data. Rerun is an optional package, imported when a recording is made."""
 
+import contextlib
 import os
 import re
 import signal
@@ -199,21 +200,34 @@ def web_address(port: int) -> str:
 
 
 def show(path: Path, web: bool, port: int) -> int:
-    """Show a recording until the viewer is closed, or until Ctrl-C or SIGTERM; return the viewer's exit code."""
-    earlier_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the viewer is ended too
+    """Show a recording until the viewer is closed, or until Ctrl-C or a signal; return the viewer's exit code.
+
+    The viewer is in a process group of its own, so this command ends it, also when its terminal is closed.
+    """
+    earlier = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     viewer = subprocess.Popen(viewer_command(path, web, port), process_group=0)
     try:
         return viewer.wait()
     except KeyboardInterrupt:  # the way to end the web viewer
-        os.killpg(viewer.pid, signal.SIGINT)  # for Rerun's command and the program that it has started
-        try:
+        _signal_group(viewer, signal.SIGINT)  # for Rerun's command and the program that it has started
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             viewer.wait(_SIGINT_SECONDS)
-        except subprocess.TimeoutExpired:  # processes that a shell starts in the background ignore SIGINT
-            os.killpg(viewer.pid, signal.SIGTERM)
-            viewer.wait()
         return 0
     finally:
-        signal.signal(signal.SIGTERM, earlier_handler)
+        _signal_group(viewer, signal.SIGTERM)  # processes that a shell starts in the background ignore SIGINT
+        viewer.wait()
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> None:
+    """Send a signal to the process group of ``process``, unless it has ended."""
+    if process.poll() is None:
+        os.killpg(process.pid, number)
 
 
 def quantities(names: Sequence[str]) -> dict[str, list[int]]:

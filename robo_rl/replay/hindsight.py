@@ -6,7 +6,6 @@ import numpy as np
 
 from robo_rl.core import Batch, Source, State, Transition, generator
 
-from .encoding import decode_success
 from .ring import ReplayRing
 
 ACTOR = "hindsight"
@@ -44,9 +43,11 @@ class Hindsight:
     def end(self, actor: str | None = None) -> None:
         """Copy the open episode of ``actor`` (None: of all actors), which ends after the step noted last."""
         for name in list(self._open) if actor is None else [actor]:
-            slots = np.array(self._open.pop(name, []), np.intp)
-            if slots.size and self._ring.rows.available.contains(slots).all():  # no episode that fills the buffer
-                self._copy(self._ring.rows.rows(slots))
+            slots = self._open.pop(name, [])
+            # Later steps may have overwritten some of them: none is left, or those of another episode.
+            is_whole = all(map(self._ring.rows.follows, slots, slots[1:]))
+            if slots and is_whole and self._ring.rows.available.contains(np.array(slots, np.intp)).all():
+                self._copy(self._ring.rows.rows(np.array(slots, np.intp)))
 
     def _copy(self, rows: Batch) -> None:
         rng = generator(self._seed, ACTOR, self._episodes)
@@ -69,14 +70,13 @@ class Hindsight:
                 next_observation=observations[number + 1],
                 terminated=bool(rows["terminated"][number]),
                 truncated=number == count - 1 and not rows["terminated"][number],
-                source=Source(int(rows["source"][number])),
+                source=Source.POLICY,
                 actor=ACTOR,
                 session=0,
                 episode=self._episodes,
                 sequence=number,
                 policy_version=-1,
                 stamp_ns=0,
-                success=decode_success(int(rows["success"][number])),
             )
             for number in range(count)
         ]

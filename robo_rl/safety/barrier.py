@@ -290,10 +290,12 @@ class BarrierFilter:
         self._reader = reader
         # Where all clearances are larger, no action has to be looked at.
         self._enough: Array | None = None
-        self._measures = math.isfinite(shift)
+        self._measures = False
         if largest is not None:
             rounding = 2 * actions.resolution  # of actions that two filters before this one scale
             self._enough = clearances.enough(largest, shift, rounding, margin, approach)
+            # Distances beyond FAR are never known, so measuring would never suffice.
+            self._measures = math.isfinite(shift) and bool((self._enough < FAR).all())
 
     def reset(self) -> None:
         """Do nothing: there is no state to reset."""

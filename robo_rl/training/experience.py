@@ -129,8 +129,8 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
     relabel = task.relabel if isinstance(task, GoalTask) else None
     if relabel is None:
         raise ConfigError(
-            f"run.hindsight={copies} needs a task that observes its goal and can compute the reward for any other, as "
-            "those of Gymnasium-Robotics do by achieved_goal, desired_goal and compute_reward; task "
+            f"run.hindsight={copies} needs a task that observes its goal and can compute a sparse reward for others, "
+            "as those of Gymnasium-Robotics do by achieved_goal, desired_goal and compute_reward; task "
             f"{online.spec.task!r} cannot"
         )
     if images := [key for key in agent.observed if key != "state"]:

@@ -428,7 +428,12 @@ def test_a_viewer_that_cannot_open_is_told_before_anything_is_written(tmp_path, 
 
 @pytest.mark.parametrize(
     ("number", "treatment"),
-    [(signal.SIGINT, "default_int_handler"), (signal.SIGTERM, "default_int_handler"), (signal.SIGTERM, "SIG_IGN")],
+    [
+        (signal.SIGINT, "default_int_handler"),
+        (signal.SIGTERM, "default_int_handler"),
+        (signal.SIGTERM, "SIG_IGN"),
+        (signal.SIGHUP, "default_int_handler"),
+    ],
 )
 def test_the_viewer_ends_with_the_command(tmp_path, monkeypatch, number, treatment):
     """Rerun's command waits for a program that it starts. Both ignore SIGINT if a shell runs them in the background."""
@@ -443,6 +448,7 @@ def test_the_viewer_ends_with_the_command(tmp_path, monkeypatch, number, treatme
     before = signal.getsignal(signal.SIGTERM)
     # Ignored where a shell started these tests in the background.
     interrupts = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hangups = signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
     seen = []
 
@@ -457,6 +463,7 @@ def test_the_viewer_ends_with_the_command(tmp_path, monkeypatch, number, treatme
     assert evaluation_viewer.show(tmp_path / "view.rrd", web=True, port=9090) == 0
     thread.join()
     signal.signal(signal.SIGINT, interrupts)
+    signal.signal(signal.SIGHUP, hangups)
     assert len(seen) == 2, "the command and its program"
     assert signal.getsignal(signal.SIGTERM) is before
     deadline = time.monotonic() + 20

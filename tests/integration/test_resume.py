@@ -46,7 +46,7 @@ def wait_for_step(folder: Path, step: int) -> None:
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unbroken") / "run"
-    robo_rl("train", *COMMON, f"run.dir={folder}")
+    finish(start("train", *COMMON, f"run.dir={folder}"))  # with hashes of its own
     return folder
 
 

@@ -1,5 +1,6 @@
 """Hindsight experience replay: goals, ends, places in the buffer, resumption."""
 
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -67,7 +68,7 @@ def test_copies_are_what_the_environment_would_have_returned_for_their_goal(ends
         near = np.linalg.norm(following[:, ACHIEVED] - goal, axis=1) <= RADIUS
         np.testing.assert_array_equal(copies["term/reward"][part], near - 1.0)
         np.testing.assert_array_equal(copies["term/success"][part], near)
-        np.testing.assert_array_equal(copies["success"][part], near)
+        assert (copies["success"][part] == -1).all(), "no success of the policy's own"
         assert near[-1], "a copy achieves its goal"
         assert copies["terminated"][end] == ends
         assert near.sum() == 1 or not ends, "and ends there if the task does"
@@ -112,6 +113,40 @@ def test_an_episode_with_a_gap_and_one_that_fills_the_buffer_are_not_bridged() -
     hindsight = Hindsight(small, backend.relabel, copies=1, seed=0)
     act(backend, small, hindsight, steps=30)
     assert len(small) == 19, "no copies"
+
+
+def test_steps_that_another_actor_has_overwritten_are_not_joined() -> None:
+    backends = [make_backend() for _ in range(2)]
+    ring = ReplayRing(60, backends[0].spec)
+    hindsight = Hindsight(ring, backends[0].relabel, copies=1, seed=0)
+    actors, real = [Actor(backend, number) for number, backend in enumerate(backends)], set()
+    for number in range(90):
+        actor = actors[number % 3 > 0]
+        action = np.full(2, 0.001 * number, np.float32)
+        step = actor.take_step(lambda _, action=action: ActionChoice(action, Source.POLICY))
+        step = dataclasses.replace(step, actor=str(number % 3 > 0))
+        real.add((step.observation["state"][ACHIEVED].tobytes(), step.next_observation["state"][ACHIEVED].tobytes()))
+        ring.append([step])
+        hindsight.add(step)
+    rows = ring.rows.rows(ring.rows.available.members.copy())
+    pairs = zip(rows["observation/state"][:, ACHIEVED], rows["next_observation/state"][:, ACHIEVED], strict=True)
+    assert {(before.tobytes(), after.tobytes()) for before, after in pairs} <= real
+
+
+def test_an_end_without_regard_to_the_goal_remains_one() -> None:
+    backend = GymnasiumBackend(GymnasiumConfig("tests.rigs.goal_world:GoalWorld-v0", env_kwargs={"fall": 10}))
+    ring = ReplayRing(2000, backend.spec)
+    act(backend, ring, Hindsight(ring, backend.relabel, copies=30, seed=0), steps=10)
+    rows = ring.rows.rows(np.sort(ring.rows.available.members))
+    fallen = rows["next_observation/state"][9, ACHIEVED]
+    falls = (rows["next_observation/state"][:, ACHIEVED] == fallen).all(axis=1)
+    assert falls.sum() > 1
+    np.testing.assert_array_equal(rows["terminated"], falls)
+
+
+def test_a_dense_reward_is_not_relabelled() -> None:
+    env = GymnasiumConfig("tests.rigs.goal_world:GoalWorld-v0", env_kwargs={"dense": True})
+    assert GymnasiumBackend(env).relabel is None
 
 
 def test_an_episode_that_is_cut_is_copied_and_an_open_one_is_resumed() -> None:

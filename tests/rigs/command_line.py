@@ -1,5 +1,6 @@
 """``robo-rl`` in a process of its own."""
 
+import atexit
 import multiprocessing
 import os
 import subprocess
@@ -58,7 +59,7 @@ def robo_rl(*words: str, code: int = 0) -> str:
     """Run ``robo-rl`` with these words to its end; return what it printed.
 
     The process is forked from one that has imported what commands need: imports take most of the time of a short
-    command. :func:`start` starts a new interpreter, as a user does.
+    command. :func:`start` starts a new interpreter, as a user does, with other hashes of strings.
     """
     with tempfile.TemporaryFile() as output:
         process = _FORKING.Process(target=_run, args=(words, dict(os.environ), Path.cwd(), _Output(output.fileno())))
@@ -98,7 +99,10 @@ def _run(words: tuple[str, ...], environment: dict[str, str], folder: Path, outp
     sys.argv = ["robo-rl", *words]
     from robo_rl.cli import main
 
-    main()
+    try:
+        main()
+    finally:
+        atexit._run_exitfuncs()  # which a forked process does not call
 
 
 _FORKING = multiprocessing.get_context("forkserver")
