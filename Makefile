@@ -78,7 +78,7 @@ demo: $(READY)
 # With bytecode even if the environment forbids it: each of some hundred processes would compile the platform anew.
 test: $(READY)
 	@$(BROWSER)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests -n 2
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests -n 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -38,7 +38,7 @@ def wire(server):
 def test_steps_that_nobody_can_have_lost_are_not_counted(wire, intake, first: int, tmp_path) -> None:
     joined = wire.join()
     code, text = wire.refused(EXCHANGE, exchange_of(joined, first_available=first))
-    assert code is grpc.StatusCode.INVALID_ARGUMENT and "its spool is damaged" in text
+    assert code is grpc.StatusCode.INVALID_ARGUMENT and "the spool is damaged" in text
     assert intake.totals().refused == 0
     # The session goes on, and nothing of it is on the disk.
     reply = wire.call(EXCHANGE, exchange_of(joined, encoded(joined.session, [4])))
