@@ -212,7 +212,7 @@ class ObservationConfig(Options, section="observation"):
 
 @dataclass(frozen=True)
 class RandomisationConfig(Options, section="randomisation"):
-    """Domain randomisation, drawn anew for each episode. Everything is off by default.
+    """Domain randomisation, resampled for each episode. Everything is off by default.
 
     Attributes:
         mass: relative range of mass: mass and inertia of each free body are multiplied by a factor in [1 - mass, 1 +

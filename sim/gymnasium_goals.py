@@ -12,6 +12,8 @@ from robo_rl.core import Batch
 from .gymnasium_observations import ObservationReader
 from .gymnasium_options import GymnasiumConfig
 
+Array = NDArray[np.float64]
+
 ACHIEVED, DESIRED = "achieved_goal", "desired_goal"
 NEAR = 1e-6
 """Difference from the goal that a sparse reward ignores."""
@@ -36,15 +38,15 @@ class GoalRelabelling:
             [index for index, name in enumerate(names) if name.partition("[")[0] == key]
             for key in (ACHIEVED, DESIRED, f"{DESIRED}-{ACHIEVED}")
         )
-        self._shape = env.observation_space[DESIRED].shape  # type: ignore[index]
+        space: Any = env.observation_space
+        self._shape: tuple[int, ...] = space[DESIRED].shape
         self._ends_on_success = ends_on_success
 
     def __call__(self, rows: Batch) -> Batch:
         """Return ``rows`` with the goal that the last of them achieved, up to the row that ends the episode."""
         before, after = (rows[key].astype(np.float64) for key in STATES)
         achieved, goal = after[:, self._achieved], after[-1, self._achieved]
-        rewards = np.array([self.reward(each, goal) for each in achieved])
-        success = rewards == self.reward(goal, goal)
+        rewards, success = self._outcomes(achieved, goal)
         # An end that had nothing to do with the goal, such as a fall, remains one.
         failed = rows["terminated"] & (rows["success"] != 1) & ~self._ends(achieved, before[-1, self._desired])
         terminated = self._ends(achieved, goal) | failed
@@ -55,27 +57,36 @@ class GoalRelabelling:
         end = int(terminated.argmax()) + 1 if terminated.any() else len(terminated)
         return {name: array[:end] for name, array in result.items()}
 
-    def _with_goal(self, states: NDArray[np.float32], goal: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _with_goal(self, states: NDArray[np.float32], goal: Array) -> NDArray[np.float32]:
         changed = states.copy()
         changed[:, self._desired] = goal
         changed[:, self._difference] = goal - states[:, self._achieved]
         return changed
 
-    def reward(self, achieved: NDArray[np.float64], goal: NDArray[np.float64]) -> float:
-        """Return the reward for a state in which ``achieved`` (n,) is achieved and ``goal`` (n,) is desired."""
-        return float(self._env.compute_reward(achieved.reshape(self._shape), goal.reshape(self._shape), {}))
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the reward can be computed, and is the same at the goal and very near it."""
+        goal = np.zeros(len(self._desired))
+        try:
+            rewards, _ = self._outcomes(np.stack([goal, goal + NEAR]), goal)
+        except Exception:  # third-party code may fail in any way, for example without the info of a step
+            return False
+        return bool(rewards[0] == rewards[1])
 
-    def _ends(self, achieved: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _outcomes(self, achieved: Array, goal: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return rewards (steps,) and whether ``goal`` (n,) is achieved (steps,), for ``achieved`` (steps, n)."""
+        desired = goal.reshape(self._shape)
+        rewards = [
+            float(self._env.compute_reward(each.reshape(self._shape), desired, {})) for each in (*achieved, goal)
+        ]
+        return np.array(rewards[:-1]), np.array(rewards[:-1]) == rewards[-1]
+
+    def _ends(self, achieved: Array, goal: Array) -> NDArray[np.bool_]:
         """Return whether the task ends for ``goal`` (n,) in states with ``achieved`` (steps, n)."""
-        ends = np.zeros(len(achieved), np.bool_)
-        if self._ends_on_success:
-            best = self.reward(goal, goal)
-            ends |= [self.reward(each, goal) == best for each in achieved]
+        ends = self._outcomes(achieved, goal)[1] & self._ends_on_success
         if hasattr(self._env, "compute_terminated"):
-            shape = self._shape
-            ends |= [
-                bool(self._env.compute_terminated(each.reshape(shape), goal.reshape(shape), {})) for each in achieved
-            ]
+            desired = goal.reshape(self._shape)
+            ends |= [bool(self._env.compute_terminated(each.reshape(self._shape), desired, {})) for each in achieved]
         return ends
 
 
@@ -86,9 +97,4 @@ def goal_relabelling(
     if not reader.has_goal or not hasattr(env.unwrapped, "compute_reward"):
         return None
     relabelling = GoalRelabelling(env, reader.specs["state"].names, config.terminate_on_success)
-    goal = np.zeros(env.observation_space[DESIRED].shape).ravel()  # type: ignore[index]
-    try:
-        is_sparse = relabelling.reward(goal + NEAR, goal) == relabelling.reward(goal, goal)
-    except Exception:  # environments may need more than the goals
-        return None
-    return relabelling if is_sparse else None
+    return relabelling if relabelling.is_sparse else None

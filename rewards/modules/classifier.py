@@ -37,7 +37,7 @@ class GoalClassifierConfig(NetworkConfig):
         batch_size: number of rows in each gradient step, half of them successes.
         jitter: standard deviation of the noise added to examples, relative to that of each element over the
             demonstrations.
-        views: number of views of the images of examples, the first unchanged; with a convolutional network, drawn anew
+        views: number of views of the images of examples, the first unchanged; with a convolutional network, resampled
             each time.
         shift: largest shift of the other views down and right [pixels], with the border repeated: random crops (SERL).
     """

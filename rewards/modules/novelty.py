@@ -24,7 +24,7 @@ class NoveltyConfig(VectorConfig):
     """Reward of log(1 + distance) for states far from those of the replay: data collection without supervision.
 
     Attributes (besides those of :class:`.VectorConfig`):
-        particles: number of states of the replay to which distances are computed, drawn anew at each update.
+        particles: number of states of the replay to which distances are computed, resampled at each update.
         neighbours: number of nearest particles; the distance is the mean of the distances to them.
         interval: environment steps between updates; before the first update every state has reward 0.
     """

@@ -51,7 +51,7 @@ class StagesConfig(NetworkConfig):
             stage, at least 0.5, which is the smallest possible.
         fit_steps: number of steps of Adam.
         batch_size: number of rows in each gradient step, equally many of each stage.
-        views: number of views of the images of examples, the first unchanged; with a convolutional network, drawn anew
+        views: number of views of the images of examples, the first unchanged; with a convolutional network, resampled
             each time.
         shift: largest shift of the other views down and right [pixels], with the border repeated: random crops.
         jitter: standard deviation of the noise added to examples, relative to that of each element over all of them.

@@ -150,7 +150,7 @@ class Panel:
 
     @property
     def latches(self) -> bool:
-        """Whether a press of the emergency stop lasts until a person re-arms the robot, and did the last time."""
+        """Whether an emergency stop lasts until a person re-arms the robot; false if the last one was not recorded."""
         return self._press is not None and not self._stop_problem
 
     def begin(self) -> None:

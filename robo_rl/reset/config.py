@@ -120,7 +120,7 @@ class ScriptConfig(Options, section="reset.scripts.*"):
         within: lower and upper corner (x, y) of the area in which the object may be while the policy acts, in the base
             frame [m]. Outside it, the episode ends before the arm cannot reach the object any more; none: anywhere.
         grasp: waypoints by which the object is picked up; skipped if the gripper holds it already.
-        put: waypoints by which the object is put down, at a point of the nearest place that is drawn anew for each
+        put: waypoints by which the object is put down, at a point of the nearest place that is resampled for each
             attempt.
     """
 

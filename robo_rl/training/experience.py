@@ -121,7 +121,7 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
     """Return what adds ``copies`` of each episode with another goal to ``online``; None if there are to be none.
 
     Raises:
-        ConfigError: if the rewards for another goal cannot be computed.
+        ConfigError: if the rewards for another goal cannot be computed, or the agent may see the goal in images.
     """
     if not copies:
         return None

@@ -8,7 +8,7 @@ from robo_rl.agents.flow import FlowCloning, FlowCloningConfig, make_flow
 from robo_rl.core import Batch, ConfigError, DivergenceError
 
 from ..rigs import chunk_rows
-from ..rigs.chunk_rows import ORIGIN, SPEC, assert_equal_states, sampled_chunks
+from ..rigs.chunk_rows import ORIGIN, SPEC, assert_continues_in_mid_chunk, assert_equal_states, sampled_chunks
 
 
 def two_ways(rows: int, seed: int) -> Batch:
@@ -39,18 +39,7 @@ def test_cloning_takes_the_mean_of_two_ways_and_flow_keeps_both() -> None:
 def test_a_run_goes_on_bit_for_bit_in_mid_chunk() -> None:
     unbroken, resumed = make(), make(seed=1)
     unbroken.fit_normaliser(two_ways(50, 0))
-    unbroken.update(two_ways(16, 1))
-    for explore in (True, False, False):
-        unbroken.act(ORIGIN, explore=explore)
-    resumed.load(unbroken.state())
-    for step in range(3):
-        for explore in (True, False):
-            first, second = (agent.act(ORIGIN, explore=explore) for agent in (unbroken, resumed))
-            np.testing.assert_array_equal(first, second)
-        assert unbroken.update(two_ways(16, step)) == resumed.update(two_ways(16, step))
-    assert_equal_states(unbroken.state(), resumed.state())
-    with pytest.raises(RuntimeError, match="cannot change"):
-        unbroken.fit_normaliser(two_ways(50, 0))
+    assert_continues_in_mid_chunk(unbroken, resumed, lambda seed: two_ways(16, seed))
 
 
 def test_a_saved_policy_acts_the_same_whenever_it_is_evaluated() -> None:

@@ -9,7 +9,7 @@ from robo_rl.agents.parts.flow import sample_flow
 from robo_rl.agents.parts.networks import apply_network, critic_values
 from robo_rl.core import ConfigError, DivergenceError
 
-from ..rigs.chunk_rows import ORIGIN, SPEC, assert_equal_states, sampled_chunks, two_ways
+from ..rigs.chunk_rows import ORIGIN, SPEC, assert_continues_in_mid_chunk, sampled_chunks, two_ways
 
 SMALL = {"hidden": [8], "action_chunk": 2, "batch_size": 16, "flow_steps": 3}
 
@@ -82,16 +82,7 @@ def test_a_run_continues_bit_for_bit_in_mid_chunk() -> None:
     unbroken.fit_normaliser(two_ways(50, 0))
     unbroken.pretrain(two_ways(16, 0))
     unbroken.pretrain_critics(two_ways(16, 1))
-    unbroken.update(two_ways(32, 1))
-    for explore in (True, False, False):
-        unbroken.act(ORIGIN, explore=explore)
-    resumed.load(unbroken.state())
-    for step in range(3):
-        for explore in (True, False):
-            first, second = (agent.act(ORIGIN, explore=explore) for agent in (unbroken, resumed))
-            np.testing.assert_array_equal(first, second)
-        assert unbroken.update(two_ways(32, step)) == resumed.update(two_ways(32, step))
-    assert_equal_states(unbroken.state(), resumed.state())
+    assert_continues_in_mid_chunk(unbroken, resumed, lambda seed: two_ways(32, seed))
 
 
 def test_an_exported_policy_is_the_one_step_network_alone() -> None:

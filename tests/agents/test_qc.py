@@ -7,7 +7,7 @@ import torch
 from robo_rl.agents.qc import QC, QCConfig, make_qc
 from robo_rl.core import ConfigError, DivergenceError, State
 
-from ..rigs.chunk_rows import ORIGIN, SPEC, assert_equal_states, sampled_chunks, two_ways
+from ..rigs.chunk_rows import ORIGIN, SPEC, assert_continues_in_mid_chunk, assert_equal_states, sampled_chunks, two_ways
 
 SMALL = {"hidden": [8], "action_chunk": 2, "batch_size": 16, "candidates": 3, "flow_steps": 3}
 
@@ -86,18 +86,7 @@ def test_a_run_continues_bit_for_bit_in_mid_chunk() -> None:
     unbroken.pretrain(two_ways(16, 0))
     unbroken.pretrain_critics(two_ways(16, 1))
     assert unbroken.update_rows == 32
-    unbroken.update(two_ways(32, 1))
-    for explore in (True, False, False):
-        unbroken.act(ORIGIN, explore=explore)
-    resumed.load(unbroken.state())
-    for step in range(3):
-        for explore in (True, False):
-            first, second = (agent.act(ORIGIN, explore=explore) for agent in (unbroken, resumed))
-            np.testing.assert_array_equal(first, second)
-        assert unbroken.update(two_ways(32, step)) == resumed.update(two_ways(32, step))
-    assert_equal_states(unbroken.state(), resumed.state())
-    with pytest.raises(RuntimeError, match="cannot change"):
-        unbroken.fit_normaliser(two_ways(50, 0))
+    assert_continues_in_mid_chunk(unbroken, resumed, lambda seed: two_ways(32, seed))
 
 
 def test_an_exported_policy_chooses_as_its_agent_does() -> None:

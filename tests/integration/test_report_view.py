@@ -435,16 +435,18 @@ def test_a_viewer_that_cannot_open_is_told_before_anything_is_written(tmp_path, 
         (signal.SIGHUP, "default_int_handler"),
     ],
 )
-def test_the_viewer_ends_with_the_command(tmp_path, monkeypatch, number, treatment):
+def test_the_viewer_ends_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, treatment: str
+) -> None:
     """Rerun's command waits for a program that it starts. Both ignore SIGINT if a shell runs them in the background."""
-    told = tmp_path / "told"
+    started = tmp_path / "started"
     command = (
         "import signal, subprocess, sys\n"
         f"signal.signal(signal.SIGINT, signal.{treatment})\n"
         "program = 'import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(60)'\n"
         "sys.exit(subprocess.call([sys.executable, '-c', program, sys.argv[1]]))"
     )
-    monkeypatch.setattr(evaluation_viewer, "viewer_command", lambda *_: [sys.executable, "-c", command, str(told)])
+    monkeypatch.setattr(evaluation_viewer, "viewer_command", lambda *_: [sys.executable, "-c", command, str(started)])
     before = signal.getsignal(signal.SIGTERM)
     # Ignored where a shell started these tests in the background.
     interrupts = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -453,9 +455,9 @@ def test_the_viewer_ends_with_the_command(tmp_path, monkeypatch, number, treatme
     seen = []
 
     def interrupt():
-        while not told.exists():
+        while not started.exists():
             time.sleep(0.01)
-        seen.extend(line for line in _commands() if str(told) in line)
+        seen.extend(line for line in _commands() if str(started) in line)
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=interrupt)
@@ -467,7 +469,7 @@ def test_the_viewer_ends_with_the_command(tmp_path, monkeypatch, number, treatme
     assert len(seen) == 2, "the command and its program"
     assert signal.getsignal(signal.SIGTERM) is before
     deadline = time.monotonic() + 20
-    while left := [line for line in _commands() if str(told) in line]:  # the program, shortly after its command
+    while left := [line for line in _commands() if str(started) in line]:  # the program, shortly after its command
         assert time.monotonic() < deadline, left
         time.sleep(0.01)
 

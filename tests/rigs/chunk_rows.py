@@ -1,8 +1,10 @@
 """Rows of chunks of two actions, to the left or to the right, and helpers that compare agents on them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pytest
 
 from robo_rl.core import ArraySpec, Batch, State
 
@@ -38,3 +40,25 @@ def assert_equal_states(first: State, second: State) -> None:
     assert first.keys() == second.keys()
     for name, array in first.items():
         np.testing.assert_array_equal(array, second[name], err_msg=name)
+
+
+def assert_continues_in_mid_chunk(unbroken: Any, resumed: Any, batch: Callable[[int], Batch]) -> None:
+    """Check that ``resumed``, another agent, continues bit for bit from the state of ``unbroken`` within a chunk.
+
+    Args:
+        unbroken: agent whose normaliser is fixed.
+        resumed: agent of the same configuration and another seed.
+        batch: returns the rows of an update, given a seed.
+    """
+    unbroken.update(batch(1))
+    for explore in (True, False, False):
+        unbroken.act(ORIGIN, explore=explore)
+    resumed.load(unbroken.state())
+    for step in range(3):
+        for explore in (True, False):
+            first, second = (agent.act(ORIGIN, explore=explore) for agent in (unbroken, resumed))
+            np.testing.assert_array_equal(first, second)
+        assert unbroken.update(batch(step)) == resumed.update(batch(step))
+    assert_equal_states(unbroken.state(), resumed.state())
+    with pytest.raises(RuntimeError, match="cannot change"):
+        unbroken.fit_normaliser(batch(0))

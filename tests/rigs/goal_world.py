@@ -18,10 +18,8 @@ class GoalWorld(gymnasium.Env[dict[str, NDArray[np.float64]], NDArray[np.float32
     def __init__(self, dense: bool = False, fall: int = -1) -> None:
         """Make the world: ``dense``: the reward is the negative distance; ``fall``: the step that ends an episode."""
         self.dense, self.fall, self.steps = dense, fall, 0
-        box = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float64)
-        self.observation_space = gymnasium.spaces.Dict(
-            {"observation": box, "achieved_goal": box, "desired_goal": box}  # type: ignore[dict-item]
-        )
+        box: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float64)
+        self.observation_space = gymnasium.spaces.Dict({"observation": box, "achieved_goal": box, "desired_goal": box})
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.place, self.goal = np.zeros(2), np.zeros(2)
 

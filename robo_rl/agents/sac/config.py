@@ -22,7 +22,7 @@ class SACConfig(Options, section="agent"):
 
     Attributes:
         ensemble_size: number E of critics.
-        target_subset: number M of critics, drawn anew for each critic update, whose smallest value is used in the
+        target_subset: number M of critics, resampled for each critic update, whose smallest value is used in the
             target (REDQ).
         network: architecture of actor and critics: ``mlp``, or ``simba``: residual blocks with LayerNorm before each
             block and at the end (SimBa, Lee et al. 2024), see :mod:`.networks`.

@@ -27,7 +27,7 @@ _PADDED = (
     *("inverse_acceleration", "inverse_jerk"),
 )
 _WIDTH = 8
-"""As kWidth in stopping.cpp, whose arrays of joints are padded to a multiple of this length."""
+"""Multiple to which arrays of joints are padded; equal to kWidth in stopping.cpp."""
 _NUMBERS = ("period", "rate", "linear", "angular", "cone_angle", "damping")
 
 
