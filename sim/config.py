@@ -102,7 +102,8 @@ class ControllerConfig(Options, section="controller"):
 
     Attributes:
         action_space: ``end_effector_delta`` (relative to the measured pose), ``joint_delta`` (relative to the measured
-            positions) or ``joint_position`` (-1 and 1 are the joint limits). A delta of zero stops and then holds.
+            positions) or ``joint_position`` (-1 and 1 are the joint limits; a joint outside them makes the same motion
+            as from the nearer one). A delta of zero stops and then holds.
         action_frame: frame of end-effector deltas: ``base`` or ``end_effector``.
         action_axes: axes that the action moves, joined by ``+``: any of x y z roll pitch yaw xyz rotation gripper;
             ``full`` is ``xyz+rotation+gripper``. The other axes stay as in the home pose. Joint actions always move

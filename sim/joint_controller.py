@@ -48,15 +48,19 @@ class JointController(Controller):
             )
             self._in_motion[:] = moves
         else:
-            goal = self.lower + (self.upper - self.lower) * (action + 1) / 2
-        self.set_goal(goal)
+            position = data.qpos[self._qpos]
+            outside = np.where(self._endless, 0.0, position - np.clip(position, self.lower, self.upper))
+            goal = self.lower + (self.upper - self.lower) * (action + 1) / 2 + outside
+        self.set_goal(data, goal)
 
-    def set_goal(self, positions: Array) -> None:
+    def set_goal(self, data: mujoco.MjData, positions: Array) -> None:
         """Move to joint positions (n,) [rad or m], clipped to the range of references.
 
-        Endless joints turn in the shorter direction.
+        A joint that is measured outside this range goes no further out, but need not come back at once. Endless joints
+        turn in the shorter direction.
         """
-        np.clip(positions, self.lower, self.upper, out=self.goal)
+        measured = data.qpos[self._qpos]
+        np.clip(positions, np.minimum(self.lower, measured), np.maximum(self.upper, measured), out=self.goal)
         if self._endless.any():
             goal = self.reference + shortest(positions - self.reference, self._endless)
             self.goal[self._endless] = goal[self._endless]

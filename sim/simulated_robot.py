@@ -96,7 +96,7 @@ class SimulatedRobot(TickingRobot):
             if not isinstance(controller, JointController):
                 raise ConfigError("this robot's controller takes poses, not targets of its joints")
             if target.joints is not None:
-                controller.set_goal(target.joints)
+                controller.set_goal(self._simulation.data, target.joints)
             elif target.velocities is not None:
                 controller.set_velocities(target.velocities)
             elif target.efforts is not None:

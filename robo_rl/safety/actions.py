@@ -162,7 +162,11 @@ class JointDeltaActions(JointActions):
 
 
 class JointPositionActions(JointActions):
-    """The action space ``joint_position``: elements are joint positions. Arguments as for :class:`ActionMap`."""
+    """The action space ``joint_position``: elements are joint positions. Arguments as for :class:`ActionMap`.
+
+    A joint that is measured outside the range of commands is commanded as from the near end of that range: the same
+    motion from where it is. Holding still and returning slowly could not be commanded otherwise.
+    """
 
     def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
         super().__init__(spec, robot, kinematics, reader)
@@ -170,19 +174,25 @@ class JointPositionActions(JointActions):
         self._scales = (np.array(robot.command_upper) - self._lower) / 2
         self._ranges = list(zip(self._lower.tolist(), self._scales.tolist(), strict=True))
         self._endless = robot.endless if robot.endless.any() else None
+        self._least = np.where(robot.endless, -np.inf, self._lower)
+        self._most = np.where(robot.endless, np.inf, robot.command_upper)
 
     def _motion_of(self, observation: Observation, action: Action) -> Motion:
         joints = self._reader.joint_positions(observation)
         values = action[self.moves].astype(np.float64)
-        change = self._shortest(self._lower + self._scales * (values + 1) - joints)
+        change = self._shortest(self._lower + self._scales * (values + 1) - self._origin(joints))
         return Motion(self._kinematics, joints, change)
+
+    def _origin(self, joints: Array) -> Array:
+        """Return the positions (n,) in the range of commands that are nearest to ``joints``."""
+        return np.minimum(np.maximum(joints, self._least), self._most)
 
     def _shortest(self, difference: Array) -> Array:
         return difference if self._endless is None else shortest(difference, self._endless)
 
     def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
         # Endless joints are commanded in [-pi, pi), as they are observed.
-        target = self._shortest(self._reader.joint_positions(observation) + change)
+        target = self._shortest(self._origin(self._reader.joint_positions(observation)) + change)
         pairs = zip(target.tolist(), self._ranges, strict=True)
         return self.with_elements(action, [(value - lower) / scale - 1 for value, (lower, scale) in pairs])
 

@@ -27,7 +27,7 @@ from robo_rl.core import (
     require,
 )
 
-from .actions import ActionMap, EndEffectorActions, JointPositionActions, make_action_map
+from .actions import ActionMap, EndEffectorActions, make_action_map
 from .age import AgeLimit
 from .backend import SafeBackend
 from .barrier import BarrierFilter, Clearances
@@ -116,8 +116,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         largest = None if problem is None else (1 + SLACK) * problem.velocity * problem.period
         shift = math.inf
-        # A joint outside the range of positions that actions can name returns to it at any speed.
-        if config.speed.enabled and not isinstance(actions, JointPositionActions):
+        if config.speed.enabled:
             shift = (1 + 2 * SLACK) * math.hypot(*_speeds(config, robot)) * actions.period
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader, largest, shift))
         dip = CLEARANCE_DIP if _stride(actions) > 1 else 0.0

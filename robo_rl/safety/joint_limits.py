@@ -32,7 +32,8 @@ class JointLimits:
     last.
 
     If a robot does not follow exactly, the commanded motion determines velocity, acceleration and jerk, and the
-    measured posture everything else. An arm that has slipped out of a limit goes no further out.
+    measured posture everything else. A joint that has slipped out of its range goes no further out in any period, and
+    returns within the other limits.
 
     Args:
         planner: planner of stops.

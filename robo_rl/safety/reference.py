@@ -85,7 +85,7 @@ class PythonStopPlanner:
         problem, control, period = self._problem, self._problem.control, self._problem.period
         n, k = problem.joints, problem.controls
         joints, velocity, acceleration = (state[i * n : (i + 1) * n].copy() for i in range(3))
-        start, before = joints.copy(), state[3 * n : 3 * n + k]
+        before = state[3 * n : 3 * n + k]
         position, rotation, _ = self._map(joints)
         slip = self._outside(position)
         most = max(LENGTH_SLACK, slip)
@@ -94,7 +94,7 @@ class PythonStopPlanner:
         for _ in range(self._steps):
             if control is not None and not (np.abs(after) <= 1 + SLACK).all():
                 return JOINTS, path
-            if not self._within(joints, velocity, acceleration, wanted, start):
+            if not self._within(joints, velocity, acceleration, wanted):
                 return JOINTS, path
             rates, before = (after - before) / period, after
             acceleration, velocity = (wanted - velocity) / period, wanted
@@ -141,16 +141,17 @@ class PythonStopPlanner:
         problem, period, jolt = self._problem, self._problem.period, float(self._jolt[i])
         limit, jerk = (float(limits[i]) for limits in self._braking)
         top_speed = float(problem.velocity[i])
-        upper = max(float(problem.upper[i]) + LENGTH_SLACK, place)
-        lower = min(float(problem.lower[i]) - LENGTH_SLACK, place)
+        upper, lower = float(problem.upper[i]) + LENGTH_SLACK, float(problem.lower[i]) - LENGTH_SLACK
 
         def stops(speed: float) -> bool:
             position, before = place, velocity
             for _ in range(self._steps):
                 change = (speed - before) / period
-                position += speed * period
-                if position > upper or position < lower or abs(speed) > top_speed * (1 + SLACK):
+                reached = position + speed * period
+                too_far = reached > max(upper, position) or reached < min(lower, position)
+                if too_far or abs(speed) > top_speed * (1 + SLACK):
                     return False
+                position = reached
                 if abs(speed) <= REST and abs(change) <= jolt * (1 + SLACK):
                     return True
                 before, speed = speed, slower(speed, change, limit, jerk, period)
@@ -246,7 +247,7 @@ class PythonStopPlanner:
         target = position + self._directions(rotation)[:3] @ controls
         return bool((target > control.box[1] + slip).any() or (target < control.box[0] - slip).any())
 
-    def _within(self, joints: Array, velocity: Array, acceleration: Array, wanted: Array, start: Array) -> bool:
+    def _within(self, joints: Array, velocity: Array, acceleration: Array, wanted: Array) -> bool:
         problem = self._problem
         change = (wanted - velocity) / problem.period
         reached = joints + wanted * problem.period
@@ -254,8 +255,9 @@ class PythonStopPlanner:
             (np.abs(wanted) <= problem.velocity * (1 + SLACK)).all()
             and (np.abs(change) <= problem.acceleration * (1 + SLACK)).all()
             and (np.abs(change - acceleration) <= self._jolt * (1 + SLACK)).all()
-            and (reached <= np.maximum(problem.upper + LENGTH_SLACK, start)).all()
-            and (reached >= np.minimum(problem.lower - LENGTH_SLACK, start)).all()
+            # Outside its range a joint goes no further out in any period, so what is left of a stop remains allowed.
+            and (reached <= np.maximum(problem.upper + LENGTH_SLACK, joints)).all()
+            and (reached >= np.minimum(problem.lower - LENGTH_SLACK, joints)).all()
         )
 
     def _outside(self, position: Array) -> float:

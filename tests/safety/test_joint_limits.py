@@ -95,6 +95,37 @@ def test_an_arm_outside_a_limit_comes_back_and_goes_no_further(space):
         assert min(outside) < 0, "it came back"
 
 
+@pytest.mark.parametrize("space", ["joint_position", "joint_delta"])
+@pytest.mark.parametrize("rate", [10, 200, 1000])
+@pytest.mark.parametrize("case", CASES)
+def test_a_joint_outside_its_range_comes_back_within_all_limits(case, rate, space):
+    """What is checked is what is executed: no action names a position outside the range, but a motion from there."""
+    exact, rng, broken = ExactArm(case, space, rate), np.random.default_rng(rate), set()
+    beyond = 0.1 * np.minimum(1.0, exact.upper - exact.lower)
+    last = len(exact.lower) - 1
+    for joint, side in ((last, 1), (last - 1, -1), (0, 1), (0, -1)):
+        exact.reset()
+        joints = exact.reader.joint_positions(exact.observation).copy()
+        joints[joint] = exact.upper[joint] + beyond[joint] if side > 0 else exact.lower[joint] - beyond[joint]
+        exact.place(joints)
+        place = exact.reader.position(exact.observation)
+        low, high = exact.robot.workspace_low, exact.robot.workspace_high
+        if (place < low).any() or (place > high).any() or exact.smallest_distance(joints) < MARGIN:
+            continue  # another limit is broken from the beginning
+        chain, furthest = exact.chain(), 0.0
+        for step in range(60):
+            if step % 10 == 0:
+                action = rng.choice([-1.0, 1.0, 0.2], exact.size).astype(np.float32)
+                action[joint] = side if step < 20 else -side  # outwards, then back
+            loads = exact.execute(chain(exact.observation, action, step)[0])
+            broken |= {name for name, load in loads.items() if load > 1 + TOLERANCES[name]} - {"position"}
+            reached = exact.reader.joint_positions(exact.observation)[joint]
+            furthest = max(furthest, side * (reached - joints[joint]))
+        assert furthest < 1e-5, "it went further out"
+        assert side * (reached - joints[joint]) < 0, "it came back"
+    assert broken == set()
+
+
 @pytest.mark.parametrize("barrier", [False, True])
 @pytest.mark.parametrize("space", ["joint_delta", "joint_position", "end_effector_delta"])
 def test_what_is_observed_as_no_number_stops_the_arm(space, barrier):

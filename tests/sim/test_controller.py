@@ -9,6 +9,9 @@ import pytest
 from scipy.linalg import expm
 
 from robo_rl.core import ConfigError
+from robo_rl.safety.actions import make_action_map
+from robo_rl.safety.kinematics import Kinematics
+from robo_rl.safety.motion import ArmReader
 from robo_rl.sim.backend import ArmBackend
 from robo_rl.sim.config import ArmConfig, ControllerConfig, RandomisationConfig, TaskConfig
 from robo_rl.sim.controller import EndEffectorController, exponential, logarithm
@@ -272,6 +275,28 @@ def test_joints_stay_inside_their_limits(space):
     assert (fastest <= 1.2 * speeds).all(), "speeds above the limits are braked"
     near_a_limit = (lowest < ranges[:, 0] + 0.2) | (highest > ranges[:, 1] - 0.2)
     assert near_a_limit.any(), "the arm should have been driven against a limit"
+
+
+@pytest.mark.parametrize("beyond", [(0, 0.1), (3, -0.05), (6, 0.149)])
+@pytest.mark.parametrize("space", ["joint_position", "joint_delta"])
+def test_the_controller_moves_a_joint_outside_its_range_as_the_safety_filters_expect(space, beyond):
+    """Neither the simulated arm nor a robot's driver pulls it back at once."""
+    backend = room(action_space=space, action_axes="gripper")
+    state = backend.reset(0).observation["state"].copy()
+    actions = make_action_map(
+        backend.spec, backend.robot, Kinematics(backend.robot), ArmReader(backend.spec, backend.robot)
+    )
+    controller, model, (joint, distance) = backend.controller, backend.as_model(), beyond
+    state[joint] = distance + (controller.upper if distance > 0 else controller.lower)[joint]
+    joints = state[:7].astype(np.float64)
+    inwards = np.full(8, 0.3, np.float32)
+    inwards[joint] = -np.sign(distance) * 0.3
+    for action in (inwards, actions.hold({"state": state}, inwards)):
+        model.begin(joints)
+        motion = actions.motion({"state": state}, action).joints
+        np.testing.assert_allclose(model.target(joints, action).joints - joints, motion, atol=1e-6)
+        if action is not inwards:
+            np.testing.assert_allclose(motion, 0.0, atol=1e-6)
 
 
 def test_joint_position_actions_are_shares_of_the_joint_range():

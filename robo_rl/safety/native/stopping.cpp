@@ -429,7 +429,7 @@ bool may_go(const Planner &p, const Frame &from, const Frame &to, double periods
   return !(p.cone_angle < M_PI) || lean(p, to) <= most_lean;
 }
 
-bool within_limits(const Planner &p, const State &state, const double *velocity, const double *start) {
+bool within_limits(const Planner &p, const State &state, const double *velocity) {
   const double *before = state.velocity.data(), *acceleration = state.acceleration.data(), *q = state.q.data();
   const double period = p.period, rate = p.rate;
   int64_t kept = 1;  // false with NaN, too
@@ -439,8 +439,9 @@ bool within_limits(const Planner &p, const State &state, const double *velocity,
     kept &= std::fabs(velocity[i]) <= p.velocity[i] * (1 + kSlack) ? 1 : 0;
     kept &= std::fabs(next) <= p.acceleration[i] * (1 + kSlack) ? 1 : 0;
     kept &= std::fabs(jerk) <= p.jerk[i] * (1 + kSlack) ? 1 : 0;
-    kept &= reached <= std::max(p.upper[i] + kLength, start[i]) ? 1 : 0;
-    kept &= reached >= std::min(p.lower[i] - kLength, start[i]) ? 1 : 0;
+    // Outside its range a joint goes no further out in any period, so what is left of a stop remains allowed.
+    kept &= reached <= std::max(p.upper[i] + kLength, q[i]) ? 1 : 0;
+    kept &= reached >= std::min(p.lower[i] - kLength, q[i]) ? 1 : 0;
   }
   return kept;
 }
@@ -571,7 +572,7 @@ class Question {
       if (p.end_effector)
         for (int j = 0; j < k; j++)
           if (!(std::fabs(next_[j]) <= 1 + kSlack)) return answer(kJoints);
-      if (!within_limits(p, now, velocity_.data(), state_.q.data())) return answer(kJoints);
+      if (!within_limits(p, now, velocity_.data())) return answer(kJoints);
       advance(p, now, velocity_, next_);
       const bool rests = at_rest(p, now);
       if (++since == block || rests) {
@@ -675,20 +676,21 @@ class Question {
     std::vector<double> place = state_.q, speed = state_.velocity, change(w), then = next, open = stops;
     double *__restrict q = place.data(), *__restrict v = speed.data(), *__restrict a = change.data();
     double *__restrict asked = open.data(), *__restrict good = stops.data();
-    const double *start = state_.q.data(), *following = then.data();
+    const double *following = then.data();
     for (int step = 0; step < p.steps; step++) {
       int64_t rest = 0;
       for (int i = 0; i < w; i++) {
         a[i] = (following[i] - v[i]) * rate;
         v[i] = following[i];
-        q[i] += v[i] * period;
-        const bool breaks = q[i] > std::max(p.upper[i] + kLength, start[i]) ||
-                            q[i] < std::min(p.lower[i] - kLength, start[i]) ||
+        const double reached = q[i] + v[i] * period;
+        const bool breaks = reached > std::max(p.upper[i] + kLength, q[i]) ||
+                            reached < std::min(p.lower[i] - kLength, q[i]) ||
                             std::fabs(v[i]) > p.velocity[i] * (1 + kSlack);
         const bool rests = std::fabs(v[i]) <= kRest && std::fabs(a[i]) <= p.jerk[i] * period * (1 + kSlack);
         good[i] = asked[i] != 0 && breaks ? 0.0 : good[i];
         asked[i] = breaks || rests ? 0.0 : asked[i];
         rest |= asked[i] != 0 ? 1 : 0;
+        q[i] = reached;
       }
       if (!rest) return;
       slower(p, v, a, then.data());
