@@ -33,7 +33,9 @@ def joint_levers(robot: RobotDescription, pairs: list[tuple[int, int]]) -> Array
             first = int(model.body_jntadr[body])
             for joint in reversed(range(first, first + int(model.body_jntnum[body]))):
                 if model.jnt_type[joint] == int(mujoco.mjtJoint.mjJNT_SLIDE):
-                    span = np.abs(model.jnt_range[joint]).max() if model.jnt_limited[joint] else math.inf
+                    reference = model.qpos0[model.jnt_qposadr[joint]]  # the position at which it is not displaced
+                    ends = np.abs(model.jnt_range[joint] - reference)
+                    span = ends.max() if model.jnt_limited[joint] else math.inf
                     arms[joint], length = 1.0, length + float(span)
                     continue
                 length += math.dist(point, data.xanchor[joint])

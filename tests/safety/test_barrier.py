@@ -1,6 +1,8 @@
 """The barrier filter: its quadratic programme against a dense optimiser, its distances and what it keeps clear of."""
 
+import math
 from collections import Counter
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -14,6 +16,7 @@ from robo_rl.safety.barrier import BarrierFilter, Clearances
 from robo_rl.safety.compose import make_filter_chain
 from robo_rl.safety.config import BarrierConfig, ContactConfig, JointsConfig, SafetyConfig
 from robo_rl.safety.distance import geom_distance
+from robo_rl.safety.levers import joint_levers
 from robo_rl.safety.quadratic import nearest_point
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ArmConfig, ControllerConfig
@@ -169,6 +172,31 @@ def test_no_distance_changes_faster_than_its_bound():
         before, after = (distances(clearances, place) for place in (joints, joints + motion))
         outside = (before > 0) & (after > 0)  # depths are not exact
         assert (np.abs(after - before) <= clearances._levers @ np.abs(motion) + 1e-6)[outside].all()
+
+
+@pytest.mark.parametrize("reference", [0.0, 0.5, -0.3, 2.0])
+def test_the_bound_of_a_hinge_behind_a_slide_counts_from_the_position_at_which_the_slide_is_not_displaced(reference):
+    """Slides of real models count from an end, or from where their encoder was set to zero."""
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><compiler autolimits="true"/><worldbody><geom name="post" type="sphere" size="0.01" pos="0.3 0.4 0"/>'
+        '<body><joint name="turn" axis="0 0 1"/><geom type="sphere" size="0.01"/>'
+        f'<body><joint name="reach" type="slide" axis="1 0 0" ref="{reference}" range="0.1 0.6"/>'
+        '<geom name="tip" type="sphere" size="0.01" pos="0.05 0 0"/></body></body></worldbody></mujoco>'
+    )
+    robot = SimpleNamespace(model=model, joints=("turn", "reach"))
+    post, tip = model.geom("post").id, model.geom("tip").id
+    (levers,) = joint_levers(robot, [(post, tip)])
+    data, fastest = mujoco.MjData(model), 0.0
+    for reach in np.linspace(0.1, 0.6, 11):
+        for turn in np.linspace(-np.pi, np.pi, 61):
+            apart = []
+            for step in (-1e-4, 1e-4):
+                data.qpos[:] = turn + step, reach
+                mujoco.mj_kinematics(model, data)
+                apart.append(math.dist(data.geom_xpos[post], data.geom_xpos[tip]))
+            fastest = max(fastest, abs(apart[1] - apart[0]) / 2e-4)
+    assert fastest <= levers[0] + 1e-6
+    assert levers[0] == pytest.approx(0.06 + max(abs(0.1 - reference), abs(0.6 - reference)))
 
 
 @pytest.mark.parametrize("case", ["panda", "six_joints", "five_joints"])
