@@ -117,8 +117,11 @@ class SteeringNode:
         """Press the pause button, which toggles, if that leads to the state ``wanted``."""
         with self._lock:
             if (self._paused != ("pause" in self._pressed)) == wanted:
-                return False, "it is paused already" if wanted else "it is not paused"
+                stands = f", but it does not move; {self._state}" if self._alarm else ""
+                return False, "it is paused already" if wanted else f"it is not paused{stands}"
             self._pressed ^= {"pause"}
+            if not wanted and self._alarm:
+                return True, f"the pause ends, but the robot does not move; {self._state}"
             return True, "it pauses after this step" if wanted else "it goes on"
 
     def _stop(self) -> tuple[bool, str]:

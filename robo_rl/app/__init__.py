@@ -34,7 +34,7 @@ from .expert import make_intervention
 from .network_limits import networks_of, networks_of_run
 from .options import check_seed, typed
 from .search_path import config_folders
-from .stops import emergency_stop, find_emergency_stop, press_emergency_stop, robot_name
+from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
 from .trained import (
     RESUMED,
     TrainedPolicy,
@@ -75,6 +75,7 @@ __all__ = [
     "config_folders",
     "emergency_stop",
     "find_emergency_stop",
+    "find_stop_button",
     "has_robot",
     "load_agent",
     "load_policy",

@@ -148,12 +148,15 @@ class StopButton:
     ) -> None:
         self._emergency, self._deadman, self._guard = emergency, deadman, guard
 
-    def reason(self) -> tuple[str, str] | None:
-        """Return the name and the description of the reason why the robot must not move now, or None."""
+    def reason(self, waits: bool = False) -> tuple[str, str] | None:
+        """Return the name and the description of the reason why the robot must not move now, or None.
+
+        ``waits``: whether nothing is about to move, so that the deadman switch need not be held.
+        """
         pressed = None if self._emergency is None else self._emergency.pressed()
         if pressed is not None:
             return EMERGENCY_STOP, f"emergency stop ({pressed}); when all is safe: robo-rl rearm"
-        if self._deadman is not None and not self._deadman.is_fresh():
+        if self._deadman is not None and not waits and not self._deadman.is_fresh():
             return DEADMAN, "the deadman switch is not held; hold it: robo-rl enable"
         missed = None if self._guard is None else self._guard.missed()
         return None if missed is None else (GUARD_SILENT, missed)

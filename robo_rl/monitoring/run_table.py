@@ -101,7 +101,7 @@ def describe_live(status: LiveStatus | None) -> str:
     """Return what an active run is doing, in a few words."""
     if status is None or not status.state:
         return "going on"
-    return status.state + (", will pause" if status.paused and status.state != "paused" else "")
+    return status.state + (", will pause" if status.paused and not status.state.startswith("paused") else "")
 
 
 def clip(text: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from ..app import build, emergency_stop, section
+from ..app import build, emergency_stop, find_stop_button, section
 from ..core import (
     Clock,
     ConfigError,
@@ -19,6 +19,7 @@ from ..core import (
     MonotonicClock,
     Observation,
     RenderingError,
+    StopButton,
     Teleop,
 )
 from ..web import WebConfig
@@ -117,6 +118,7 @@ class Panel:
         press: the emergency stop of all robots, which returns a problem with it, or an empty string; None if there is
             none.
         clock: monotonic time.
+        button: the stops that hold the robot still, which are displayed while it waits; None if it has none.
 
     Attributes:
         input: what the person did in the last control period.
@@ -133,8 +135,10 @@ class Panel:
         steering: Steering | None = None,
         press: Callable[[], str] | None = None,
         clock: Clock | None = None,
+        button: StopButton | None = None,
     ) -> None:
         self.backend, self.device = backend, device
+        self._button = button
         turns = backend.spec.action_frame == "end_effector" and device is not None and device.in_base_frame
         self._frame = ActionFrame(backend.spec) if turns else None
         self._screen: Screen | None = device if isinstance(device, Screen) else None
@@ -165,6 +169,8 @@ class Panel:
         There is no wait between two steps of a robot, which keeps its own time: a second clock would only delay
         commands. If the device has no new input, the last input stays in effect; buttons count once.
 
+        A stop that was pressed while the robot waits, for example during a pause, is displayed and reported, too.
+
         Args:
             state: what the robot is doing.
             lines: displayed below the state.
@@ -172,6 +178,9 @@ class Panel:
             alarm: whether the robot was stopped.
             waits: whether no step follows.
         """
+        stopped = self._button.reason(waits=True) if waits and not alarm and self._button is not None else None
+        if stopped is not None:
+            state, alarm = f"stopped: {stopped[1]} ({state})", True
         self._show([state, *lines])
         if self._steering is not None:
             self._steering.report(state, self.paused, alarm, facts)
@@ -252,7 +261,7 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
             steering = build(config.steering, emergency_stop=press)
             opened.callback(steering.close)
             offer_settings(steering, config, "task", "run", "actor", "record", "teleop")
-        panel = Panel(backend, held, steering, press)
+        panel = Panel(backend, held, steering, press, button=find_stop_button(config))
         opened.pop_all()
     return panel
 

@@ -69,7 +69,8 @@ class LiveStatus:
     """The live status of a run.
 
     Attributes:
-        state: current activity in one or two words: ``training``, ``paused``, ``evaluating``.
+        state: current activity in one or two words: ``training``, ``paused``, ``evaluating``, ``paused and
+            stopped``.
         paused: whether the operator wants no episode to begin.
         refused: commands that the run does not accept, with the reasons.
         robots: robots and simulators that act.

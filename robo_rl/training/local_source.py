@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..actor import Actor
-from ..app import make_intervention, section
+from ..app import find_stop_button, make_intervention, section
 from ..core import DivergenceError, Metrics, SpecError, State, Transition
 from ..learner import Checkpoint
 from ..operators.takeover import open_takeover
@@ -32,7 +32,9 @@ class LocalSource:
         self.actor = Actor(backend, config.seed, resets=self._resets)
         self._intervention = make_intervention(section(config, "intervention"), backend, config.seed)
         takeover = open_takeover(config, backend)
-        self.people = LocalOperators(run.live, run.interruption, backend, self.actor, takeover)
+        self.people = LocalOperators(
+            run.live, run.interruption, backend, self.actor, takeover, find_stop_button(config)
+        )
         self.collector = Collector(self.actor, backend, run.agent, self.people, self._intervention, config.seed)
         self._earnings = run.experience.new_earnings()
 

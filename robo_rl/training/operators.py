@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from ..actor import ActionChoice, Actor, View
-from ..core import EnvBackend, Interruption, Observation, SafetyStop, Transition
+from ..core import EnvBackend, Interruption, Observation, SafetyStop, StopButton, Transition
 from ..operators.takeover import Takeover
 from ..telemetry import EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus
 from .evaluations import PERSON_POLL_SECONDS
@@ -48,12 +48,20 @@ class LocalOperators(Operators):
         backend: robot or simulator that is displayed.
         actor: its episodes can be ended by operators.
         takeover: lets a person act instead of the policy; None if nobody does.
+        button: the stops that hold the robot still; None if it has none.
     """
 
     def __init__(
-        self, live: LiveRun, interruption: Interruption, backend: EnvBackend, actor: Actor, takeover: Takeover | None
+        self,
+        live: LiveRun,
+        interruption: Interruption,
+        backend: EnvBackend,
+        actor: Actor,
+        takeover: Takeover | None,
+        button: StopButton | None = None,
     ) -> None:
         super().__init__(live)
+        self._button = button
         self._interruption = interruption
         self._actor, self._takeover = actor, takeover
         self._view = View(backend)
@@ -128,6 +136,12 @@ class LocalOperators(Operators):
 
     def report(self, state: str, refused: Mapping[str, str]) -> None:
         facts = {"episode": f"{self._actor.episode + 1:,}", "steps of it": f"{self._actor.episode_length:,}"}
+        stopped = None if self._button is None else self._button.reason(waits=state == "paused")
+        if stopped is not None:
+            state, facts["stopped"] = (
+                {"paused": "paused and stopped", "training": "stopped"}.get(state, state),
+                stopped[1],
+            )
         robot = LiveRobot("local", True, facts, self._view.problem)
         self._live.report(LiveStatus(state, self._pause_requested, refused, (robot,)))
 

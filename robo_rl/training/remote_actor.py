@@ -8,7 +8,16 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from ..actor import Actor, EpisodeRefusedError, Spool, SpoolFullError, View
-from ..app import ActorConfig, agent_facts, build_acting_agent, build_resets, has_robot, make_intervention, section
+from ..app import (
+    ActorConfig,
+    agent_facts,
+    build_acting_agent,
+    build_resets,
+    find_stop_button,
+    has_robot,
+    make_intervention,
+    section,
+)
 from ..core import (
     Clock,
     ConfigError,
@@ -162,6 +171,7 @@ class ActingSession:
         self._produced = 0
         self._held_seconds = 0.0
         self._blocked, self._blocked_ns = "", -BLOCKED_NS  # the last report about the learner, and its time
+        self._button = find_stop_button(config)
         self._waited_for = ""  # reason of the last stop that was reported
 
     def _make_resets(self, config: DictConfig, seed: int, takeover: Takeover | None) -> ResetController | None:
@@ -190,6 +200,7 @@ class ActingSession:
                 self._link.take_orders()  # discarded: they were about another episode, as this one has no step yet
             if reason := self._why_held():
                 self._report()
+                self._report_stop_while_held()
                 self._people.wait(reason)
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
                 continue
@@ -270,6 +281,13 @@ class ActingSession:
         self._blocked, self._blocked_ns = blocked, now
         change = f"no steps: {blocked}. They stay in the spool" if blocked else "steps again"
         print(f"The learner accepts {change}", flush=True)
+
+    def _report_stop_while_held(self) -> None:
+        """Report a stop that was pressed while no step is taken, for example during a pause."""
+        stopped = self._button.reason(waits=True)
+        if stopped is not None and stopped[0] != self._waited_for:
+            self._notify(f"Stopped: {stopped[1]}")
+        self._waited_for = "" if stopped is None else stopped[0]
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Record an episode that was stopped without a step; wait if the robot has to be released."""

@@ -263,6 +263,12 @@ def test_steering_by_services(say: Callable[..., None]) -> None:
             assert trigger(node, "pause") == (False, "it is paused already")
             assert trigger(node, "start") == (True, "it goes on")
             assert steering.take_buttons() == set(), "taken back before anybody looked"
+            steering.report("stopped: emergency stop (a person); robo-rl rearm (paused)", True, True, {})
+            goes_on, answer = trigger(node, "start")
+            assert goes_on and answer.startswith("the pause ends, but the robot does not move; stopped: emergency stop")
+            steering.take_buttons()
+            assert trigger(node, "start")[1].startswith("it is not paused, but it does not move; stopped: emergency")
+            steering.report("the policy has control", False, False, {})
             assert trigger(node, "emergency_stop") == (False, "/stop CANNOT BE WRITTEN")
             for name in ("pause", "reset", "mark_success", "mark_failure", "emergency_stop"):
                 assert trigger(node, name)[0]

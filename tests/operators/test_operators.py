@@ -1,5 +1,7 @@
 """People at a training in one process: when their commands count, and when they do not."""
 
+import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -7,8 +9,18 @@ import numpy as np
 import pytest
 
 from robo_rl.actor import Actor, marked
-from robo_rl.core import Agent, EnvBackend, Interruption, SafetyStop, Source, Transition
-from robo_rl.telemetry import Command
+from robo_rl.core import (
+    Agent,
+    EmergencyStop,
+    EnvBackend,
+    Interruption,
+    SafetyStop,
+    Source,
+    StopButton,
+    Transition,
+)
+from robo_rl.monitoring.run_table import describe_live
+from robo_rl.telemetry import Command, LiveStatus
 from robo_rl.training.collector import Collector
 from robo_rl.training.operators import LocalOperators
 
@@ -35,16 +47,18 @@ STEP = Transition(
 class Rig:
     """Operators of an actor within an episode, without a person at the robot."""
 
-    def __init__(self, takeover: Any = None) -> None:
+    def __init__(self, takeover: Any = None, button: Any = None) -> None:
+        self.reported: list[LiveStatus] = []
         self.actor: Any = SimpleNamespace(
-            is_between_episodes=False, episode_length=1, end_episode=marked, abandon_episode=self._abandon
+            is_between_episodes=False, episode=0, episode_length=1, end_episode=marked, abandon_episode=self._abandon
         )
         self.abandoned = 0
         self.asked: list[Command] = []
         live: Any = SimpleNamespace(take_commands=self._take, watched=False)
         backend: Any = SimpleNamespace()
         self.interruption = Interruption()
-        self.operators = LocalOperators(live, self.interruption, backend, self.actor, takeover)
+        live.report = self.reported.append
+        self.operators = LocalOperators(live, self.interruption, backend, self.actor, takeover, button)
 
     def ask(self, *names: str) -> None:
         self.asked = [Command(name) for name in names]
@@ -65,6 +79,22 @@ def test_a_command_ends_the_episode_with_its_next_step_once(name: str, success: 
     ended = rig.operators.mark(STEP)
     assert (ended.terminated, ended.truncated, ended.success) == (name == "success", name != "success", success)
     assert rig.operators.mark(STEP) is STEP
+
+
+def test_a_stop_that_is_latched_in_any_state_is_reported_to_those_who_watch(tmp_path: Path) -> None:
+    emergency = EmergencyStop(tmp_path / "stop")
+    rig = Rig(button=StopButton(emergency))
+    for pressed in (False, True, False):
+        if pressed:
+            emergency.press("a person")
+        else:
+            emergency.rearm()
+        for state, shown in (("paused", "paused and stopped"), ("training", "stopped"), ("evaluating", "evaluating")):
+            rig.operators.report(state, {})
+            status = rig.reported[-1]
+            assert status.state == (shown if pressed else state)
+            assert ("a person" in status.robots[0].facts.get("stopped", "")) == pressed
+            assert describe_live(dataclasses.replace(status, paused=state == "paused")) == status.state
 
 
 def test_between_two_episodes_there_is_none_to_end() -> None:

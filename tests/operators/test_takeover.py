@@ -12,7 +12,17 @@ from hydra import compose, initialize_config_module
 from robo_rl.actor import ActionChoice, Actor, marked
 from robo_rl.app import register_all_configs
 from robo_rl.cli import main
-from robo_rl.core import ConfigError, Intervention, ManualClock, SafetyStop, Source, Transition
+from robo_rl.core import (
+    ConfigError,
+    DeadmanSwitch,
+    EmergencyStop,
+    Intervention,
+    ManualClock,
+    SafetyStop,
+    Source,
+    StopButton,
+    Transition,
+)
 from robo_rl.operators.panel import Panel
 from robo_rl.operators.takeover import Takeover, check_device, open_takeover
 from robo_rl.sim import make_backend
@@ -200,6 +210,24 @@ def test_an_emergency_stop_that_is_latched_between_episodes_does_not_pause_as_we
     steering.buttons.add("emergency_stop")
     takeover.wait("stopped", alarm=True)
     assert takeover.paused == bool(problem), "the reason of the stop is reported, and start is not needed afterwards"
+    backend.close()
+
+
+@pytest.mark.parametrize("state", ["paused", "waiting for the learner", "episode 1 of 3: let go"])
+def test_a_stop_that_is_latched_while_the_robot_waits_is_shown(state: str, tmp_path: Path) -> None:
+    steering, backend, emergency = Steering(), make_backend("pick_cube"), EmergencyStop(tmp_path / "stop")
+    button = StopButton(emergency, DeadmanSwitch(tmp_path / "deadman", 0.8))
+    takeover = Takeover(Panel(backend, None, steering, clock=ManualClock(), button=button))
+    takeover.wait(state)
+    assert steering.told[-1] == (state, False, False), "nobody has to hold the deadman switch meanwhile"
+    emergency.press("a person at the page")
+    takeover.wait(state)
+    shown, _, alarm = steering.told[-1]
+    assert alarm and shown.startswith("stopped: emergency stop (") and shown.endswith(f"robo-rl rearm ({state})")
+    assert "a person at the page" in shown
+    emergency.rearm()
+    takeover.wait(state)
+    assert steering.told[-1] == (state, False, False)
     backend.close()
 
 

@@ -140,9 +140,9 @@ function showRun(news) {
   at("title").textContent = run.title;
   at("path").textContent = run.path;
   const waits = run.waiting.length ? ` (asked for: ${run.waiting.join(", ")})` : "";
-  const pausing = run.live.paused && run.live.state !== "paused" ? ", will pause" : "";
+  const pausing = run.live.paused && !run.live.state.startsWith("paused") ? ", will pause" : "";
   at("state").textContent = (run.going_on ? run.live.state + pausing : run.status) + waits;
-  at("state").className = `chip ${run.going_on && !run.live.paused ? "good" : ""}`;
+  at("state").className = `chip ${run.going_on && !run.live.paused && run.live.state !== "stopped" ? "good" : ""}`;
   at("facts").replaceChildren(...run.facts.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
   const faults = run.faults.length ? run.faults : ["none"];
   at("faults").replaceChildren(...faults.map((text) => make("li", text)));
