@@ -22,6 +22,10 @@ MOST_INTERVAL_NS = 600_000_000_000
 MOST_NOTES = 50
 """Most notes per :data:`NOTE_INTERVAL_NS`."""
 NOTE_CHARACTERS = 1000
+REFUSED_TOKEN = (
+    "the token is missing or not that of the learner; give learner and actors the same transport.token_file (without "
+    "one, only processes of one user on one machine have the same token)"
+)
 
 Code = grpc.StatusCode
 
@@ -146,7 +150,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         )  # a stream handler does not wait for a message
 
     def _refuse_stranger(self, requests: Any, context: Any) -> NoReturn:
-        self.refuse(context, Code.UNAUTHENTICATED, "token", "the token is missing or not that of the learner")
+        self.refuse(context, Code.UNAUTHENTICATED, "token", REFUSED_TOKEN)
 
     def _receive(self, call: Call, read: Callable[[bytes], Any], requests: Iterator[bytes], context: Any) -> Any:
         data = self._waiting.receive(requests, context)

@@ -1,7 +1,9 @@
 """Configuration of the transport."""
 
+import contextlib
 import ipaddress
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +27,9 @@ class TransportConfig(Options, section="transport"):
         certificates: folder made by ``robo-rl keys``: mutual TLS; an actor may only use the name in its certificate.
             Null: no encryption.
         token_file: file with a secret that every request must contain, readable only by its owner; the secret is not
-            encrypted unless ``certificates`` is given as well. Null: none.
+            encrypted unless ``certificates`` is given as well. Null: none, or, for an address ``host:port`` that only
+            this machine can reach and without ``certificates``, the file ``learner_token`` in this user's state folder,
+            which is made when it is needed first: processes of other users are refused.
         image_compression: compression of images by actors: null (none), ``zstd`` (lossless), or ``jpeg`` (smaller,
             lossy: the learner uses the decompressed images, the actor those of its camera).
         message_bytes: largest accepted message [bytes].
@@ -86,16 +90,42 @@ class TransportConfig(Options, section="transport"):
             return False
 
     def token(self) -> str:
-        """Return the secret, or an empty string without ``token_file``.
+        """Return the secret, or an empty string if none is needed.
 
         Raises:
-            ConfigError: if the file cannot be read, other users can read it, or it holds fewer than 16 characters.
+            ConfigError: if the file cannot be read or made, other users can read it, or it holds fewer than 16
+                characters.
         """
-        if self.token_file is None:
+        if self.token_file is None and (self.host is None or self.certificates is not None):
             return ""
+        file = _own_token_file() if self.token_file is None else Path(self.token_file)
         try:
-            token = read_secret(Path(self.token_file)).strip()
+            token = read_secret(file).strip()
         except (OSError, DataError) as error:
-            raise ConfigError(f"transport.token_file {self.token_file} cannot be read: {error}") from error
-        require(len(token) >= 16, "the token in transport.token_file", "16 characters or more", f"{len(token)}")
+            raise ConfigError(f"transport.token_file {file} cannot be read: {error}") from error
+        require(len(token) >= 16, f"the token in transport.token_file {file}", "16 characters or more", f"{len(token)}")
         return token
+
+
+def _own_token_file() -> Path:
+    """Return the file with the secret of this user's learners on this machine; make it if it is missing.
+
+    Raises:
+        ConfigError: if it cannot be made, or this user has no home folder.
+    """
+    file = user_folder("state", "the token of the learner", " or transport.token_file=FILE") / "learner_token"
+    partial = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+                out.write(secrets.token_urlsafe(32))
+            try:
+                # Learner and actors may start at the same time: the first file counts, and it is never half written.
+                with contextlib.suppress(FileExistsError):
+                    os.link(partial, file)
+            finally:
+                partial.unlink()
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be made ({error.strerror}): give transport.token_file=FILE") from error
+    return file

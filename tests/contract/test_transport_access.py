@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import socket
 import stat
 import threading
@@ -16,7 +17,7 @@ from cryptography import x509
 from robo_rl.actor import Spool
 from robo_rl.core import ArraySpec, ConfigError, TransportError
 from robo_rl.transport import LearnerLink, TransportConfig, connection, make_keys, send_command, service
-from robo_rl.transport.service import CONTROL, EXCHANGE, JOIN, WATCH
+from robo_rl.transport.service import CONTROL, EXCHANGE, JOIN, SERVICE, WATCH
 from robo_rl.transport.waiting import MOST_WAITING
 
 from ..rigs.replay_episodes import SPEC
@@ -66,6 +67,41 @@ def test_a_wrong_token_is_refused_and_told(intake, tmp_path: Path, given: str | 
     rig.join()
     rig.close()
     server.close(0)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:0", "[::1]:0"])
+def test_a_port_of_this_machine_is_for_this_user_alone(intake, tmp_path: Path, monkeypatch, address: str) -> None:
+    """Other users have another folder; whether the learner or an actor makes the token makes no difference."""
+    own = dataclasses.replace(LOCAL, address=address)
+    assert own.token() == own.token(), "made once"
+    file = Path(os.environ["XDG_STATE_HOME"]) / "robo_rl" / "learner_token"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and [file] == list(file.parent.glob("learner_token*"))
+    server = make_server(own, intake)
+    config = dataclasses.replace(own, address=server.address)
+    rig = ActorRig(config, tmp_path / "spool")
+    rig.join()
+    rig.close()
+    channel = grpc.insecure_channel(server.address)
+    with pytest.raises(grpc.RpcError, match="the token is missing or not that of the learner"):
+        channel.stream_unary(f"/{SERVICE}/{CONTROL.name}")(iter([b""]))
+    channel.close()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+    assert "only processes of one user on one machine" in refusal(ActorRig(config, tmp_path / "other"))
+    with pytest.raises(TransportError, match="the token is missing"):
+        send_command(config, "stop")
+    assert server.take_commands() == []
+    server.close(0)
+
+
+def test_who_needs_no_token_makes_none(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for config in (TransportConfig(), TransportConfig("unix:"), TransportConfig("a.lan:5", certificates="keys")):
+        assert config.token() == ""
+    assert list(tmp_path.rglob("learner_token*")) == []
+    (tmp_path / "robo_rl").mkdir()
+    (tmp_path / "robo_rl" / "learner_token").write_text("seen by everybody on this machine")
+    with pytest.raises(ConfigError, match=r"learner_token cannot be read: .*others can read"):
+        TransportConfig("127.0.0.1:5").token()
 
 
 def test_strangers_who_send_nothing_hold_no_thread(intake, tmp_path: Path) -> None:
@@ -133,7 +169,7 @@ def test_paths_that_no_socket_can_have_are_refused(tmp_path: Path, monkeypatch) 
 @pytest.mark.parametrize("call", [JOIN, EXCHANGE, CONTROL, WATCH], ids=lambda call: call.name)
 def test_calls_without_a_request_keep_no_actor_out_where_there_is_no_token(intake, tmp_path: Path, call) -> None:
     """More of them than the learner has threads, and new ones for those that it ends."""
-    local = dataclasses.replace(LOCAL, max_actors=2)
+    local = dataclasses.replace(LOCAL, address=f"unix:{tmp_path}/learner", max_actors=2)
     server = make_server(local, intake)
     over = threading.Event()
 

@@ -19,7 +19,7 @@ from robo_rl.core import ArraySpec, ManualClock, TransportError
 from robo_rl.transport import RecordDecoder, RecordEncoder
 from robo_rl.transport import messages_pb2 as messages
 from robo_rl.transport.connection import retry_seconds
-from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH
+from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH, metadata
 from robo_rl.transport.views import PRESENT_SECONDS
 
 from ..rigs.replay_episodes import SPEC, assert_same
@@ -36,7 +36,7 @@ class Wire:
 
     def call(self, call, request):
         method = self.channel.unary_unary(call.path, call.request.SerializeToString, call.reply.FromString)
-        return method(request, timeout=60)
+        return method(request, timeout=60, metadata=metadata(LOCAL.token()))
 
     def refused(self, call, request) -> tuple[grpc.StatusCode, str]:
         with pytest.raises(grpc.RpcError) as caught:
@@ -286,14 +286,14 @@ def test_only_the_newest_watch_of_an_actor_is_given_orders(server, wire) -> None
     joined = wire.join()
     call = wire.channel.unary_stream(WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString)
     fields = {"run": joined.run, "incarnation": joined.incarnation, "actor": "robot", "session": joined.session}
-    first = call(messages.WatchRequest(**fields), timeout=60)
+    first = call(messages.WatchRequest(**fields), timeout=60, metadata=metadata(LOCAL.token()))
     assert next(first).HasField("guidance")
     wire.join(session=joined.session)
     assert server.order("robot", "success")
     assert [order for notice in first for order in notice.guidance.orders] == [], "it ends without them"
-    second = call(messages.WatchRequest(**fields), timeout=60)
+    second = call(messages.WatchRequest(**fields), timeout=60, metadata=metadata(LOCAL.token()))
     assert next(second).guidance.orders == ["success"]
-    third = call(messages.WatchRequest(**fields), timeout=60)
+    third = call(messages.WatchRequest(**fields), timeout=60, metadata=metadata(LOCAL.token()))
     assert next(third).HasField("guidance")
     server.order("robot", "reset")
     assert [order for notice in second for order in notice.guidance.orders] == []
@@ -304,7 +304,7 @@ def test_a_watch_ends_when_its_session_is_replaced(server, wire) -> None:
     joined = wire.join()
     call = wire.channel.unary_stream(WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString)
     fields = {"run": joined.run, "incarnation": joined.incarnation, "actor": "robot", "session": joined.session}
-    notices = call(messages.WatchRequest(**fields), timeout=60)
+    notices = call(messages.WatchRequest(**fields), timeout=60, metadata=metadata(LOCAL.token()))
     assert next(notices).HasField("guidance")
     wire.join()
     server.publish(1, {"weight": np.ones(2, np.float32)})
