@@ -258,6 +258,9 @@ class ResetConfig(Options, section="robot.reset"):
 class TareConfig(Options, section="robot.tare"):
     """Bias of the wrist's sensor, measured and subtracted when an episode begins, with the arm at rest and free.
 
+    This is off by default: what the arm touches steadily when an episode begins cannot be told from a bias, and limits
+    on forces would count from it. A load that changes by more than a tenth of the largest bias meanwhile is refused.
+
     Attributes:
         seconds: time over which the bias is averaged [s]; 0: nothing is subtracted.
         force: largest force that is subtracted [N]; a larger one is no bias.

@@ -16,6 +16,10 @@ Array = NDArray[np.float64]
 
 WRENCH = "geometry_msgs/msg/WrenchStamped"
 POLL_NS = 2_000_000
+FEWEST = 4
+"""Fewest measurements that tell whether the load is steady."""
+STEADY_SHARE = 0.1
+"""Share of the largest bias by which two means of the load at rest may differ."""
 
 
 class WrenchTare:
@@ -33,28 +37,54 @@ class WrenchTare:
         self, node: Node, config: RobotConfig, wrench: Wrench, newest: Callable[[], Any], clock: Clock
     ) -> None:
         self._node, self._config, self._wrench, self._newest, self._clock = node, config, wrench, newest, clock
+        self._reported: Array = np.zeros(6)
         self._publisher = node.create_publisher(WRENCH, bias_topic(config), LATCHED)
 
     def begin(self) -> None:
         """Measure the bias while the arm is at rest.
 
         Raises:
-            DriverError: if the bias is too large, or not finite.
+            DriverError: if the bias is too large, not finite, or not steady.
         """
-        bias = self._average()
+        measured = self._measure()
+        if len(measured) < FEWEST:
+            raise DriverError(
+                f"robot {self._config.name!r} sent {len(measured)} measurements of its wrist in "
+                f"{self._config.tare.seconds:g} s, which is too few to tare it: raise robot.tare.seconds"
+            )
+        bias: Array = measured.mean(axis=0)
         if problem := too_large(self._config.tare, bias):
             raise DriverError(
                 f"robot {self._config.name!r} measures {problem}. Does the arm touch something? Tare the sensor "
                 "itself, or allow more where that is its bias"
             )
+        if problem := changes(self._config.tare, *(half.mean(axis=0) for half in np.array_split(measured, 2))):
+            raise DriverError(
+                f"robot {self._config.name!r} measures a load at its wrist that changes by {problem} while it is "
+                "tared. Does the arm still move, or does it touch something?"
+            )
+        self._report(bias)
         self._wrench.bias = bias
         values = [dict(zip("xyz", part.tolist(), strict=True)) for part in (bias[:3], bias[3:])]
         wrench = dict(zip(("force", "torque"), values, strict=True))
         message = self._node.types.make(WRENCH, header={"stamp": self._node.now()}, wrench=wrench)
         self._publisher.publish(message)
 
-    def _average(self) -> Array:
-        """Return the mean (6,) of the measurements over the configured time."""
+    def _report(self, bias: Array) -> None:
+        """Print the bias if it differs from the last one: an arm that touches something in silence is tared as well."""
+        change = changes(self._config.tare, self._reported, bias)
+        if not change:
+            return
+        self._reported = bias
+        force, torque = np.linalg.norm(bias[:3]), np.linalg.norm(bias[3:])
+        print(
+            f"Robot {self._config.name}: {force:.1f} N and {torque:.2f} Nm are subtracted at its wrist from now on, a "
+            f"change by {change}. The arm must touch nothing when episodes begin",
+            flush=True,
+        )
+
+    def _measure(self) -> Array:
+        """Return the measurements (m, 6) during the configured time."""
         measurements, last = [], None
         end_ns = self._clock.now_ns() + round(self._config.tare.seconds * 1e9)
         while (now_ns := self._clock.now_ns()) < end_ns:
@@ -63,7 +93,7 @@ class WrenchTare:
                 measurements.append(self._wrench.measured(message))
                 last = message
             self._clock.sleep_until_ns(min(now_ns + POLL_NS, end_ns))
-        return np.mean(measurements, axis=0) if measurements else np.full(6, np.nan)
+        return np.array(measurements).reshape(-1, 6)
 
 
 class ReceivedBias:
@@ -95,6 +125,14 @@ class ReceivedBias:
 def bias_topic(config: RobotConfig) -> str:
     """Return the topic on which the driver publishes the bias."""
     return f"{config.name}/wrench_bias"
+
+
+def changes(config: TareConfig, first: Array, second: Array) -> str:
+    """Return the change between two loads (6,) [N, Nm] if it is too large for an arm at rest; empty if it is not."""
+    force, torque = (float(np.linalg.norm((second - first)[part])) for part in (slice(3), slice(3, 6)))
+    if force <= STEADY_SHARE * config.force and torque <= STEADY_SHARE * config.torque:
+        return ""
+    return f"{force:.1f} N and {torque:.2f} Nm"
 
 
 def too_large(config: TareConfig, bias: Array) -> str:

@@ -146,8 +146,7 @@ def _arm_filters(
     filters: list[SafetyFilter] = []
     contact, singularity = config.contact, config.singularity
     if contact.enabled:
-        force, torque = _value_or(contact.force, robot.force), _value_or(contact.torque, robot.torque)
-        filters.append(ContactLimits(force, torque, contact.slow_from, actions, reader))
+        filters.append(ContactLimits(*_contact_limits(config, robot), contact.slow_from, actions, reader))
     if config.workspace.enabled:
         filters += _workspace(config, robot, actions, reader)
     if config.speed.enabled:
@@ -190,11 +189,21 @@ def _clearances(config: SafetyConfig, robot: RobotDescription, kinematics: Kinem
 def _start_check(config: SafetyConfig, spec: EnvSpec, robot: RobotDescription) -> StartCheck:
     box = _box(config, robot) if config.workspace.enabled else None
     clearances = _clearances(config, robot, Kinematics(robot)) if config.barrier.enabled else None
-    return StartCheck(ArmReader(spec, robot), box, clearances)
+    contact = None
+    if config.contact.enabled:
+        share, (force, torque) = config.contact.slow_from, _contact_limits(config, robot)
+        contact = share * force, share * torque
+    return StartCheck(ArmReader(spec, robot), box, clearances, contact)
 
 
 def _value_or(value: float | None, default: float) -> float:
     return default if value is None else value
+
+
+def _contact_limits(config: SafetyConfig, robot: RobotDescription) -> tuple[float, float]:
+    """Return the force [N] and the torque [Nm] at the wrist at which the arm stops."""
+    contact = config.contact
+    return _value_or(contact.force, robot.force), _value_or(contact.torque, robot.torque)
 
 
 def _speeds(config: SafetyConfig, robot: RobotDescription) -> tuple[float, float]:

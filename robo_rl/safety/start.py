@@ -1,4 +1,4 @@
-"""Check of where an episode may begin: inside the end effector's box, and clear of the arm and of keep-out volumes."""
+"""Check of where an episode may begin: inside the end effector's box, clear of obstacles, and without a load."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,17 @@ class StartCheck:
         reader: reads the arm's part of observations.
         box: corners (3,) of the end effector's box in the base frame [m]; None if there is no box.
         clearances: clearances of the arm; None if they are not checked.
+        contact: force [N] and torque [Nm] at the wrist from which every action is slowed; None if they are not limited.
     """
 
-    def __init__(self, reader: ArmReader, box: tuple[Array, Array] | None, clearances: Clearances | None) -> None:
-        self._reader, self._box, self._clearances = reader, box, clearances
+    def __init__(
+        self,
+        reader: ArmReader,
+        box: tuple[Array, Array] | None,
+        clearances: Clearances | None,
+        contact: tuple[float, float] | None = None,
+    ) -> None:
+        self._reader, self._box, self._clearances, self._contact = reader, box, clearances, contact
 
     def __call__(self, observation: Observation) -> str | None:
         """Return the reason why an episode must not begin at ``observation``; None if it may."""
@@ -51,4 +58,15 @@ class StartCheck:
                     f"the episode would begin with the arm {-100 * distance:.1f} cm inside itself or a keep-out "
                     f"volume: {advice}, or correct task.keep_out and safety.barrier.keep_out"
                 )
-        return None
+        return None if self._contact is None else self._loaded(observation, *self._contact)
+
+    def _loaded(self, observation: Observation, most_force: float, most_torque: float) -> str | None:
+        """Return why the wrist's load at ``observation`` is too large; None if it is not."""
+        force, torque = self._reader.contact(observation)
+        if force <= most_force and torque <= most_torque:
+            return None
+        return (
+            f"the wrist measures {force:.0f} N and {torque:.1f} Nm at rest, but safety.contact slows every action from "
+            f"{most_force:g} N or {most_torque:g} Nm. If the arm touches nothing, this is the sensor's bias: tare the "
+            "sensor, or let the driver subtract it (robot.tare.seconds=0.5); if it does touch something, bring it back"
+        )

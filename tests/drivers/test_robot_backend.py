@@ -1,5 +1,6 @@
 """A robot's steps by an injected clock, with what a real one says: fault cases 1, 2 and 6."""
 
+import copy
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -76,7 +77,7 @@ class Speaking(ManualClock):
     def _speak(self, now_ms: int) -> None:
         for topic, take in self._node.taking.items():
             if now_ms % self.periods.get(topic, 10) == 0 and self.now_ns() >= self.silent.get(topic, 0):
-                message = self.robot.published[topic][-1]
+                message = copy.deepcopy(self.robot.published[topic][-1])
                 if hasattr(message, "header"):
                     message.header.stamp.sec, message.header.stamp.nanosec = divmod(self.now_ns(), 1000 * MS)
                 take(message)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import PASSED, ConfigError, DriverError, ManualClock
+from robo_rl.core import PASSED, ConfigError, DriverError, ManualClock, SafetyStop
 from robo_rl.drivers.robot.taring import WRENCH
 
 from ..rigs.robot_rig import Recorder, composed, driver
@@ -75,8 +75,58 @@ def test_what_is_no_bias_is_not_taken_off(node: Driver, bias: Any, message: str)
     backend.close()
 
 
-@pytest.mark.parametrize("force", [235.0, 60.0, -300.0])
-def test_a_bias_that_slows_every_action_is_said_once_with_what_helps(node: Driver, force: float, capsys: Any) -> None:
+@pytest.mark.parametrize("bias", [(15.4, 0.1, 235.0), (0.0, 0.0, -300.0), (0.0, 0.0, 0.0, 0.0, 22.0)])
+def test_no_episode_begins_with_a_bias_that_slows_every_action(node: Driver, bias: Any) -> None:
+    """The limits are 250 N and 25 Nm; actions are slowed from 80 % of them."""
+    backend, clock = speaking_robot(node)
+    push(clock, *bias)
+    for _ in range(2):
+        with pytest.raises(SafetyStop, match=r"safety\.contact slows every action from 200 N or 20 Nm") as caught:
+            backend.reset()
+        assert caught.value.reason == "start_unsafe"
+    push(clock, *(-value for value in bias))
+    backend.reset()
+    assert backend.step(np.zeros(3, np.float32)).verdict is PASSED
+    backend.close()
+
+
+@pytest.mark.parametrize("change", [(0.0, 0.0, 15.0), (-20.0,), (0.0, 0.0, 0.0, 1.5, 0.0, 0.0)])
+@pytest.mark.parametrize("when", [0.5, 0.8])
+def test_a_load_that_changes_is_no_bias(node: Driver, change: Any, when: float) -> None:
+    """The arm swings, something leans against it, or it lets go of something."""
+    backend, clock = speaking_robot(node, "robot.tare.seconds=0.4")
+    tare = backend._backend._connection.tare
+    newest, asked = tare._newest, []
+
+    def later() -> Any:
+        asked.append(clock.now_ns())
+        if clock.now_ns() - asked[0] == round(when * 0.4 * 1e9):
+            push(clock, *change)
+        return newest()
+
+    tare._newest = later
+    with pytest.raises(DriverError, match=r"a load at its wrist that changes by .* N and .* Nm while it is tared"):
+        backend.reset()
+    assert not node.published[BIAS]
+    backend.reset()
+    assert len(node.published[BIAS]) == 1, "now it is steady"
+    backend.close()
+
+
+@pytest.mark.parametrize("second", [12.0, -9.0, 48.0])
+def test_a_bias_that_differs_from_the_last_one_is_said(node: Driver, second: float, capsys: Any) -> None:
+    """A start in steady contact looks like a bias."""
+    backend, clock = speaking_robot(node, TARE)
+    for bias, told in ((2.0, 0), (second - 2.0, 1), (1.0, 0), (-second, 1)):
+        push(clock, 0.0, 0.0, bias)
+        backend.reset()
+        backend.stop("another episode")
+        assert capsys.readouterr().out.count("are subtracted at its wrist from now on") == told
+    backend.close()
+
+
+@pytest.mark.parametrize("force", [45.0, 60.0, -150.0])
+def test_a_bias_that_counts_as_contact_is_said_once_with_what_helps(node: Driver, force: float, capsys: Any) -> None:
     backend, clock = speaking_robot(node)
     push(clock, 0.0, 0.0, force)
     for _ in range(2):

@@ -9,7 +9,7 @@ import pytest
 from robo_rl.core import PASSED, SafetyStop, StopButton, Verdict
 from robo_rl.safety import make_safe_backend
 from robo_rl.safety.chain import FilterChain
-from robo_rl.safety.config import BarrierConfig, WorkspaceConfig
+from robo_rl.safety.config import BarrierConfig, ContactConfig, WorkspaceConfig
 from robo_rl.sim import make_backend
 
 from ..rigs.safety_arms import arm
@@ -179,6 +179,20 @@ def test_no_episode_begins_far_outside_the_box(low: tuple[float, ...], high: tup
 def test_an_arm_that_slipped_out_a_little_may_begin() -> None:
     box = WorkspaceConfig(low=(PLACE[0] + 0.03, -1.0, 0.0), high=(2.0, 1.0, 2.0))
     make_safe_backend(arm(), workspace=box).reset(0)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"force": 1.0}, {"torque": 0.01}, {"force": 1.5, "torque": 5.0, "slow_from": 0.5}], ids=str
+)
+def test_no_episode_begins_with_a_load_that_slows_every_action(limits: dict[str, float]) -> None:
+    """The sensor measures 1.4 N and 0.09 Nm at home."""
+    inner = make_backend("reach")
+    backend = make_safe_backend(inner, contact=ContactConfig(**limits))
+    with pytest.raises(SafetyStop, match=r"measures 1 N and 0\.1 Nm at rest, but .*robot\.tare\.seconds") as caught:
+        backend.reset(0)
+    assert caught.value.reason == "start_unsafe"
+    make_safe_backend(inner, contact=ContactConfig(**limits, enabled=False)).reset(0)
+    make_safe_backend(inner, contact=ContactConfig(force=1.9, torque=0.2)).reset(0)
 
 
 @pytest.mark.parametrize("half", [0.02, 0.05, 0.2])
