@@ -1,5 +1,7 @@
 """A simulated operator who watches the progress of a task and takes over when the policy goes wrong."""
 
+import math
+
 import numpy as np
 
 from robo_rl.core import (
@@ -56,7 +58,8 @@ class SimulatedOperator:
         self._config, self._expert, self._spec, self._seed = config, expert, spec, seed
         self._patience = max(1, round(config.patience * spec.control_rate))
         self._chooser: HumanLikeChooser | None = None
-        self.end_episode()
+        self._begun = self._remaining = self._waited = 0
+        self._progress, self._best = 0.0, -math.inf
 
     def __call__(self, observation: Observation, choice: ActionChoice, step: int) -> ActionChoice:
         """Return the action for environment step ``step``: the policy's ``choice``, or the operator's action."""
@@ -64,15 +67,15 @@ class SimulatedOperator:
             retreats = self._best - self._progress > self._config.retreat
             if self._waited < self._patience and not retreats:
                 return choice
-            rng = self._begin(step)
+            self._begun, rng = step, generator(self._seed, "operator", step)
+            self._chooser = HumanLikeChooser(self._expert, self._spec, rng, intervenes=True)
             self._remaining = max(1, round(self._config.hold * rng.uniform(*HOLD)))
-        assert self._chooser is not None
         self._chooser.rng = generator(self._seed, "intervention", step)
         action = self._chooser(observation).action
         self._remaining -= 1
         if self._remaining == 0:
             self._chooser = None
-            self._best, self._waited = -np.inf, 0
+            self._best, self._waited = -math.inf, 0
         return ActionChoice(action, Source.SCRIPT)
 
     def note(self, transition: Transition) -> None:
@@ -87,7 +90,7 @@ class SimulatedOperator:
         """Give control back and forget the progress of the current episode, if there is one."""
         self._chooser = None
         self._begun = self._remaining = self._waited = 0
-        self._progress, self._best = 0.0, -np.inf
+        self._progress, self._best = 0.0, -math.inf
 
     def state(self) -> State:
         """Return what the operator has seen, and the state of an intervention."""
@@ -106,17 +109,11 @@ class SimulatedOperator:
         """
         if "operator" not in state:
             raise CheckpointError("the checkpoint is of a run without an operator; resume with its configuration")
+        self._begun, self._remaining, self._waited = (int(count) for count in state["remaining"])
+        self._progress, self._best = (float(value) for value in state["operator"])
         hand = {key.removeprefix("hand/"): value for key, value in state.items() if key.startswith("hand/")}
         self._chooser = None
         if hand:
-            self._begin(int(state["remaining"][0]))
-        if self._chooser is not None:
+            rng = generator(self._seed, "operator", self._begun)
+            self._chooser = HumanLikeChooser(self._expert, self._spec, rng, intervenes=True)
             self._chooser.load(hand)
-        self._begun, self._remaining, self._waited = (int(count) for count in state["remaining"])
-        self._progress, self._best = (float(value) for value in state["operator"])
-
-    def _begin(self, step: int) -> np.random.Generator:
-        """Take over in environment step ``step``; return the random generator of this intervention."""
-        self._begun, rng = step, generator(self._seed, "operator", step)
-        self._chooser = HumanLikeChooser(self._expert, self._spec, rng, intervenes=True)
-        return rng

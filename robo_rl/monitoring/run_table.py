@@ -124,8 +124,8 @@ def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
     if episodes:
         yield "episodes", episode_means(episodes)
-    if rate := intervention_rate(episodes):
-        yield "intervened", f"{rate}. {rate.advice()}"
+    if (intervened := intervention_rate(episodes)) is not None:
+        yield "intervened", f"{intervened}. {intervened.advice()}"
     success_rates = run.evaluations.curve("success_rate")[1]
     values = success_rates or run.evaluations.curve("return_mean")[1]
     if values:
