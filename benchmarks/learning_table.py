@@ -7,6 +7,7 @@ Takes hours; it may be stopped and started again: finished runs are kept, unfini
     python benchmarks/learning_table.py --agents rlpd no_layer_norm 3_step_returns --name ablation
     python benchmarks/learning_table.py --tasks Hopper-v5 --agents redq --evaluation-interval 5000 --name gym
     python benchmarks/learning_table.py --tasks reach pick_cube --agents drq --seeds 3 --name pixels
+    python benchmarks/learning_table.py --tasks pick_cube push_cube --agents rlpd rlpd_hil --seeds 3 --name hil
 
 Writes docs/measured/results/NAME.json (every run: its summary and evaluations; those of other tasks, agents and
 seeds stay) and the table in docs/measured/results/NAME.md.
@@ -128,6 +129,9 @@ RAY = [
     "runtime.actor_resources={CPU: 0.1}",
 ]
 
+HIL = ["agent=rlpd", "intervention.criterion=operator", "intervention.hold=15"]
+"""The default agent, supervised by a simulated operator who corrects it for 1.5 s on average (at 10 Hz)."""
+
 CHOICES = (
     AGENTS
     | CLONED
@@ -135,6 +139,7 @@ CHOICES = (
     | EARLIER_ABLATIONS
     | {
         "redq": ["agent=redq"],
+        "rlpd_hil": HIL,
         "drq": PIXELS,
         "drq_shaped": SHAPED_PIXELS,
         "rlpd_async": ["agent=rlpd", "runtime=async"],
@@ -216,7 +221,10 @@ def write(options: argparse.Namespace) -> None:
             continue
         lines = [json.loads(line) for line in (file.parent / "metrics.jsonl").read_text().splitlines()]
         evaluations = [line for line in lines if line["kind"] == "evaluation"]
-        first = [line["success"] for line in lines if line["kind"] == "episode" and line["step"] <= FIRST_STEPS]
+        episodes = [line for line in lines if line["kind"] == "episode"]
+        first = [line["success"] for line in episodes if line["step"] <= FIRST_STEPS]
+        if intervened := sum(line.get("intervened_steps", 0) for line in episodes):
+            summary["intervened_share"] = intervened / sum(line["length"] for line in episodes)
         summary["first_episodes"] = {"number": len(first), "successes": sum(success is True for success in first)}
         solved = next((line for line in evaluations if is_solved(task, line)), {})
         summary["steps_to_solved"], summary["wall_seconds_to_solved"] = solved.get("step"), solved.get("wall_seconds")
@@ -261,18 +269,23 @@ def table(runs: list[dict]) -> str:
 
 
 def row(task: str, agent: str, group: list[dict]) -> str:
-    """Return one row: interquartile means over seeds with bootstrap 95 % intervals."""
+    """Return one row: interquartile means over seeds with bootstrap 95 % intervals.
+
+    If somebody intervened, the agent's name is followed by the mean share of intervened steps.
+    """
     knows = task not in RETURNS
     final = [[100 * run["success_rate"]["value"] if knows else run["return_mean"]] for run in group]
     interval = bootstrap_interval(interquartile_mean, final)
     end = f"{interval.value:,.0f}{' %' if knows else ''} [{interval.low:,.0f}, {interval.high:,.0f}]"
+    shares = [run["intervened_share"] for run in group if "intervened_share" in run]
+    name = f"{agent} ({100 * sum(shares) / len(group):.0f} % intervened)" if shares else agent
     if agent == "bc" or agent in CLONED:
         return f"| {task} | {agent} | {len(group)} | - | - | - | {end} |"
     steps = steps_to_threshold([run["steps_to_solved"] for run in group], [run["env_steps"] for run in group])
     wall = steps_to_threshold([run["wall_seconds_to_solved"] for run in group], [run["wall_seconds"] for run in group])
     minutes_per_step = group[0]["robot_minutes"] / max(group[0]["env_steps"], 1)
     return (
-        f"| {task} | {agent} | {len(group)} | {steps.describe()} | {steps.describe(minutes_per_step)} | "
+        f"| {task} | {name} | {len(group)} | {steps.describe()} | {steps.describe(minutes_per_step)} | "
         f"{wall.describe(1 / 60)} | {end} |"
     )
 

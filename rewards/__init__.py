@@ -21,6 +21,7 @@ from .modules.preferences import PreferencesConfig
 from .modules.specification import SpecificationConfig
 from .modules.stages import StagesConfig
 from .modules.successes import SuccessesConfig
+from .modules.toggles import TogglesConfig
 from .parts.module import FunctionModule, Module
 from .vision.config import ContrastConfig, PretrainingConfig
 from .writing import WriterConfig
@@ -42,6 +43,7 @@ MODULES: dict[str, type] = {
     "specification": SpecificationConfig,
     "stages": StagesConfig,
     "successes": SuccessesConfig,
+    "toggles": TogglesConfig,
     "vice": ViceConfig,
 }
 """Configuration classes of the modules by their name in the group ``reward/module``."""

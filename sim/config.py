@@ -189,6 +189,9 @@ class ObservationConfig(Options, section="observation"):
 
     Attributes:
         object: whether the observation has the key ``object``: the true state of the task's objects.
+        relative: whether the end effector is observed relative to its pose at the beginning of the episode, without the
+            joints (:class:`~robo_rl.core.RelativeBackend`). Actions in the same sense need
+            ``controller.action_frame=end_effector``.
         cameras: names of the cameras with keys ``images/<camera>``: ``front``, ``wrist``, or a camera of the task.
         width: width of these images [pixels].
         height: height of these images [pixels].
@@ -199,6 +202,7 @@ class ObservationConfig(Options, section="observation"):
     """
 
     object: bool = True
+    relative: bool = False
     cameras: tuple[str, ...] = ()
     width: int = option(128, low=8, high=4096)
     height: int = option(128, low=8, high=4096)

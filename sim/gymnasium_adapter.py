@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, ConfigError, EnvBackend, RewardWeights, Step, nearest
+from robo_rl.core import ArraySpec, ConfigError, EnvBackend, RelativeBackend, RewardWeights, Step, nearest
 
 IMAGES = "images/"
 
@@ -105,7 +105,10 @@ def make_environment(
             for inner in value.keys() - set(valid):
                 raise ConfigError(f"task {name!r} has no field '{key}.{inner}'; {nearest(inner, valid)}")
             fields[key] = dataclasses.replace(part, **value)  # type: ignore[type-var]
-    return BackendEnv(make_backend(name, **fields), reward, render_mode)
+    backend: EnvBackend = make_backend(name, **fields)
+    if getattr(fields.get("observation", defaults.observation), "relative", False):
+        backend = RelativeBackend(backend)
+    return BackendEnv(backend, reward, render_mode)
 
 
 def _box(spec: ArraySpec) -> spaces.Box:

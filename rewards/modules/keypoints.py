@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from robo_rl.core import (
+    OBSERVATION_FRAME,
     Batch,
     ConfigError,
     EnvSpec,
@@ -146,7 +147,8 @@ class KeypointsReward(Module):
         spec: spec of the environment.
 
     Raises:
-        ConfigError: if the observation has no such elements or pictures, or the endpoint cannot be used.
+        ConfigError: if the observation has no such elements or pictures, poses are relative to the first one, or the
+            endpoint cannot be used.
     """
 
     whole_episodes = True
@@ -156,6 +158,11 @@ class KeypointsReward(Module):
         super().__init__()
         self.config = config
         option = f"reward.modules.{name}"
+        if OBSERVATION_FRAME in spec.extra:
+            raise ConfigError(
+                f"{option} projects positions in the base frame into a picture, and task.observation.relative=true "
+                "hides them: choose another module, or task.observation.relative=false"
+            )
         self._elements = [_element(element_name, spec, f"{option}.position") for element_name in config.position]
         self._endpoint: Endpoint | None = None
         self._inquiries = Inquiries(self._ask, config.endpoint.parallel)

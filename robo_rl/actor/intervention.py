@@ -1,11 +1,13 @@
 """Simulated interventions by the task's scripted expert or by the policy of another run."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import (
+    MAX_SECONDS,
     CheckpointError,
     Critic,
     Observation,
@@ -13,6 +15,7 @@ from robo_rl.core import (
     ScriptedExpert,
     Source,
     State,
+    Transition,
     generator,
     option,
     require,
@@ -22,7 +25,7 @@ from .actor import ActionChoice
 
 Action = NDArray[np.float32]
 
-CRITERIA = ("never", "random", "disagreement", "value")
+CRITERIA = ("never", "random", "disagreement", "value", "operator")
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,9 @@ class InterventionConfig(Options, section="intervention"):
             ``disagreement``: with ``probability`` if the policy's action is further than ``threshold`` from the
             expert's, otherwise with ``false_alarm``; ``value``: with ``probability`` if the reference's critics value
             the policy's action at less than ``value_share`` of the value of the reference's own action, otherwise with
-            ``false_alarm`` (RLIF, Luo et al. 2024).
+            ``false_alarm`` (RLIF, Luo et al. 2024); ``operator``: when the task makes no progress for ``patience``, or
+            the policy has undone ``retreat`` of it. The expert then corrects like a person
+            (:class:`~robo_rl.actor.SimulatedOperator`); ``reaction`` and ``noise`` are part of that model.
         probability: see ``criterion``.
         false_alarm: see ``criterion``.
         threshold: root mean square difference of two actions, whose elements are in [-1, 1].
@@ -46,7 +51,10 @@ class InterventionConfig(Options, section="intervention"):
         reference_checkpoint: checkpoint of that run: ``best``, ``newest`` or the number of a step.
         reaction: number of steps that the policy still takes after the expert has decided to intervene, including the
             action that the expert objects to. With 0, this action is never executed; with 1, it is the policy's last.
-        hold: number of steps that the expert stays in control.
+        hold: number of steps that the expert stays in control; for ``operator`` the mean, from half to one and a half
+            times as many.
+        patience: see ``criterion`` [s].
+        retreat: see ``criterion``: a difference of the sum of the task's reward terms, each of which is in [0, 1].
         noise: standard deviation of Gaussian noise on the expert's actions, which makes the expert worse. The noisy
             actions are the ones to imitate; the actions without noise are not stored.
     """
@@ -62,11 +70,35 @@ class InterventionConfig(Options, section="intervention"):
     reaction: int = option(0, low=0)
     hold: int = option(4, low=1)
     noise: float = option(0.0, low=0, high=1)
+    patience: float = option(1.5, above=0, high=MAX_SECONDS)
+    retreat: float = option(0.2, above=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         has_values = self.criterion != "value" or self.reference is not None
         require(has_values, "intervention.reference", "a run folder for intervention.criterion=value", self.reference)
+        has_script = self.criterion != "operator" or self.reference is None
+        require(has_script, "intervention.reference", "null for intervention.criterion=operator", self.reference)
+
+
+class Interventions(Protocol):
+    """Somebody simulated who acts instead of the policy now and then."""
+
+    def __call__(self, observation: Observation, choice: ActionChoice, step: int) -> ActionChoice:
+        """Return the action for environment step ``step``: the policy's ``choice``, or another one."""
+        ...
+
+    def note(self, transition: Transition) -> None:
+        """Watch a step that was taken."""
+        ...
+
+    def end_episode(self) -> None:
+        """End the intervention of the current episode, if there is one."""
+        ...
+
+    def state(self) -> State: ...
+
+    def load(self, state: State) -> None: ...
 
 
 class SimulatedIntervention:
@@ -116,6 +148,9 @@ class SimulatedIntervention:
         assert self._critic is not None
         best = self._critic.value(observation, expert_action)
         return self._critic.value(observation, action) < best - (1 - self._config.value_share) * abs(best)
+
+    def note(self, transition: Transition) -> None:
+        """Do nothing: the expert judges actions, not their results."""
 
     def end_episode(self) -> None:
         """End the intervention of the current episode, if there is one."""

@@ -17,6 +17,7 @@ from ..core import (
     ConfigError,
     EnvBackend,
     EnvSpec,
+    RelativeBackend,
     ResetController,
     Reward,
     RewardConfig,
@@ -126,7 +127,8 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
         if has_robot(config) and not simulated:
             backend = cast(EnvBackend, build(config.robot, simulation=backend))
         button = find_stop_button(config, simulated)
-        return cast(EnvBackend, build(config.safety, backend=backend, button=button))
+        backend = cast(EnvBackend, build(config.safety, backend=backend, button=button))
+        return RelativeBackend(backend) if is_relative(config) else backend
     except BaseException:
         backend.close()
         raise
@@ -135,6 +137,11 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
 def has_robot(config: DictConfig) -> bool:
     """Return whether ``config`` names a robot in addition to its task."""
     return "robot" in config and config.robot is not None
+
+
+def is_relative(config: DictConfig) -> bool:
+    """Return whether observations are relative to the pose in which an episode begins: :class:`RelativeBackend`."""
+    return bool(OmegaConf.select(config, "task.observation.relative", default=False))
 
 
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
@@ -172,8 +179,13 @@ def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
 
 
 def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetController | None:
-    """Make the reset controller of the section ``reset``; None if the backend's own reset begins episodes."""
-    arguments: dict[str, Any] = {"spec": backend.spec, "robot": backend.robot, "seed": seed}
+    """Make the reset controller of the section ``reset``; None if the backend's own reset begins episodes.
+
+    Raises:
+        ConfigError: if a controller needs poses in the base frame, which are not observed.
+    """
+    spec = backend.inner.spec if isinstance(backend, RelativeBackend) else backend.spec
+    arguments: dict[str, Any] = {"spec": spec, "robot": backend.robot, "seed": seed}
     parts = {"agent", "reward"}
     if parts <= node.keys():  # a learned reset has its own agent and reward
         reset_seed = derive_seed(seed, "reset")
@@ -183,7 +195,13 @@ def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetContr
             reward = build_reward(node.reward, backend.spec, reset_seed)
         arguments["learner"] = ReturnLearner(agent, reward, backend.spec, node.replay_capacity, reset_seed)
         node = OmegaConf.masked_copy(node, [str(key) for key in node if key not in parts])
-    return cast("ResetController | None", build(node, **arguments))
+    controller = cast("ResetController | None", build(node, **arguments))
+    if isinstance(backend, RelativeBackend) and controller is not None:
+        raise ConfigError(
+            "task.observation.relative=true hides the pose in the base frame, by which a reset controller finds the "
+            "way back: choose reset=seeded, in which the simulator, or the robot's own reset, begins episodes"
+        )
+    return controller
 
 
 def set_threads(config: DictConfig) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..actor import InterventionConfig, SimulatedIntervention
+from ..actor import InterventionConfig, Interventions, SimulatedIntervention, SimulatedOperator
 from ..core import Agent, ConfigError, Critic, EnvBackend, Observation, derive_seed, require
 from .trained import load_agent
 
@@ -32,7 +32,7 @@ class _Reference:
         return self._agent.act(observation, explore=False)
 
 
-def make_intervention(config: InterventionConfig, backend: EnvBackend, seed: int) -> SimulatedIntervention | None:
+def make_intervention(config: InterventionConfig, backend: EnvBackend, seed: int) -> Interventions | None:
     """Return the expert that intervenes now and then, or None.
 
     Args:
@@ -42,12 +42,16 @@ def make_intervention(config: InterventionConfig, backend: EnvBackend, seed: int
 
     Raises:
         CheckpointError: if the reference cannot be loaded, or was trained for another environment.
-        ConfigError: if ``criterion`` is ``value``, and the reference has no critics of single actions.
+        ConfigError: if ``criterion`` is ``value``, and the reference has no critics of single actions, or ``operator``,
+            and the task measures no progress.
     """
     if config.criterion == "never":
         return None
     if config.reference is None:
-        return SimulatedIntervention(config, backend.expert(derive_seed(seed, "intervention")), seed)
+        expert = backend.expert(derive_seed(seed, "intervention"))
+        if config.criterion == "operator":
+            return SimulatedOperator(config, expert, backend.spec, seed)
+        return SimulatedIntervention(config, expert, seed)
     agent = load_agent(Path(config.reference), backend.spec, config.reference_checkpoint)
     critic = agent if isinstance(agent, Critic) else None
     if config.criterion == "value" and critic is None:

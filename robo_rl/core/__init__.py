@@ -65,6 +65,7 @@ from .protocols import (
     Teleop,
 )
 from .reading import load_config, reading, whole_number
+from .relative import OBSERVATION_FRAME, RelativeBackend
 from .reset_latch import ResetLatch
 from .reward import RewardWeights
 from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer, TermScorer
@@ -108,6 +109,7 @@ __all__ = [
     "MAX_RATE",
     "MAX_SECONDS",
     "MIN_RATE",
+    "OBSERVATION_FRAME",
     "PASSED",
     "RESET_UNANSWERED",
     "ROBOT_AWAY",
@@ -162,6 +164,7 @@ __all__ = [
     "RankError",
     "RankedLearner",
     "Refusal",
+    "RelativeBackend",
     "RenderingError",
     "ResetController",
     "ResetLatch",

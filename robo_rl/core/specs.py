@@ -15,6 +15,8 @@ from .types import Observation
 
 _MOST_AXES = 8
 _MOST_KEYS = 1000
+_ABSENT_FACTS = {"observation_frame": "base"}
+"""Values of facts in ``EnvSpec.extra`` that a spec without them has."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +175,9 @@ class EnvSpec:
             if getattr(self, name) != getattr(other, name):
                 lines.append(f"{name}: expected {getattr(self, name)}, found {getattr(other, name)}")
         for key in sorted(self.extra.keys() | other.extra.keys()):
-            if self.extra.get(key) != other.extra.get(key):
-                lines.append(f"{key}: expected {self.extra.get(key)}, found {other.extra.get(key)}")
+            expected, found = (spec.extra.get(key, _ABSENT_FACTS.get(key)) for spec in (self, other))
+            if expected != found:
+                lines.append(f"{key}: expected {expected}, found {found}")
         return lines
 
     def to_json(self) -> dict[str, Any]:

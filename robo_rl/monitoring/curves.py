@@ -10,6 +10,7 @@ EPISODES = 20
 """Episodes over which returns and successes are averaged."""
 
 SINGLE = (
+    ("episode", "intervention_share", "share of intervened steps, last 10 episodes"),
     ("train", "q_mean", "mean Q"),
     ("train", "critic_loss", "critic loss"),
     ("train", "entropy", "entropy"),
@@ -30,7 +31,9 @@ def curves(run: Run) -> list[dict[str, Any]]:
     ]
     for kind, key, title in SINGLE:
         lines = [line for line in run.metrics if line.get("kind") == kind and line.get(key) is not None]
-        plots.append(_curve(title, [line["step"] for line in lines], [line[key] for line in lines]))
+        plots.append(
+            _curve(title, [line["step"] for line in lines], [line[key] for line in lines], key.endswith("_share"))
+        )
     return [curve for curve in plots if curve["x"]]
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ..core import ENTRIES, MAX_SECONDS, DataError, require
 from ..evaluation.runs import Run, find_runs, load_run
-from ..telemetry import LiveStatus, LiveWatch
+from ..telemetry import LiveStatus, LiveWatch, intervention_rate
 
 RECENT_EPISODES = 20
 RECENT_SECONDS = 60.0
@@ -124,6 +124,8 @@ def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
     if episodes:
         yield "episodes", episode_means(episodes)
+    if (intervened := intervention_rate(episodes)) is not None:
+        yield "intervened", f"{intervened}. {intervened.advice()}"
     success_rates = run.evaluations.curve("success_rate")[1]
     values = success_rates or run.evaluations.curve("return_mean")[1]
     if values:

@@ -18,6 +18,7 @@ from ..core import (
     ManualClock,
     MonotonicClock,
     Observation,
+    RelativeBackend,
     RenderingError,
     StopButton,
     Teleop,
@@ -140,7 +141,9 @@ class Panel:
         self.backend, self.device = backend, device
         self._button = button
         turns = backend.spec.action_frame == "end_effector" and device is not None and device.in_base_frame
-        self._frame = ActionFrame(backend.spec) if turns else None
+        self._relative = backend if isinstance(backend, RelativeBackend) else None
+        measured = backend.spec if self._relative is None else self._relative.inner.spec
+        self._frame = ActionFrame(measured) if turns else None
         self._screen: Screen | None = device if isinstance(device, Screen) else None
         self._steering, self._press = steering, press
         self._clock = clock or MonotonicClock()
@@ -205,7 +208,9 @@ class Panel:
 
     def action(self, observation: Observation) -> NDArray[np.float32]:
         """Return the person's action (A,), in the frame of the robot's actions at ``observation``."""
-        return self.input.action if self._frame is None else self._frame(observation, self.input.action)
+        if self._frame is None:
+            return self.input.action
+        return self._frame(observation if self._relative is None else self._relative.measured, self.input.action)
 
     def forget_buttons(self) -> None:
         """Discard the buttons that were pressed in the last period."""

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ..actor import ActionChoice, Actor
+from ..actor import ActionChoice, Actor, HumanLikeChooser
 from ..core import EnvSpec, Observation, ScriptedExpert, Source
 from .episodes import Chooser, explored
-from .human_like import HumanLikeChooser
 
 PLAY_STEPS = (3, 12)
 """Shortest and longest phase of a script that plays [control periods]."""

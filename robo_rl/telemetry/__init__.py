@@ -6,6 +6,7 @@ from robo_rl.core import config_node
 
 from .config import LoggingConfig, WandbConfig
 from .console import Console
+from .interventions import intervention_rate
 from .live import COMMANDS, EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
 from .logger import RunLogger, check_logging
 from .metrics_file import read_metrics
@@ -28,6 +29,7 @@ __all__ = [
     "WandbConfig",
     "check_logging",
     "git_commit",
+    "intervention_rate",
     "read_metrics",
     "register_configs",
     "versions",

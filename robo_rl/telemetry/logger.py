@@ -5,6 +5,7 @@ import json
 import math
 import os
 import secrets
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -14,6 +15,7 @@ from rich.console import Console
 from robo_rl.core import Clock, Closing, ConfigError, MonotonicClock, write_durably
 
 from .config import LoggingConfig, WandbConfig
+from .interventions import WINDOW
 from .metrics_file import METRICS_FILE, MetricsFile, read_metrics
 from .progress import ProgressLine
 from .tensorboard import TensorBoardCurves
@@ -51,6 +53,7 @@ class RunLogger(Closing):
 
     Attributes:
         episodes: number of records of the kind ``episode`` so far, over all resumptions.
+        recent_episodes: the newest of these records, for :func:`intervention_rate`.
 
     Raises:
         ConfigError: if W&B is configured but not installed, or the folder of a new run holds metrics of an earlier run.
@@ -76,6 +79,7 @@ class RunLogger(Closing):
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / METRICS_FILE
         self.episodes = 0
+        self.recent_episodes: deque[Mapping[str, Any]] = deque(maxlen=2 * WINDOW)
         self._seconds_before = resume_seconds
         if file.exists():
             self._restore(file, resume_step, resume_episodes)
@@ -97,7 +101,8 @@ class RunLogger(Closing):
     def log(self, kind: Kind, step: int, *, wall_seconds: float | None = None, **values: Value) -> None:
         """Write one record.
 
-        The progress line shows ``episode_return`` and ``success`` of records of the kind ``episode``.
+        The progress line shows ``episode_return``, ``success`` and ``intervention_share`` of records of the kind
+        ``episode``.
 
         Args:
             kind: ``train`` (an update), ``episode`` (the end of an episode), ``evaluation``, ``reward`` (an update of a
@@ -185,7 +190,9 @@ class RunLogger(Closing):
     def _note(self, kind: str, values: Mapping[str, Any]) -> None:
         if kind == "episode":
             self.episodes += 1
-            self._progress.episode(values.get("episode_return"), values.get("success"))
+            self.recent_episodes.append(values)
+            share = values.get("intervention_share")
+            self._progress.episode(values.get("episode_return"), values.get("success"), share)
 
 
 def _until(file: Path, step: int, most_episodes: int | None) -> Iterator[dict[str, Any]]:

@@ -37,7 +37,8 @@ class _Sample(NamedTuple):
 class ProgressLine:
     """A line with steps, status, last return, success over the last 20 episodes, updates/s, update-to-data, time left.
 
-    Rates are measured over the last 20 s, so that they follow the current speed of the run.
+    If somebody intervenes, it also has the share of intervened steps over the last 10 episodes. Rates are measured over
+    the last 20 s, so that they follow the current speed of the run.
 
     Args:
         label: label of the run, for example the name of the task.
@@ -57,15 +58,18 @@ class ProgressLine:
         self._successes: deque[bool] = deque(maxlen=SUCCESS_WINDOW)
         self._status = ""
         self._return: float | None = None
+        self._intervened: float | None = None
         self._total = 0
         self._newest: _Sample | None = None
         self._displayed: _Sample | None = None
         self._last_text = ""
         self._live: Live | None = None
 
-    def episode(self, episode_return: float | None, success: bool | None) -> None:
+    def episode(
+        self, episode_return: float | None, success: bool | None, intervention_share: float | None = None
+    ) -> None:
         """Record an episode that has ended; unknown values are None."""
-        self._return = episode_return
+        self._return, self._intervened = episode_return, intervention_share
         if success is not None:
             self._successes.append(success)
 
@@ -157,6 +161,8 @@ class ProgressLine:
         if self._successes:
             rate = 100 * sum(self._successes) / len(self._successes)
             facts.append(f"success {rate:.0f} % of {len(self._successes)}")
+        if self._intervened is not None:
+            facts.append(f"intervened {100 * self._intervened:.0f} %")
         first, last = self._samples[0], self._samples[-1]
         seconds = (last.stamp_ns - first.stamp_ns) * 1e-9
         steps = last.step - first.step

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..actor import ActionChoice, Actor, SimulatedIntervention
+from ..actor import ActionChoice, Actor, Interventions
 from ..core import Agent, EnvBackend, Observation, Source, Transition, generator
 
 
@@ -43,7 +43,7 @@ class Collector:
         backend: EnvBackend,
         agent: Agent,
         people: People,
-        intervention: SimulatedIntervention | None,
+        intervention: Interventions | None,
         seed: int,
         names: tuple[str, ...] = (),
     ) -> None:
@@ -81,7 +81,10 @@ class Collector:
             EpisodeRefusedError: if the robot has to be brought back before it can take a step.
         """
         self._number, self._env_steps = number, env_steps
-        return self._people.mark(self._actor.take_step(self._choose))
+        transition = self._people.mark(self._actor.take_step(self._choose))
+        if self._intervention is not None:
+            self._intervention.note(transition)
+        return transition
 
     def _choose(self, observation: Observation) -> ActionChoice:
         choice = self._policy_choice(observation)

@@ -1,4 +1,4 @@
-"""The return of an episode while it is running."""
+"""The return of an episode while it is running, and how often somebody intervened."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Metrics, Reward
+from ..core import TEACHERS, Metrics, Reward, Source
 
 
 class Earnings:
-    """The reward of an episode so far, in total and by term.
+    """The reward of an episode so far, in total and by term, and its interventions.
 
     Args:
         reward: combines the terms into one number.
@@ -18,6 +18,8 @@ class Earnings:
 
     Attributes:
         total: sum over the steps whose reward is known.
+        intervened_steps: number of steps in which a person or an expert acted instead of the policy.
+        interventions: number of stretches of such steps.
     """
 
     def __init__(self, reward: Reward, terms: Sequence[str]) -> None:
@@ -25,6 +27,8 @@ class Earnings:
         self._names = tuple(terms)
         self.total = 0.0
         self.terms = dict.fromkeys(self._names, 0.0)
+        self.intervened_steps = self.interventions = 0
+        self._is_intervened = False
 
     def add(self, values: NDArray[np.float32], gamma: float) -> None:
         """Add the terms, of shape (n, terms), of n steps that are discounted by ``gamma``."""
@@ -32,14 +36,29 @@ class Earnings:
         for name, total in zip(self._names, values.sum(0).tolist(), strict=True):
             self.terms[name] += total
 
+    def count(self, source: Source) -> None:
+        """Count a step whose action came from ``source``."""
+        begins = source in TEACHERS and not self._is_intervened
+        self._is_intervened = source in TEACHERS
+        self.intervened_steps += self._is_intervened
+        self.interventions += begins
+
     def metrics(self) -> Metrics:
         """Return the metrics to log when the episode ends."""
-        return {"episode_return": self.total, **{f"reward/{name}": total for name, total in self.terms.items()}}
+        terms = {f"reward/{name}": total for name, total in self.terms.items()}
+        counts = {"intervened_steps": self.intervened_steps, "interventions": self.interventions}
+        return {"episode_return": self.total, **terms, **counts}
 
     def facts(self) -> dict[str, Any]:
         """Return the state of an open episode for a checkpoint."""
-        return {"episode_return": self.total, "episode_terms": self.terms}
+        return {
+            "episode_return": self.total,
+            "episode_terms": self.terms,
+            "episode_interventions": [self.intervened_steps, self.interventions, self._is_intervened],
+        }
 
     def load(self, facts: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`facts` returned."""
         self.total, self.terms = facts["episode_return"], dict(facts["episode_terms"])
+        counts = facts.get("episode_interventions", [0, 0, False])  # absent in older checkpoints
+        self.intervened_steps, self.interventions, self._is_intervened = counts

@@ -3,15 +3,20 @@
 from typing import Any
 
 from ..core import Metrics, Transition
+from ..telemetry import intervention_rate
 from .earnings import Earnings
 from .run import Run
 
+FIRST_ADVICE = 5
+"""Number of episodes before the first advice on interventions."""
+
 
 class Episodes:
-    """Stores the steps of a run, sums their rewards, and logs episodes."""
+    """Stores the steps of a run, sums their rewards, logs episodes, and advises those who intervene."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._advice = ""
 
     def insert(self, transition: Transition, earnings: Earnings) -> None:
         """Store a step, update reward modules, and add its reward to the return of its episode."""
@@ -19,6 +24,7 @@ class Episodes:
         if metrics := self._run.experience.update_rewards():
             self._run.logger.log("reward", self._run.step, **metrics)
         earnings.add(values, self._run.experience.sampler.gamma)
+        earnings.count(transition.source)
 
     def cut(self, earnings: Earnings, actor: str | None = None) -> None:
         """Add the remaining reward of an episode that ends after the step stored last, though not marked as such."""
@@ -47,7 +53,13 @@ class Episodes:
         """
         outcome: dict[str, Any] = {"length": length, "success": success, **actor, "stopped": stopped}
         safety, scorer, watch = self._run.safety.metrics(), self._run.experience.scorer, self._run.evaluations.watch
-        self._run.logger.log("episode", self._run.step, **earnings.metrics(), **outcome, **safety, **practice)
+        record = {**earnings.metrics(), **outcome}
+        rate = intervention_rate([*self._run.logger.recent_episodes, record])
+        shares = {} if rate is None else {"intervention_share": rate.share, "intervention_share_before": rate.earlier}
+        self._run.logger.log("episode", self._run.step, **record, **shares, **safety, **practice)
+        if rate is not None and rate.episodes >= FIRST_ADVICE and rate.advice() != self._advice:
+            self._advice = rate.advice()
+            self._run.logger.message(f"{self._advice} (intervened: {rate})")
         if watch is not None and scorer is not None:
             held_out = {name: earnings.terms[name] for name in scorer.held_out}
             watch.add_episode(number, earnings.total, length, success, held_out)

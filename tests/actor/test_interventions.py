@@ -126,10 +126,12 @@ def test_the_same_seed_does_the_same_and_a_takeover_goes_on():
 
 
 def test_values_out_of_range_are_named():
-    with pytest.raises(ConfigError, match=r"intervention.criterion must be one of never, random, disagreement, value"):
+    with pytest.raises(ConfigError, match=r"criterion must be one of never, random, disagreement, value, operator"):
         InterventionConfig(criterion="always")
     with pytest.raises(ConfigError, match=r"intervention.reference must be a run folder for intervention.criterion=v"):
         InterventionConfig(criterion="value")
+    with pytest.raises(ConfigError, match=r"intervention.reference must be null for intervention.criterion=operator"):
+        InterventionConfig(criterion="operator", reference="a run")
     with pytest.raises(ConfigError, match=r"intervention.probability must be in \[0, 1\], got 2"):
         InterventionConfig(probability=2)
 

@@ -381,9 +381,16 @@ def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32
     )
 
 
-@pytest.mark.parametrize("fields", [RESIDUAL, RESIDUAL | BINS])
-def test_what_the_native_update_lacks_torch_computes(fields):
-    lacking = "it has no residual networks"
+@pytest.mark.parametrize(
+    ("fields", "feature"),
+    [
+        (RESIDUAL, "residual networks"),
+        (RESIDUAL | BINS, "residual networks"),
+        ({"cloning_filter": True}, "filter of cloned actions"),
+    ],
+)
+def test_what_the_native_update_lacks_torch_computes(fields, feature):
+    lacking = f"it has no {feature}"
     assert make(implementation="auto", **fields).implementation == f"torch (native cannot be had: {lacking})"
     with pytest.raises(
         ConfigError, match=f"agent.implementation=native cannot be had: {lacking}. Use agent.implementation=auto"

@@ -37,6 +37,7 @@ VARIANTS = {
     "rlpd": {},
     "entropy_backup": {"entropy_backup": True},
     "actor_min": {"actor_q": "min"},
+    "cloning_filter": {"cloning_filter": True},
     "no_layer_norm": {"layer_norm": False},
     "actor_layer_norm": {"actor_layer_norm": True},
     "silu": {"activation": "silu", "hidden": (16,)},
@@ -244,8 +245,15 @@ class Reference:
         actor_loss = (alpha * log_prob - value).mean()
         mode = self.actor(batch.observation[-1])[:, :A].tanh()
         distance = ((mode - batch.proposed_action[-1]) ** 2).sum(1)
+        weights = batch.cloning[-1]
+        if config.cloning_filter:
+            with torch.no_grad():
+                rows = [torch.cat([batch.observation[-1], each], 1) for each in (batch.proposed_action[-1], mode)]
+                shown, own = (sum(self.value(critic, each)[0] for critic in self.critics) for each in rows)
+            assert 0 < (shown < own).sum() < len(weights), "some rows are filtered, and some are not"
+            weights = torch.where(shown < own, 0.0, weights)
         self.actor_adam.zero_grad()
-        (actor_loss + (batch.cloning[-1] * distance).mean()).backward()
+        (actor_loss + (weights * distance).mean()).backward()
         self.actor_adam.step()
 
         entropy = -log_prob.detach().mean()

@@ -256,7 +256,8 @@ def test_writing_reads_no_chunk_that_is_too_large(data: Path) -> None:
 
 
 LINE = {"step": 100, "wall_seconds": 3.5, "kind": "episode", "episode_return": 1.0, "success": True, "stopped": "why",
-        "safety/changed_steps": 3}  # fmt: skip
+        "safety/changed_steps": 3, "length": 9, "intervened_steps": 4, "interventions": 1,
+        "intervention_share": 0.4}  # fmt: skip
 EVALUATION = {"step": 100, "wall_seconds": 3.6, "kind": "evaluation", "success_rate": 0.5, "episodes": 2,
               "return_mean": 1.0}  # fmt: skip
 RUNTIME = {"step": 100, "wall_seconds": 3.6, "kind": "runtime", "ratio": 1.0, "spooled": 0, "blocked": "no"}

@@ -8,7 +8,17 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from robo_rl.actor import ActionChoice, Actor
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Intervention, ManualClock, RenderingError, Source
+from robo_rl.core import (
+    ArraySpec,
+    ConfigError,
+    EnvBackend,
+    EnvSpec,
+    Intervention,
+    ManualClock,
+    RelativeBackend,
+    RenderingError,
+    Source,
+)
 from robo_rl.drivers.teleop import TeleopConfig
 from robo_rl.drivers.teleop.keys import KeyMotion
 from robo_rl.operators.panel import ActionFrame, Panel
@@ -45,20 +55,27 @@ class Keys:
 
 
 @pytest.mark.parametrize("records", [False, True], ids=["takes over", "records"])
-@pytest.mark.parametrize("frame", ["base", "end_effector"])
-@pytest.mark.parametrize(("key", "axis", "direction"), [("e", 2, 1), ("w", 0, 1), ("d", 1, -1)])
+@pytest.mark.parametrize(
+    ("frame", "key", "axis", "direction"),
+    [
+        *((frame, *key) for frame in ("base", "end_effector") for key in (("e", 2, 1), ("w", 0, 1), ("d", 1, -1))),
+        ("relative", "d", 1, -1),
+    ],
+)
 def test_a_person_drives_in_the_base_frame(frame: str, key: str, axis: int, direction: int, records: bool) -> None:
     """Up is up, whatever the frame of the policy's actions: that of a hand that points down, for one."""
-    backend = make_backend("reach", controller=ControllerConfig(action_axes="xyz", action_frame=frame))
+    action_frame = "base" if frame == "base" else "end_effector"
+    measured = make_backend("reach", controller=ControllerConfig(action_axes="xyz", action_frame=action_frame))
+    backend: EnvBackend = RelativeBackend(measured) if frame == "relative" else measured
     panel = Panel(backend, Keys(backend.spec, key), clock=ManualClock())
     panel.look()
     policy = ActionChoice(np.zeros(3, np.float32), Source.POLICY)
     takeover, recording = Takeover(panel), HumanChooser(panel, 1, str)
     actor = Actor(backend, seed=0)
+    actor.begin_episode()
+    start = measured.arm.position(measured.data)
     steps = [actor.take_step(recording if records else lambda seen: takeover(seen, policy)) for _ in range(4)]
-    names = backend.spec.observation["state"].names
-    position = [names.index(f"end_effector_{name}") for name in "xyz"]
-    moved = (steps[-1].next_observation["state"] - steps[0].observation["state"])[position]
+    moved = measured.arm.position(measured.data) - start
     assert {step.source for step in steps} == {Source.HUMAN}
     assert moved[axis] * direction > 0.05 and np.abs(np.delete(moved, axis)).max() < 0.01
     backend.close()

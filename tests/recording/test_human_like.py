@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robo_rl.actor import human_like
+from robo_rl.actor.human_like import LEVELS, HumanLikeChooser
 from robo_rl.core import EnvSpec, Observation, generator
-from robo_rl.recording import human_like
-from robo_rl.recording.human_like import LEVELS, HumanLikeChooser
 from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.sim import make_backend

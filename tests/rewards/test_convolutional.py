@@ -207,7 +207,7 @@ def test_the_network_sees_pictures_as_convolutions_do():
 
 def test_what_does_not_fit_is_said():
     trained = {"classifier", "vice", "stages", "preferences", "annotations"}
-    unlike = {"clip", "code", "ensemble", "interventions", "keypoints", "specification"}
+    unlike = {"clip", "code", "ensemble", "interventions", "keypoints", "specification", "toggles"}
     for kind in MODULES.keys() - trained - unlike:
         config = MODULES[kind](keys=("images/front",), images=CONVOLUTIONAL)
         with pytest.raises(ConfigError, match=r"goal\.images\.model: classifier, .* and annotations alone train"):

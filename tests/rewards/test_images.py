@@ -165,7 +165,7 @@ def test_views_are_moves_that_stay_the_same_so_that_nothing_is_encoded_twice():
 
 def test_all_modules_that_look_at_observations_see_images_so():
     """Each takes the network's features, and is not resumed with another network."""
-    unlike = ("clip", "code", "ensemble", "interventions", "keypoints", "specification", "annotations")
+    unlike = ("clip", "code", "ensemble", "interventions", "keypoints", "specification", "toggles", "annotations")
     for kind in MODULES.keys() - set(unlike):
         config = MODULES[kind](keys=("images/front",), images=BUNDLED)
         module = config.make("goal", spec(), 0)

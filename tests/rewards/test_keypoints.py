@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -183,6 +184,10 @@ def test_what_is_missing_is_named():
         KeypointsConfig()
     with pytest.raises(ConfigError, match=r"points.position: the observation has no element 'end_effector_x'"):
         KeypointsConfig(waypoints=((0.5, 0.5),)).make("points", SPEC, 0)
+    with pytest.raises(ConfigError, match="projects positions in the base frame"):
+        KeypointsConfig(waypoints=((0.5, 0.5),), **SIMPLE).make(
+            "points", replace(SPEC, extra={"observation_frame": "first_pose"}), 0
+        )
     with pytest.raises(ConfigError, match=r"points.projection: give the matrix of the camera 'front' of 'test'"):
         KeypointsConfig(waypoints=((0.5, 0.5),), position=("x", "y", "z")).make("points", SPEC, 0)
     with pytest.raises(ConfigError, match="waypoints must be pairs"):

@@ -40,7 +40,7 @@ def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_wor
     run = SimpleNamespace(
         experience=experience(ReplayRing(20, dataclasses.replace(SPEC, reward_terms=("success",)))),
         evaluations=SimpleNamespace(watch=None),
-        logger=SimpleNamespace(log=lambda kind, step, **values: logged.append(values)),
+        logger=SimpleNamespace(recent_episodes=[], log=lambda kind, step, **values: logged.append(values)),
         safety=SafetyRecord(),
         step=0,
     )

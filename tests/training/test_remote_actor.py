@@ -251,6 +251,8 @@ def test_whoever_took_over_gives_control_back_when_the_robot_is_stopped(
         def __call__(self, observation: Any, choice: Any, number: int) -> Any:
             return choice
 
+        def note(self, transition: Any) -> None: ...
+
         def end_episode(self) -> None:
             happened.append("end")
 

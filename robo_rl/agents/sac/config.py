@@ -60,6 +60,9 @@ class SACConfig(Options, section="agent"):
             the policy's actions on the way to a success without an intervention (self-imitation, Oh et al. 2018). Above
             0, the weight of demonstrations shrinks with the number of the latter, see
             :class:`~robo_rl.replay.MixedSampler`.
+        cloning_filter: whether the cloning term leaves out actions that the critics, on average, value less than the
+            actor's mode (Q-filter, Nair et al. 2018), so that bad demonstrations and interventions are not imitated for
+            longer than the critics take to recognise them. Such updates are computed in PyTorch.
         actor_q: value that the actor maximises: the ``mean`` or the ``min`` of all critics. The minimum suits a policy
             with little noise, which hardly ever tries other actions than the actor's.
         n_step: environment steps whose rewards are summed before a target bootstraps from a critic. With action chunks,
@@ -125,6 +128,7 @@ class SACConfig(Options, section="agent"):
     final_cloning_weight: float = option(0.3, low=0)
     cloning_half_life: float = option(250.0, above=0)
     online_cloning_weight: float = option(0.3, low=0)
+    cloning_filter: bool = False
     actor_q: str = "min"
     n_step: int = option(1, low=1)
     action_chunk: int = option(1, low=1)

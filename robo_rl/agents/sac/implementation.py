@@ -20,6 +20,11 @@ Update = Callable[[Minibatches, Noise, int], Tensor]
 """One whole update, see :meth:`.TorchUpdate.__call__`."""
 
 
+def native_lacks(config: SACConfig) -> str:
+    """Return the feature that the native update lacks for ``config``; empty if it lacks none."""
+    return "filter of cloned actions" if config.cloning_filter else native.lacks(config)
+
+
 def computable(config: SACConfig, device: torch.device) -> SACConfig:
     """Return ``config`` with the precision in which updates on ``device`` are computed.
 
@@ -27,7 +32,7 @@ def computable(config: SACConfig, device: torch.device) -> SACConfig:
     without products of bfloat16, ``implementation=auto`` uses float32: PyTorch would emulate them, many times slower.
     """
     if config.precision == "auto":
-        in_cpp = config.implementation in ("auto", "native") and not native.lacks(config)
+        in_cpp = config.implementation in ("auto", "native") and not native_lacks(config)
         measured = device.type == "cpu" and in_cpp and not several_ranks()
         return dataclasses.replace(config, precision=fastest_precision() if measured else "float32")
     emulated = device.type == "cpu" and config.precision == "bfloat16" and not native.multiplies_bfloat16()
@@ -51,7 +56,7 @@ def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
             "agent.implementation=native computes on the CPU. Use agent.device=cpu, or agent.implementation=auto"
         )
     if device.type == "cpu" and config.implementation in ("auto", "native"):
-        lacking = native.lacks(config)
+        lacking = native_lacks(config)
         available, reason = (False, f"it has no {lacking}") if lacking else native.available(config.precision)
         if available:
             return NativeUpdate(config, state), f"native ({reason})"

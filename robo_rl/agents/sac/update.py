@@ -342,8 +342,25 @@ def actor_loss(
     )
     value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
     policy_loss = (alpha * log_prob - value).mean()
-    cloning = (batch.cloning * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()
+    weights = batch.cloning
+    if config.cloning_filter:
+        weights = weights * is_better(critic, config, critic_observation, batch.proposed_action, mean.detach().tanh())
+    cloning = (weights * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()
     return policy_loss + cloning, (policy_loss, log_prob)
+
+
+def is_better(critic: Parameters, config: SACConfig, observation: Tensor, action: Tensor, other: Tensor) -> Tensor:
+    """Return for each row (B,) whether the critics, on average, value ``action`` (B, A) no less than ``other`` (B, A).
+
+    The result has the values 1 and 0 in the type of ``action``; ``observation`` (B, O') is the critics' other input.
+    """
+    first, second = (
+        critic_values(
+            critic, "critic", observation.detach(), each, config.activation, config.precision, config.value_range
+        ).mean(0)
+        for each in (action, other)
+    )
+    return (first >= second).to(action.dtype)
 
 
 def temperature_step(

@@ -15,8 +15,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..actor import ActionChoice, Actor
-from ..core import EnvSpec, Observation, ScriptedExpert, Source
+from robo_rl.core import EnvSpec, Observation, ScriptedExpert, Source, State
+
+from .actor import ActionChoice, Actor
 
 REACTION = (0.2, 0.3)
 """Time until a person reacts to an unforeseen change [s]."""
@@ -55,14 +56,21 @@ class HumanLikeChooser:
         spec: spec of the backend. The element ``gripper`` of its actions is a button; ``x`` and ``y`` are horizontal
             motions.
         rng: random generator of the traits and the events of this episode.
+        intervenes: the person takes over from a policy that they have watched: they have reacted already, and make no
+            mistake.
+
+    Attributes:
+        rng: random generator of the events from now on.
     """
 
-    def __init__(self, expert: ScriptedExpert, spec: EnvSpec, rng: np.random.Generator) -> None:
+    def __init__(
+        self, expert: ScriptedExpert, spec: EnvSpec, rng: np.random.Generator, intervenes: bool = False
+    ) -> None:
         rate, size = spec.control_rate, spec.action.shape[0]
         names = list(spec.action.names or ("",) * size)
         self._expert = expert
         self._rate = rate
-        self._rng = rng
+        self.rng = rng
         self._buttons = np.array([name == "gripper" for name in names])
         self._horizontal = [names.index("x"), names.index("y")] if {"x", "y"} <= {*names} else None
         self._smoothing_factor = 1 - math.exp(-1 / (rate * rng.uniform(*SMOOTHING)))
@@ -71,11 +79,11 @@ class HumanLikeChooser:
         self._detour = rng.choice((-1, 1)) * rng.uniform(*DETOUR)
         self._reaction = max(1, round(rate * rng.uniform(*REACTION)))
         self._expert_action = self._intention = self._command = self._error = np.zeros(size)
-        self._reaction_steps_left = self._reaction
+        self._reaction_steps_left = 0 if intervenes else self._reaction
         self._pause_steps_left = 0
         self._step = 0
         onset, patience = rng.uniform(*FAILURE_ONSET), rng.uniform(*GIVING_UP)
-        fails = rng.random() < FAILURE_SHARE
+        fails = rng.random() < FAILURE_SHARE and not intervenes
         self._onset = round(rate * onset) if fails else math.inf
         self._end = round(rate * (onset + patience)) if fails else math.inf
         mistake = rng.standard_normal(size)
@@ -113,13 +121,13 @@ class HumanLikeChooser:
             motion[self._horizontal] = self._turn(motion[self._horizontal])
         if self._step >= self._onset:
             motion = motion + self._mistake
-        if self._pause_steps_left == 0 and self._rng.random() < PAUSES_PER_SECOND / self._rate:
-            self._pause_steps_left = round(self._rate * self._rng.uniform(*PAUSE))
+        if self._pause_steps_left == 0 and self.rng.random() < PAUSES_PER_SECOND / self._rate:
+            self._pause_steps_left = round(self._rate * self.rng.uniform(*PAUSE))
         if self._pause_steps_left > 0:
             self._pause_steps_left -= 1
             motion = np.zeros_like(motion)
         decay = math.exp(-1 / (self._rate * NOISE_SECONDS))
-        self._error = decay * self._error + math.sqrt(1 - decay**2) * NOISE * self._rng.standard_normal(motion.size)
+        self._error = decay * self._error + math.sqrt(1 - decay**2) * NOISE * self.rng.standard_normal(motion.size)
         command = self._command + self._smoothing_factor * (motion * (1 + self._error) - self._command)
         command = np.clip(np.round(command * LEVELS) / LEVELS, -1, 1)
         self._command = np.where(self._buttons, intention, command)
@@ -133,3 +141,14 @@ class HumanLikeChooser:
 
     def button(self) -> str | None:
         return "failure" if self._step >= self._end else None
+
+    def state(self) -> State:
+        """Return what the hand does at present; the traits follow from the random generator."""
+        hand = [self._expert_action, self._intention, self._command, self._error]
+        counts = [self._reaction_steps_left, self._pause_steps_left, self._step]
+        return {"motion": np.array(hand, np.float64), "counts": np.array(counts, np.int64)}
+
+    def load(self, state: State) -> None:
+        """Restore ``state``."""
+        self._expert_action, self._intention, self._command, self._error = np.array(state["motion"], np.float64)
+        self._reaction_steps_left, self._pause_steps_left, self._step = (int(count) for count in state["counts"])
