@@ -34,7 +34,7 @@ from .config import (
 from .expert import make_intervention
 from .network_limits import networks_of, networks_of_run
 from .options import check_seed, typed
-from .search_path import config_folders
+from .search_path import CONFIG_PATH_VARIABLE, config_folders
 from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
 from .trained import (
     RESUMED,
@@ -51,6 +51,7 @@ from .trained import (
 )
 
 __all__ = [
+    "CONFIG_PATH_VARIABLE",
     "RESUMED",
     "ActorConfig",
     "AsyncRuntimeConfig",

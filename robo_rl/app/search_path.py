@@ -1,17 +1,19 @@
-"""Folders with the user's configuration files, searched after those of robo-rl."""
+"""Where Hydra looks for configurations: folders of the user after those of robo-rl, and registered ones."""
 
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from ..core import ConfigError
 
-VARIABLE = "ROBO_RL_CONFIG_PATH"
+CONFIG_PATH_VARIABLE = "ROBO_RL_CONFIG_PATH"
 """Environment variable with the folders, separated as in PATH. Child processes of a run inherit it."""
 
 
@@ -20,13 +22,15 @@ class ConfigFolders(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append the folders to ``search_path``."""
-        for folder in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
-            search_path.append(provider=VARIABLE, path=f"file://{Path(folder).expanduser().resolve()}")
+        for folder in filter(None, os.environ.get(CONFIG_PATH_VARIABLE, "").split(os.pathsep)):
+            search_path.append(provider=CONFIG_PATH_VARIABLE, path=f"file://{Path(folder).expanduser().resolve()}")
 
 
 def register_search_path() -> None:
-    """Register :class:`ConfigFolders` with Hydra."""
+    """Register :class:`ConfigFolders` with Hydra, and let its searches share the registered configurations."""
     Plugins.instance().register(ConfigFolders)
+    # Hydra copies all of them each time it lists groups or composes, although it copies again those that it loads.
+    cast(Any, ConfigStore).__deepcopy__ = lambda store, memo: store
 
 
 @contextlib.contextmanager
@@ -39,14 +43,14 @@ def config_folders(folders: Sequence[str]) -> Iterator[None]:
     for folder in folders:
         if not Path(folder).expanduser().is_dir():
             raise ConfigError(f"--config-dir: there is no folder {folder!r}")
-    before = os.environ.get(VARIABLE)
+    before = os.environ.get(CONFIG_PATH_VARIABLE)
     resolved = [str(Path(folder).expanduser().resolve()) for folder in folders]
     if resolved:
-        os.environ[VARIABLE] = os.pathsep.join([*resolved, *filter(None, [before])])
+        os.environ[CONFIG_PATH_VARIABLE] = os.pathsep.join([*resolved, *filter(None, [before])])
     try:
         yield
     finally:
         if resolved and before is None:
-            del os.environ[VARIABLE]
+            del os.environ[CONFIG_PATH_VARIABLE]
         elif resolved and before is not None:
-            os.environ[VARIABLE] = before
+            os.environ[CONFIG_PATH_VARIABLE] = before

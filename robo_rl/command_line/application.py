@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra._internal.hydra import Hydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ..app import allow_packages, config_folders, register_all_configs
+from ..app import CONFIG_PATH_VARIABLE, allow_packages, config_folders, register_all_configs
 from ..core import ConfigError, RoboRLError, is_too_large
 from . import ray_launcher
 from .usage import (
@@ -184,15 +185,20 @@ def _help(command: str, name: str, words: list[str]) -> int:
 @contextlib.contextmanager
 def _command_line(command: str, overrides: list[str]) -> Iterator[None]:
     """Pass the command's words to Hydra, and make it raise its errors."""
-    saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    hydra_class: Any = Hydra
+    saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR"), Hydra.get_mode
     # Between overrides argparse does not accept the flag, but people put it anywhere.
     sweep = [word for word in overrides if word in ("-m", "--multirun")]
     sys.argv = [f"robo-rl {command}", *sweep, *(word for word in overrides if word not in sweep)]
     # Otherwise Hydra prints its errors itself and exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    if CONFIG_PATH_VARIABLE not in os.environ and not any("hydra" in word for word in overrides):
+        # Hydra composes all the configuration to read hydra.mode, which no file of robo-rl sets, and then once more.
+        hydra_class.get_mode = lambda *_, **__: None
     try:
         yield
     finally:
+        hydra_class.get_mode = saved[2]
         sys.argv = saved[0]
         if saved[1] is None:
             del os.environ["HYDRA_FULL_ERROR"]

@@ -224,10 +224,14 @@ def require_options(config_name: str, overrides: Sequence[str]) -> None:
     if not assignments:
         return
     with _hydra():
-        groups = GlobalHydra.instance().config_loader().list_groups("")
-        assignments = [(key, value) for key, value in assignments if key not in groups and not value.startswith("{")]
-        config = compose(config_name) if assignments else OmegaConf.create()
-    for key, _ in assignments:
+        loader: Any = GlobalHydra.instance().config_loader()
+        groups = loader.list_groups("")
+        # What the command's own file gives a value is an option: composition, which takes time, need not tell.
+        own: Any = OmegaConf.to_container(loader.repository.load_config(config_name).config)
+        known = {key for key, value in own.items() if not isinstance(value, dict)}.union(groups)
+        keys = [key for key, value in assignments if key not in known and not value.startswith("{")]
+        config = compose(config_name) if keys else OmegaConf.create()
+    for key in keys:
         if isinstance(section := config.get(key), DictConfig):
             raise ConfigError(_not_a_value(key, next(map(str, section), "OPTION"), config_name))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 
 from ..core import write_durably
-from .plots import DARK, LIGHT, Theme
+from .plots import darkened
 
 
 def write_page(path: Path, title: str, lead: str, sections: Iterable[str], notes: str) -> Path:
@@ -56,16 +56,16 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]], numbers_from: in
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def figure(draw: Callable[[Path, Theme], Path], about: str) -> str:
+def figure(draw: Callable[[Path], Path], about: str) -> str:
     """Return the HTML of an embedded picture in a light and a dark version.
 
     Args:
-        draw: draws the picture in a theme to a file (.svg), and returns the file.
+        draw: draws the picture in the theme ``LIGHT`` to a file (.svg), and returns the file.
         about: description of the picture.
     """
     with tempfile.TemporaryDirectory() as folder:
-        plots = [draw(Path(folder, "plot.svg"), theme).read_bytes() for theme in (LIGHT, DARK)]
-    light, dark = (data_url(plot, "image/svg+xml") for plot in plots)
+        plot = draw(Path(folder, "plot.svg")).read_text(encoding="utf-8")
+    light, dark = (data_url(version.encode(), "image/svg+xml") for version in (plot, darkened(plot)))
     source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
     return f'<figure><picture>{source}<img src="{light}" alt="{html.escape(about)}"></picture></figure>'
 

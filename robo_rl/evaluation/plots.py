@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ matplotlib.use("Agg")  # needs no window system: pictures are made on robots and
 
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -21,6 +23,7 @@ from ..core import DataError, plain_text, write_durably
 from .aggregate import FEW_RUNS, Curve, Group, group_runs, learning_curve, measure_of
 from .runs import Run
 
+DOTS_PER_INCH = 160
 CAPTION_CHARACTERS = 80
 """Longest name in a picture."""
 
@@ -94,15 +97,34 @@ def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Pa
             note = _note([curve for panel in panels.values() for _, curve in panel])
             note = textwrap.fill(note, round(17 * width))
             figure.supxlabel(note, x=0.01, ha="left", fontsize=7, color=theme.faint)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # Without a date, so that the same runs give the same file.
-            metadata = {"Date": None} if path.suffix == ".svg" else None
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=path.suffix.removeprefix(".") or None, dpi=160, metadata=metadata)
-            write_durably(path, buffer.getvalue())
+            save_figure(figure, path)
         finally:
             plt.close(figure)
     return path
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write ``figure`` to ``path``; the suffix chooses the format. The same figure gives the same file."""
+    figure.set_dpi(DOTS_PER_INCH)
+    layout = figure.get_layout_engine()
+    if layout is not None:  # once: to save a figure, Matplotlib computes its layout twice, and draws it for each
+        layout.execute(figure)
+        figure.set_layout_engine(None)
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix.removeprefix(".") or None, dpi=DOTS_PER_INCH, metadata=metadata)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(path, buffer.getvalue())
+
+
+def darkened(svg: str) -> str:
+    """Return a picture of the theme ``LIGHT`` with the colours of ``DARK``, as if it had been drawn with them."""
+    colours = dict(zip(_colours(LIGHT), _colours(DARK), strict=True))
+    return re.sub(r"#[0-9a-f]{6}\b", lambda match: colours.get(match[0], match[0]), svg)
+
+
+def _colours(theme: Theme) -> tuple[str, ...]:
+    return (theme.ink, theme.faint, theme.grid, theme.background, *theme.lines)
 
 
 def _draw_panel(axis: Any, task: str, curves: Sequence[tuple[Group, Curve]], theme: Theme) -> None:

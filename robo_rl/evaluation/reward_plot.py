@@ -1,6 +1,5 @@
 """Plots of the rewards of modules along an episode, with camera images and the true progress."""
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ from matplotlib import pyplot as plt
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 
-from ..core import write_durably
 from .correlation import rank_correlation
 from .page import figure, section, table, write_page
-from .plots import LIGHT, Theme, caption, style
+from .plots import LIGHT, Theme, caption, save_figure, style
 
 NOTES = (
     "Rewards are those of the modules, before weights; true progress is the sum of the task's own terms. Rank "
@@ -66,10 +64,7 @@ def plot_rewards(
                 axis.set_title(title, loc="left", fontsize=10)
                 axis.set_xlim(0, seconds[-1])
             rows[-1].set_xlabel("time [s]")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            buffer = io.BytesIO()
-            picture.savefig(buffer, format=path.suffix.removeprefix(".") or None, dpi=160)
-            write_durably(path, buffer.getvalue())
+            save_figure(picture, path)
         finally:
             plt.close(picture)
     return path
@@ -94,8 +89,8 @@ def write_reward_page(
         about: description of the episode and of the step at which the rewards were computed.
     """
 
-    def draw(file: Path, theme: Theme) -> Path:
-        return plot_rewards(rewards, progress, frames, control_rate, file, theme)
+    def draw(file: Path) -> Path:
+        return plot_rewards(rewards, progress, frames, control_rate, file)
 
     sections = (
         section("Rewards", table(COLUMNS, reward_rows(rewards, progress), numbers_from=1)),

@@ -1,6 +1,7 @@
 """The results of a run for people and for summary.json: rates, times, curves and paths of files."""
 
 import dataclasses
+import functools
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -67,9 +68,10 @@ def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Seq
     yield f"Policy    {policy}"
     if video is not None:
         yield f"Video     {video}"
+    run = functools.cache(functools.partial(load_run, folder))
     drawn: dict[str, Callable[[], Path]] = {
-        "Curve": lambda: plot_runs([load_run(folder)], folder / "curve.png"),
-        "Report": lambda: write_report([load_run(folder)], folder / "report.html"),
+        "Curve": lambda: plot_runs([run()], folder / "curve.png"),
+        "Report": lambda: write_report([run()], folder / "report.html"),
     }
     for name, draw in drawn.items():
         try:

@@ -1,5 +1,6 @@
 """Pictures of runs whose names are anything."""
 
+import re
 import warnings
 from pathlib import Path
 from xml.etree import ElementTree
@@ -7,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from robo_rl.evaluation.plots import plot_runs
+from robo_rl.evaluation.plots import DARK, darkened, plot_runs
 from robo_rl.evaluation.report import write_report
 from robo_rl.evaluation.reward_plot import plot_rewards
 from robo_rl.evaluation.runs import Run
@@ -72,3 +73,16 @@ def test_a_label_that_begins_with_an_underscore_is_shown(tmp_path: Path) -> None
 def test_reports_are_written(name: str, tmp_path: Path) -> None:
     page = write_report([run_of(name, tmp_path / "a")], tmp_path / "report.html")
     assert "data:image" in page.read_text() or "<svg" in page.read_text()
+
+
+def test_a_darkened_picture_is_the_one_drawn_with_dark_colours(tmp_path: Path) -> None:
+    def without_ids(text: str) -> str:
+        return re.sub(r"\b[mp][0-9a-f]{10}\b", "", text)
+
+    runs = [run_of(name, tmp_path / name) for name in ("a", "b")]
+    rewards = {name: np.arange(4, dtype=np.float32) for name in ("near", "far")}
+    frames = [np.full((8, 8, 3), 200, np.uint8)] * 2
+    for draw in (plot_runs, lambda *more: plot_rewards(rewards, rewards["near"], frames, 10.0, *more[1:])):
+        light = draw(runs, tmp_path / "light.svg").read_text()
+        dark = draw(runs, tmp_path / "dark.svg", DARK).read_text()
+        assert without_ids(darkened(light)) == without_ids(dark) != without_ids(light)
