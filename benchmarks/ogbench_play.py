@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from robo_rl.core import Source, Transition, derive_seed, draft_of
 from robo_rl.replay import EpisodeStore
-from sim.gymnasium_backend import GymnasiumBackend
-from sim.gymnasium_options import GymnasiumConfig
+from robo_rl.sim.gymnasium_backend import GymnasiumBackend
+from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
 STEPS = 1_001
 """Steps of an episode of play; the last observation has no action in the data."""

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from robo_rl.core import ConfigError, derive_seed
-from sim.gymnasium_backend import GymnasiumBackend
-from sim.gymnasium_options import GymnasiumConfig
+from robo_rl.sim.gymnasium_backend import GymnasiumBackend
+from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
 SUITE = "dm_control/cartpole-balance_sparse-v0"
 
