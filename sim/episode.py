@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import (
     ArraySpec,
+    Batch,
     DriverError,
     EnvSpec,
     ManualClock,
@@ -23,6 +24,7 @@ from robo_rl.core import (
 )
 
 from .cameras import Cameras
+from .goals import GoalShift
 from .observation import flatten, object_spec
 
 Array = NDArray[np.float64]
@@ -110,12 +112,15 @@ class SimulatedTask(ABC):
         cameras: cameras for ``observation.cameras`` that the task has in any configuration.
         has_file: whether configs/task contains a file of this task.
         shaped_terms: names of the reward terms besides ``success``.
+        goal_vector: name of the vector in ``object_state`` from what the task moves to its goal; empty if there is
+            none. Such a task implements ``goal_rewards``, and then supports hindsight experience replay.
     """
 
     config_class: ClassVar[Any]
     cameras: ClassVar[tuple[str, ...]]
     has_file: ClassVar[bool] = False
     shaped_terms: ClassVar[tuple[str, ...]] = ()
+    goal_vector: ClassVar[str] = ""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -163,6 +168,14 @@ class SimulatedTask(ABC):
     def rewards(self, data: mujoco.MjData) -> dict[str, float]:
         """Return all reward terms of this physics state, ``success`` first."""
         return {"success": float(self.success(data)), **self.reward_terms(data)}
+
+    def derived_from_goal(self, objects: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the vectors of ``objects``, an object state, that are computed from ``goal_vector``."""
+        return {}
+
+    def goal_rewards(self, objects: Mapping[str, Array]) -> dict[str, float]:
+        """Return all reward terms of a state with the object state ``objects``, as :meth:`rewards` does."""
+        raise NotImplementedError(f"{type(self).__name__} has a goal_vector, and needs goal_rewards")
 
     def ending(self, rewards: Mapping[str, float]) -> tuple[bool, bool]:
         """Return whether a step with these reward terms terminates the episode, and whether it truncates it."""
@@ -214,6 +227,13 @@ class SimulatedBackend:
     def robot(self) -> RobotDescription | None:
         """The robot's description for safety filters; None unless the robot is an arm."""
         return None
+
+    @property
+    def relabel(self) -> Callable[[Batch], Batch] | None:
+        """See :class:`~robo_rl.core.GoalTask`: None if the task has no goal, or it is not observed as a vector."""
+        if not (self.task.goal_vector and self.config.observation.object):
+            return None
+        return GoalShift(self.task, self.task.object_state(self.data))
 
     def reset(self, seed: int | None = None) -> Step:
         """Begin an episode, with the placement that ``seed`` determines; ``Step.info["placed"]`` is then true.

@@ -29,7 +29,9 @@ from .gymnasium_making import (
     META_WORLD,
     arguments_named,
     find_control_rate,
+    find_step_limit,
     first_line,
+    legacy_random,
     make_environment,
     reraise_signal,
     task_name,
@@ -66,6 +68,7 @@ class GymnasiumBackend:
     def __init__(self, config: GymnasiumConfig) -> None:
         self._config = config
         self._env = make_environment(config)
+        self._legacy_random = legacy_random(config.env_id)
         self._mujoco_state = _mujoco_state(self._env)
         space = self._env.action_space
         if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
@@ -94,8 +97,8 @@ class GymnasiumBackend:
             action=ArraySpec((self._action_centre.size,), low=-1.0, high=1.0),
             action_space="gymnasium",
             action_frame="environment",
-            control_rate=config.control_rate or find_control_rate(self._env, config.env_id),
-            max_episode_steps=self._env.spec.max_episode_steps if self._env.spec is not None else None,
+            control_rate=config.control_rate or find_control_rate(self._env, config.env_id) / config.action_repeat,
+            max_episode_steps=find_step_limit(self._env, config.action_repeat),
             reward_terms=("reward", "success") if self._reports_success else ("reward",),
             reports_success=self._reports_success,
             extra={"action_low": space.low.ravel().tolist(), "action_high": space.high.ravel().tolist()},
@@ -124,6 +127,9 @@ class GymnasiumBackend:
         if seed is not None:
             # Gymnasium's reset does the same, but some environments (Meta-World's) ignore its seed.
             self._env.unwrapped.np_random, _ = seeding.np_random(seed)
+            if self._legacy_random:
+                seed %= 2**32
+                np.random.seed(seed)  # noqa: NPY002 - nothing else in this project uses this generator
         with self._failures_named("reset"):
             observation, info = self._env.reset(seed=seed)
             success = self._success.read(info)
@@ -325,7 +331,10 @@ def _mujoco_state(env: gymnasium.Env[Any, Any]) -> NDArray[np.float64] | None:
     Environments restore positions and velocities when they are reset, but not all of them restore the solver's warm
     start and the mocap bodies; then the same seed would not give the same episode, bit for bit.
     """
-    model, data = getattr(env.unwrapped, "model", None), getattr(env.unwrapped, "data", None)
+    try:
+        model, data = getattr(env.unwrapped, "model", None), getattr(env.unwrapped, "data", None)
+    except ValueError:  # OGBench builds its models in the first reset, and then sets the whole state in each
+        return None
     if not isinstance(model, mujoco.MjModel) or not isinstance(data, mujoco.MjData):
         return None
     return physics_state(model, data)

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import importlib
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -25,12 +26,17 @@ class _Package(NamedTuple):
         pip: arguments of ``pip install``.
         prefixes: prefixes of the ids of its environments.
         defaults: arguments that its environments get unless the configuration sets others.
+        legacy_random: whether its environments draw from NumPy's legacy generators: the global one, which ``reset``
+            does not seed, or one of their own. Seeds of these have 32 bits.
+        always_renders: whether its environments render pictures although they do not declare it.
     """
 
     module: str
     pip: str
     prefixes: tuple[str, ...]
     defaults: Mapping[str, Any] = {}
+    legacy_random: bool = False
+    always_renders: bool = False
 
 
 PACKAGES = (
@@ -42,7 +48,43 @@ PACKAGES = (
     # Meta-World draws its 50 goals when the environment is made; without a seed, each process would get different ones.
     # It requires one old version of MuJoCo, but does not need it.
     _Package("metaworld", "--no-deps metaworld imageio", ("Meta-World/",), {"seed": 0, "render_mode": "rgb_array"}),
+    # OGBench needs dm_control; later versions than 1.0.44 need another version of MuJoCo than the other packages.
+    _Package(
+        "ogbench",
+        "ogbench dm_control==1.0.44",
+        (
+            *("cube-", "scene-", "puzzle-", "visual-cube-", "visual-scene-", "visual-puzzle-"),
+            *("pointmaze-", "antmaze-", "humanoidmaze-", "antsoccer-", "visual-antmaze-", "visual-humanoidmaze-"),
+        ),
+        legacy_random=True,
+        always_renders=True,
+    ),
+    _Package("shimmy", "shimmy dm_control==1.0.44", ("dm_control/",), {"render_mode": "rgb_array"}, legacy_random=True),
 )
+
+
+class RepeatedActions(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment in which every action is executed several times, as in the published results of dm_control.
+
+    The reward is the sum of the repetitions. An episode that ends in between ends the step.
+
+    Args:
+        env: the environment.
+        repeat: number of times.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], repeat: int) -> None:
+        super().__init__(env)
+        self._repeat = repeat
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        total: Any = 0.0
+        for _ in range(self._repeat):
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            total = total + reward
+            if terminated or truncated:
+                break
+        return observation, total, terminated, truncated, info
 
 
 def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
@@ -52,7 +94,7 @@ def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
         ConfigError: if the id is unknown, its package is missing, or it does not work with its arguments.
     """
     env_id = config.env_id
-    package = next((package for package in PACKAGES if env_id.startswith(package.prefixes)), None)
+    package = _package_of(env_id)
     if package is not None:
         try:
             importlib.import_module(package.module)
@@ -74,7 +116,21 @@ def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
         modes = getattr(creator, "metadata", {}).get("render_modes", ())
         kwargs: dict[str, Any] = {"render_mode": "rgb_array"} if "rgb_array" in modes else {}
         kwargs |= {**(package.defaults if package is not None else {}), **config.env_kwargs}
-        return gymnasium.make(name, max_episode_steps=config.max_episode_steps, disable_env_checker=True, **kwargs)
+        limit = None if config.max_episode_steps is None else config.max_episode_steps * config.action_repeat
+        env = gymnasium.make(name, max_episode_steps=limit, disable_env_checker=True, **kwargs)
+        if package is not None and package.always_renders:
+            env.unwrapped.render_mode = "rgb_array"
+        return env if config.action_repeat == 1 else RepeatedActions(env, config.action_repeat)
+
+
+def legacy_random(env_id: str) -> bool:
+    """Return whether the environment ``env_id`` draws from NumPy's legacy generators."""
+    package = _package_of(env_id)
+    return package is not None and package.legacy_random
+
+
+def _package_of(env_id: str) -> _Package | None:
+    return next((package for package in PACKAGES if env_id.startswith(package.prefixes)), None)
 
 
 @contextlib.contextmanager
@@ -119,13 +175,22 @@ def task_name(config: GymnasiumConfig) -> str:
     return f"Meta-World/{name}" if config.env_id == META_WORLD and name else config.env_id
 
 
+def find_step_limit(env: gymnasium.Env[Any, Any], repeat: int) -> int | None:
+    """Return the number of steps after which an episode is truncated, each of ``repeat`` steps of ``env``; or None."""
+    limit = env.spec.max_episode_steps if env.spec is not None else None
+    return None if limit is None else math.ceil(limit / repeat)
+
+
 def find_control_rate(env: gymnasium.Env[Any, Any], env_id: str) -> float:
     """Return the control rate of ``env`` [Hz].
 
     Raises:
         ConfigError: if ``env`` has none, or one that is out of range for a task.
     """
-    period = getattr(env.unwrapped, "dt", None)
+    unwrapped: Any = env.unwrapped
+    period = getattr(unwrapped, "dt", None)
+    if period is None and callable(control_timestep := getattr(unwrapped, "control_timestep", None)):  # OGBench
+        period = control_timestep()
     rate = 1 / period if period else env.metadata.get("render_fps")
     if not rate:
         raise ConfigError(f"{env_id} does not tell its control rate: give task.control_rate=<Hz>")

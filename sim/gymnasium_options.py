@@ -14,8 +14,11 @@ class GymnasiumConfig:
         env_id: id of a registered environment, for example ``FetchReach-v4``, ``Hopper-v5`` or ``Meta-World/MT1``;
             ``my_package:MyEnv-v0`` imports ``my_package`` first.
         env_kwargs: arguments of the environment, for example ``+task.env_kwargs.env_name=reach-v3``.
+        action_repeat: number of steps of the environment for which each action is executed. Their rewards are summed.
+            Steps everywhere else, in options too, are the policy's.
         max_episode_steps: number of steps after which an episode is truncated; null: the environment's own limit.
-        control_rate: policy steps per second [Hz]; null: from the environment's ``dt``, else its ``render_fps``.
+        control_rate: policy steps per second [Hz]; null: from the environment's ``dt``, else its ``render_fps``,
+            divided by ``action_repeat``.
         terminate_on_success: end the episode when the environment reports success.
         success_key: key of ``info`` with the success, or a path to it with dots: ``episode.solved``, ``success.0``.
             Null: ``is_success``, ``success`` or ``succeed``, if the first step has one. If it has several elements, all
@@ -30,6 +33,7 @@ class GymnasiumConfig:
 
     env_id: str = "FetchReach-v4"
     env_kwargs: dict[str, Any] = field(default_factory=dict)
+    action_repeat: int = 1
     max_episode_steps: int | None = None
     control_rate: float | None = None
     terminate_on_success: bool = False
@@ -41,6 +45,7 @@ class GymnasiumConfig:
 
     def __post_init__(self) -> None:
         require(bool(self.env_id), "task.env_id", "the id of a Gymnasium environment", self.env_id)
+        require(self.action_repeat >= 1, "task.action_repeat", "1 or more", self.action_repeat)
         limit, rate = self.max_episode_steps, self.control_rate
         require(limit is None or limit >= 1, "task.max_episode_steps", "null or 1 or more", limit)
         require(

@@ -129,14 +129,14 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
     relabel = task.relabel if isinstance(task, GoalTask) else None
     if relabel is None:
         raise ConfigError(
-            f"run.hindsight={copies} needs a task that observes its goal and can compute a sparse reward for others, "
-            "as those of Gymnasium-Robotics do by achieved_goal, desired_goal and compute_reward; task "
-            f"{online.spec.task!r} cannot"
+            f"run.hindsight={copies} needs a task that observes its goal and can compute the reward for others: reach, "
+            "push_cube, or an environment with achieved_goal, desired_goal and a sparse compute_reward, as those of "
+            f"Gymnasium-Robotics; task {online.spec.task!r} cannot"
         )
-    if images := [key for key in agent.observed if key != "state"]:
+    if images := [key for key in agent.observed if key not in ("state", "object")]:
         raise ConfigError(
-            f"run.hindsight={copies} changes the goal in the observation 'state' alone, and the agent also learns from "
-            f"{', '.join(images)}, which may show the goal: give an agent that learns from states"
+            f"run.hindsight={copies} changes the goal in the observations 'state' and 'object' alone, and the agent "
+            f"also learns from {', '.join(images)}, which may show the goal: give an agent that learns from states"
         )
     if components.reward.scorer is not None:
         raise ConfigError(

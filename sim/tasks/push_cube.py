@@ -1,6 +1,7 @@
 """Push a cube to a place on the table."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import mujoco
@@ -82,6 +83,7 @@ class PushCube(Task):
 
     config_class = PushCubeConfig
     shaped_terms = ("behind", "at_goal")
+    goal_vector = "cube_to_goal"
 
     config: PushCubeConfig
 
@@ -120,11 +122,18 @@ class PushCube(Task):
         return bool(np.linalg.norm(self._to_goal(data)) < self.config.tolerance)
 
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
-        away = self._behind(data)[:2] - data.site_xpos[self._end_effector][:2]
+        terms = self.goal_rewards({"to_cube": self._to_cube(data), "cube_to_goal": self._to_goal(data)})
+        return {name: terms[name] for name in self.shaped_terms}
+
+    def goal_rewards(self, objects: Mapping[str, Array]) -> dict[str, float]:
+        remaining = objects["cube_to_goal"]
+        solved = bool(np.linalg.norm(remaining) < self.config.tolerance)
+        away = objects["to_cube"] - self._pushing_distance * _direction(remaining)
         return {
+            "success": float(solved),
             # At the goal there is no pushing direction, and so no side behind the cube.
-            "behind": 1.0 if self.success(data) else 1.0 - math.tanh(5.0 * math.hypot(*away.tolist())),
-            "at_goal": 1.0 - math.tanh(5.0 * math.hypot(*self._to_goal(data).tolist())),
+            "behind": 1.0 if solved else 1.0 - math.tanh(5.0 * math.hypot(*away.tolist())),
+            "at_goal": 1.0 - math.tanh(5.0 * math.hypot(*remaining.tolist())),
         }
 
     def captions(self, data: mujoco.MjData) -> dict[str, bool]:
@@ -159,14 +168,17 @@ class PushCube(Task):
 
     def _way(self, data: mujoco.MjData) -> Array:
         """Return the direction (2,) from the cube to the goal."""
-        remaining = self._to_goal(data)
-        way: Array = remaining / max(float(np.linalg.norm(remaining)), 1e-9)
-        return way
+        return _direction(self._to_goal(data))
+
+    @property
+    def _pushing_distance(self) -> float:
+        """Distance between the cube's middle and the end effector when the fingers touch it [m]."""
+        return self.config.cube_size / 2 + BEHIND
 
     def _behind(self, data: mujoco.MjData) -> Array:
         """Return the position (3,) of the end effector at which the fingers touch the cube opposite to the goal [m]."""
         place: Array = data.xpos[self._cube].copy()
-        place[:2] -= (self.config.cube_size / 2 + BEHIND) * self._way(data)
+        place[:2] -= self._pushing_distance * self._way(data)
         return place
 
     def _to_cube(self, data: mujoco.MjData) -> Array:
@@ -178,3 +190,9 @@ class PushCube(Task):
         """Return the vector (2,) along the table from the cube to the goal [m]."""
         away: Array = (data.mocap_pos[self._goal] - data.xpos[self._cube])[:2]
         return away
+
+
+def _direction(vector: Array) -> Array:
+    """Return the direction of ``vector`` (2,), or zeros if it is zero."""
+    direction: Array = vector / max(float(np.linalg.norm(vector)), 1e-9)
+    return direction

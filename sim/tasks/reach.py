@@ -1,6 +1,7 @@
 """Bring the end effector to a point."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import mujoco
@@ -53,6 +54,7 @@ class Reach(Task):
     config_class = ReachConfig
     cameras = ("front", "wrist", "ahead", "side")
     shaped_terms = ("near",)
+    goal_vector = "to_goal"
 
     config: ReachConfig
 
@@ -76,17 +78,24 @@ class Reach(Task):
 
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
         # The goal's position in the world is left out, because critics memorised goals from it.
-        away = self._to_goal(data)
-        return {
-            "to_goal": away,
-            "to_goal_fine": np.clip(away / FINE, -1.0, 1.0),
-        }
+        objects = {"to_goal": self._to_goal(data)}
+        return objects | self.derived_from_goal(objects)
+
+    def derived_from_goal(self, objects: Mapping[str, Array]) -> dict[str, Array]:
+        return {"to_goal_fine": np.clip(objects["to_goal"] / FINE, -1.0, 1.0)}
 
     def success(self, data: mujoco.MjData) -> bool:
         return bool(np.linalg.norm(self._to_goal(data)) < self.config.tolerance)
 
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
-        return {"near": 1.0 - math.tanh(5.0 * math.hypot(*self._to_goal(data).tolist()))}
+        return {"near": self._nearness(self._to_goal(data))}
+
+    def goal_rewards(self, objects: Mapping[str, Array]) -> dict[str, float]:
+        away = objects["to_goal"]
+        return {"success": float(np.linalg.norm(away) < self.config.tolerance), "near": self._nearness(away)}
+
+    def _nearness(self, away: Array) -> float:
+        return 1.0 - math.tanh(5.0 * math.hypot(*away.tolist()))
 
     def captions(self, data: mujoco.MjData) -> dict[str, bool]:
         distance = float(np.linalg.norm(self._to_goal(data)))
