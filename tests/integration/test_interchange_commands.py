@@ -85,8 +85,8 @@ def test_mistakes_are_answered_by_a_line(reach, tmp_path, capsys):
             "format.images must be one of png",
         ),
         (["export", f"path={reach}"], "output is missing"),
-        (["import", f"path={reach}", f"output={tmp_path / 'x'}"], "is no LeRobotDataset"),
-        (["import", f"path={reach}", f"output={tmp_path / 'x'}", "format=robomimic"], "is no file"),
+        (["import", f"path={reach}", f"output={tmp_path / 'x'}"], "is not a LeRobotDataset"),
+        (["import", f"path={reach}", f"output={tmp_path / 'x'}", "format=robomimic"], "is not a file"),
         (["import", f"path={reach}", f"output={tmp_path / 'x'}", "foreign.source=cat"], "foreign.source must be"),
     ):
         assert command(*arguments) == 2, arguments

@@ -59,7 +59,7 @@ def test_grey_images_survive(tmp_path, name):
     with store:
         FORMATS[name].export(data_set(store, "push"), tmp_path / "there")
         if name.startswith("lerobot"):
-            with pytest.raises(DataError, match=r"a video holds colours.*format\.images=png"):
+            with pytest.raises(DataError, match=r"a video needs colour images.*format\.images=png"):
                 LeRobot(images="video").export(data_set(store, "push"), tmp_path / "film")
     for ours, theirs in zip(FORMATS[name].load(tmp_path / "there", ForeignConfig()).episodes(), episodes, strict=True):
         assert_same(ours.transitions(), theirs)
@@ -117,7 +117,7 @@ def test_what_lerobot_cannot_hold_is_refused(recorded, tmp_path):
     store, _ = recorded
     data = data_set(store, None)
     for spec, said in (
-        (dataclasses.replace(SPEC, control_rate=12.5), "whole numbers of frames a second"),
+        (dataclasses.replace(SPEC, control_rate=12.5), "whole number of frames per second"),
         (dataclasses.replace(SPEC, observation={"images/front": ArraySpec((24, 24, 9), "uint8")}), "one frame"),
     ):
         with pytest.raises(DataError, match=said):
@@ -153,15 +153,15 @@ def test_damage_is_named(recorded, tmp_path):
     info.write_text(info.read_text().replace('"v3.0"', '"v1.6"'))
     with pytest.raises(DataError, match=r"version 'v1\.6'; v2\.1 and v3\.0 are read"):
         LeRobot().load(path, ForeignConfig())
-    with pytest.raises(DataError, match=r"is no RLDS data set.*it has no features\.json"):
+    with pytest.raises(DataError, match=r"is not an RLDS data set.*it has no features\.json"):
         Rlds().load(path, ForeignConfig())
     Rlds().export(data_set(store, None), tmp_path / "rlds")
     (shard,) = (tmp_path / "rlds").glob("*.tfrecord-00000-of-00001")
     whole = shard.read_bytes()
     for damaged, said in (
-        (whole[:-3], "does not fit its checksum; the file is damaged or cut short"),
-        (b"\xff" + whole[1:], "length does not fit its checksum"),
-        (whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], "does not fit its checksum"),
+        (whole[:-3], "does not match its checksum; the file is damaged or cut short"),
+        (b"\xff" + whole[1:], "length does not match its checksum"),
+        (whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], "does not match its checksum"),
     ):
         shard.write_bytes(damaged)
         with pytest.raises(DataError, match=said):
@@ -169,7 +169,7 @@ def test_damage_is_named(recorded, tmp_path):
     with pytest.raises(DataError, match="no TFRecord files of split 'test'"):
         Rlds(split="test").load(tmp_path / "rlds", ForeignConfig())
     (tmp_path / "no.hdf5").write_bytes(b"no")
-    with pytest.raises(DataError, match="no HDF5 file"):
+    with pytest.raises(DataError, match="not an HDF5 file"):
         Robomimic().load(tmp_path / "no.hdf5", ForeignConfig())
 
 

@@ -59,12 +59,12 @@ def test_an_episode_ends_at_a_gap(tmp_path, capsys):
         np.testing.assert_array_equal(episode.observation["state"], states[first : last + 1])
         assert episode.truncated.tolist() == [False] * (last - first - 1) + [True]
     assert data.notes.lines() == [
-        "Jumps of recorded time, at which an episode ends: 2 (episode 0 frame 5: 2.1 s, episode 1 frame 5: 2.1 s)"
+        "Jumps in recorded time, each of which ends an episode: 2 (episode 0 frame 5: 2.1 s, episode 1 frame 5: 2.1 s)"
     ]
     with pytest.raises(SystemExit) as caught:
         main(["import", f"path={CASES / 'gap'}", f"output={tmp_path / 'out'}"])
     assert not caught.value.code
-    assert "Jumps of recorded time, at which an episode ends: 2" in capsys.readouterr().out
+    assert "Jumps in recorded time, each of which ends an episode: 2" in capsys.readouterr().out
     with EpisodeStore.open(tmp_path / "out") as store:
         assert len(store) == 4 and store.metadata["instructions"] == ["do it"] * 4
         assert store.metadata["import_notes"] == data.notes.lines()
@@ -110,10 +110,10 @@ def test_jitter_is_no_gap(copy):
 @pytest.mark.parametrize("factor", [0.5, 2.0, 0.8])
 def test_another_rate_is_refused(copy, factor):
     path = copy("gap", timestamp=lambda times: [factor * 0.1 * (n if n < 12 else n - 12) for n in range(len(times))])
-    with pytest.raises(DataError, match=r"episode 0: the control rate is 10 Hz, the recorded times say .* Hz"):
+    with pytest.raises(DataError, match=r"episode 0: the control rate is 10 Hz, but the recorded times give .* Hz"):
         load(path)
     data, episodes = load(path, control_rate=10 / factor)
-    assert data.notes.lines() == [f"Control rate of {10 / factor:g} Hz as given, the data says 10 Hz"]
+    assert data.notes.lines() == [f"Control rate of {10 / factor:g} Hz as configured; the data states 10 Hz"]
     assert [episode.record.steps for episode in episodes] == [11, 8]
 
 
@@ -283,7 +283,7 @@ def test_grey_is_one_channel_and_depth_left_out_is_said(tmp_path, capsys):
         assert store.spec.observation["images/grey"].shape == (32, 48, 3)
         assert store.spec.observation["images/depth"].shape == (32, 48, 1)
     with pytest.raises(
-        ConfigError, match="names 'images/dept', which is no observation of the data; it has images/depth"
+        ConfigError, match="names 'images/dept', which is not an observation of the data; it has images/depth"
     ):
         load(CASES / "grey_depth", leave_out=["images/dept"])
 
@@ -347,7 +347,7 @@ def test_counts_are_compared(tmp_path):
     shutil.copytree(CASES / "gap", tmp_path / "gap")
     info = json.loads((tmp_path / "gap/meta/info.json").read_text())
     for change, said in (
-        ({"total_frames": 22}, "counts 22 frames, the episodes have 21"),
+        ({"total_frames": 22}, "states 22 frames, but the episodes have 21"),
         ({"total_episodes": 3}, "0 to 2"),
         ({"fps": 0}, "fps must be above 0"),
     ):
@@ -372,4 +372,4 @@ def test_other_kinds_of_values_and_rounded_numbers_are_said(tmp_path):
     assert set(data.spec.observation) == {"state", "ticks"}
     lines = data.notes.lines()
     assert "Observations left out: 1 (sound: values of type audio)" in lines
-    assert "Whole numbers too large for float32, rounded: 1 (observation.ticks)" in lines
+    assert "Integers too large for float32, rounded: 1 (observation.ticks)" in lines

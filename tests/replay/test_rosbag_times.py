@@ -57,27 +57,27 @@ def test_an_episode_ends_where_the_clock_was_put_back(tmp_path, storage, back, s
     episodes, said = load(record_messages(tmp_path / "bag", messages, storage))
     (first, begin), (again, end) = spans(episodes)
     assert first == 0 and 1.7 <= begin <= 2.0 <= again <= 2.1 and end >= 3.8
-    assert len(said) == 1 and said[0].startswith("Clock put back in a bag, where an episode ends: 1 (")
+    assert len(said) == 1 and said[0].startswith("Clock set back in a bag, which ends an episode: 1 (")
 
 
 def test_a_clock_that_was_put_back_again_and_again(tmp_path):
     """As the time of a simulation that starts anew with each of its episodes."""
     episodes, said = load(record_messages(tmp_path / "bag", recording(8.0, clock=lambda t: t % 2)))
     assert spans(episodes) == [(0, 1.9), (2, 3.9), (4, 5.9), (6, 7.9)]
-    assert "where an episode ends: 3" in said[0]
+    assert "which ends an episode: 3" in said[0]
 
 
 def test_a_clock_that_was_put_forward_leaves_a_gap(tmp_path):
     episodes, said = load(record_messages(tmp_path / "bag", recording(clock=lambda t: t if t < 2 else t + 500)))
     assert len(spans(episodes)) == 2
-    assert "/joints, silent for 500.02 s, 1.98 s after the begin" in said[0]
+    assert "/joints, silent for 500.02 s, 1.98 s after the beginning" in said[0]
 
 
 def test_an_episode_ends_where_the_stamps_go_back(tmp_path):
     """A simulation is reset while the recorder's clock goes on: the robot is somewhere else at once."""
     episodes, said = load(record_messages(tmp_path / "bag", recording(stamp=lambda t: t if t < 2 else t - 1.9)))
     assert spans(episodes) == [(0, 1.9), (2, 3.9)]
-    assert "/joints, stamps go back, 1.98 s after the begin" in said[0]
+    assert "/joints, stamps go back, 1.98 s after the beginning" in said[0]
 
 
 @pytest.mark.parametrize("storage", ["MCAP", "SQLITE3"])
@@ -106,10 +106,10 @@ def test_a_file_in_another_order_than_that_of_time_is_put_right(tmp_path, storag
 @pytest.mark.parametrize(
     ("silent", "expected", "said"),
     [
-        (lambda topic, t: 1 < t < 1.5, [(0, 1), (1.5, 3.9)], "silent for 0.50 s, 1.00 s after the begin"),
+        (lambda topic, t: 1 < t < 1.5, [(0, 1), (1.5, 3.9)], "silent for 0.50 s, 1.00 s after the beginning"),
         (lambda topic, t: topic == "/joints" and 1 < t < 1.5, [(0, 1), (1.5, 3.9)], "/joints, silent for 0.50 s"),
         (lambda topic, t: topic == "/command" and 1 < t < 1.5, [(0, 1), (1.5, 3.9)], "/command, silent for 0.55 s"),
-        (lambda topic, t: 1 < t < 1.5 or 2 < t < 3, [(0, 1), (1.5, 2), (3, 3.9)], "where an episode ends: 4"),
+        (lambda topic, t: 1 < t < 1.5 or 2 < t < 3, [(0, 1), (1.5, 2), (3, 3.9)], "each of which ends an episode: 4"),
     ],
     ids=["all", "joints", "commands", "twice"],
 )

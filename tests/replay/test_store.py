@@ -56,7 +56,7 @@ def test_what_is_said_of_a_data_set_can_be_replaced_and_nothing_else_changes(tmp
     with EpisodeStore.open(tmp_path / "set") as store:
         assert (store.metadata, store.spec) == ({"device": "another"}, SPEC)
         assert_same(store.episode(0), episode)
-        with pytest.raises(DataError, match="opened to read"):
+        with pytest.raises(DataError, match="opened for reading"):
             store.describe({})
 
 
@@ -226,8 +226,8 @@ def test_data_of_another_task_is_refused_with_both_values(recorded, change, line
     with EpisodeStore.open(path) as store, pytest.raises(DataError) as caught:
         store.load_into(ReplayRing(500, task))
     assert str(caught.value) == (
-        f"{path}: recorded for another task or setting: {line}. Record for this task, or give the task the settings "
-        "of the data set"
+        f"{path}: recorded for another task or setting: {line}. Record for this task, or use the settings of the "
+        "data set for the task"
     )
 
 
