@@ -151,7 +151,7 @@ def test_damage_is_named(recorded, tmp_path):
         list(LeRobot().load(path, ForeignConfig()).episodes())
     info = path / "meta/info.json"
     info.write_text(info.read_text().replace('"v3.0"', '"v1.6"'))
-    with pytest.raises(DataError, match=r"version 'v1\.6'; v2\.1 and v3\.0 are read"):
+    with pytest.raises(DataError, match=r"version 'v1\.6'; only v2\.1 and v3\.0 are supported"):
         LeRobot().load(path, ForeignConfig())
     with pytest.raises(DataError, match=r"is not an RLDS data set.*it has no features\.json"):
         Rlds().load(path, ForeignConfig())
