@@ -213,9 +213,9 @@ def test_a_recording_ends_before_the_disk_is_full(
     record_expert(backend, path, 4, noise=0.1, seed=1)
     with EpisodeStore.open(path) as store:
         size = sum(file.stat().st_size for file in path.rglob("*")) / 4
-        told = DiskSpace(store).describe()
-        assert re.match(r"10\.0 GB free, about [\d,]+ more episodes", told)
-        more = int(told.split()[4].replace(",", ""))
+        description = DiskSpace(store).describe()
+        assert re.match(r"10\.0 GB free, about [\d,]+ more episodes", description)
+        more = int(description.split()[4].replace(",", ""))
         assert more == pytest.approx((10e9 - SPARE_BYTES - longest) / size, rel=1e-3)
         free[0] = SPARE_BYTES + longest
         assert DiskSpace(store).describe() == "0.1 GB free, about 1 more episodes"
@@ -234,10 +234,10 @@ def test_killed_while_recording(tmp_path: Path) -> None:
     for _ in range(5):
         assert b"stored" in process.stdout.readline()
     process.kill()
-    told = 5 + sum(b"stored" in line for line in process.stdout)
+    count = 5 + sum(b"stored" in line for line in process.stdout)
     process.wait()
     store = EpisodeStore.open(path)
-    assert len(store) in (told, told + 1), "every episode that was told is there, and at most one more"
+    assert len(store) in (count, count + 1), "every episode that was told is there, and at most one more"
     episodes = [store.episode(number) for number in range(len(store))]
     assert all(steps[-1].terminated or steps[-1].truncated for steps in episodes)
     assert command("record", "task=reach", f"record.path={path}", "record.episodes=1", "record.if_exists=append") == 0
@@ -513,9 +513,9 @@ def test_no_episode_is_evaluated_for_a_file_that_cannot_be(
     option: str, run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command("eval", f"run={run_folder}", "episodes=1", f"{option}={tmp_path}") == 2
-    told = capsys.readouterr()
-    assert "Success" not in told.out
-    assert f"{option} must be a file to write, not a folder, got '{tmp_path}'" in told.err
+    output = capsys.readouterr()
+    assert "Success" not in output.out
+    assert f"{option} must be a file to write, not a folder, got '{tmp_path}'" in output.err
 
 
 def test_collect_explores_when_asked(run_folder: Path, tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ def test_a_person_answers(tmp_path):
         answers = []
         asking = threading.Thread(target=lambda: answers.append(endpoint.ask(("Is [it] open?", picture))))
         asking.start()
-        shown = [next(person.stdout).strip() for _ in range(5)]
-        assert shown[2] == "Is [it] open?"
-        np.testing.assert_array_equal(np.asarray(Image.open(shown[3])), picture)
+        printed = [next(person.stdout).strip() for _ in range(5)]
+        assert printed[2] == "Is [it] open?"
+        np.testing.assert_array_equal(np.asarray(Image.open(printed[3])), picture)
         print("1\n", file=person.stdin, flush=True)
         asking.join(20)
         assert answers == ["1"]
-        assert "an empty line" in shown[4]
+        assert "an empty line" in printed[4]
         person.stdin.close()  # as Ctrl-D
         with pytest.raises(EndpointError, match=r"nobody answers|RemoteProtocol|ReadError"):
             endpoint.ask(("And now?",))

@@ -155,7 +155,7 @@ def test_a_state_is_a_row_as_modules_know_them():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "choose one, such as robot=virtual"),
         (["robot=virtual"], "choose a reward with modules, such as reward=classifier"),
@@ -163,8 +163,8 @@ def test_a_state_is_a_row_as_modules_know_them():
         (["robot=virtual", "publish.rate=0"], "publish.rate must be in (0, 1000], got 0"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_published(words, said, capsys):
+def test_mistakes_are_told_before_anything_is_published(words, message, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["reward", "publish", "task=reach", *words])
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -141,16 +141,16 @@ def test_parts():
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "description"),
     [
         (LiveStatus("evaluating"), "[evaluating]"),
         (LiveStatus("paused", paused=True), "[paused]"),
         (LiveStatus("training", paused=True), "[training, will pause]"),
     ],
 )
-def test_what_a_run_does_now_is_told(folder, live, status, told):
+def test_what_a_run_does_now_is_told(folder, live, status, description):
     live.report(status)
-    assert told in shown(folder)
+    assert description in shown(folder)
 
 
 def test_a_run_that_was_extended_is_told_as_it_goes_on(folder, live):

@@ -70,11 +70,11 @@ def test_foreign_data_becomes_episodes(recorded, tmp_path, name):
                 continue
             imported.append_episode(steps)
             assert (steps[-1].terminated, steps[-1].truncated) == (ended, not ended)
-            for ours, theirs in zip(steps, expected, strict=False):
-                np.testing.assert_array_equal(ours.observation["state"], theirs.observation["state"])
-                np.testing.assert_array_equal(ours.observation["images/front"], theirs.observation["images/front"])
-                np.testing.assert_allclose(2 * ours.executed_action, theirs.proposed_action, atol=1e-6)
-                assert ours.rewards["success"] == theirs.rewards["success"]
+            for actual, wanted in zip(steps, expected, strict=False):
+                np.testing.assert_array_equal(actual.observation["state"], wanted.observation["state"])
+                np.testing.assert_array_equal(actual.observation["images/front"], wanted.observation["images/front"])
+                np.testing.assert_allclose(2 * actual.executed_action, wanted.proposed_action, atol=1e-6)
+                assert actual.rewards["success"] == wanted.rewards["success"]
 
 
 def test_words_and_depth_of_others_are_left_out(recorded, tmp_path):

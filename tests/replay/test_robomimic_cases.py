@@ -101,7 +101,7 @@ def test_a_slight_excess_is_clipped_on_request():
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "said"),
+    ("name", "rows", "message"),
     [
         (
             "wrist_image",
@@ -123,8 +123,8 @@ def test_a_slight_excess_is_clipped_on_request():
     ],
     ids=["rgba", "float", "depth", "ambiguous", "stack"],
 )
-def test_images_of_another_kind_are_refused_by_name(tmp_path, name, rows, said):
-    with pytest.raises(DataError, match=said):
+def test_images_of_another_kind_are_refused_by_name(tmp_path, name, rows, message):
+    with pytest.raises(DataError, match=message):
         load(write(tmp_path / "a.hdf5", **{f"obs/{name}": rows}))
 
 
@@ -157,7 +157,7 @@ def test_an_episode_of_other_shape_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"rewards": np.zeros(STEPS - 1)}, "demo_0/rewards has 5 rows, but there are 6 actions"),
         ({"dones": np.zeros(STEPS + 1)}, "demo_0/dones has 7 rows, but there are 6 actions"),
@@ -172,8 +172,8 @@ def test_an_episode_of_other_shape_is_refused_by_name(tmp_path):
         ({"next_obs/state": np.zeros((STEPS, 1, 3))}, r"rows of shape \(3,\), but next_obs/state has \(1, 3\)"),
     ],
 )
-def test_lengths_and_shapes_that_do_not_agree_are_named(tmp_path, changes, said):
-    with pytest.raises(DataError, match=said):
+def test_lengths_and_shapes_that_do_not_agree_are_named(tmp_path, changes, message):
+    with pytest.raises(DataError, match=message):
         load(write(tmp_path / "a.hdf5", **changes))
 
 
@@ -254,7 +254,7 @@ def test_what_an_environment_is_said_to_be_never_stops_an_import(tmp_path, about
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "said"),
+    ("name", "rows", "message"),
     [
         ("rewards", None, "demo_0 has 'rewards', but demo_1 does not"),
         ("obs/more", np.zeros((STEPS, 2)), "demo_1 has 'obs/more', but demo_0 does not"),
@@ -268,14 +268,14 @@ def test_what_an_environment_is_said_to_be_never_stops_an_import(tmp_path, about
         ("actions", np.zeros((STEPS, 3)), r"expected actions of shape \(2,\), found \(3,\)"),
     ],
 )
-def test_episodes_that_differ_are_named(tmp_path, name, rows, said):
+def test_episodes_that_differ_are_named(tmp_path, name, rows, message):
     path = write(tmp_path / "a.hdf5")
     with h5py.File(path, "r+") as file:
         if name in file["data/demo_1"]:
             del file[f"data/demo_1/{name}"]
         if rows is not None:
             file[f"data/demo_1/{name}"] = rows
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         load(path)
 
 
@@ -319,7 +319,7 @@ def test_more_members_than_a_file_may_have_are_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("last", "said"),
+    ("last", "message"),
     [
         (0.5, r"demo_0: episode 0: 'done' of frame 5 is 0\.5, expected one of 0, 1, or a boolean; 1 of its 6 frames"),
         (2, r"'done' of frame 5 is 2\.0"),
@@ -329,8 +329,8 @@ def test_more_members_than_a_file_may_have_are_refused(tmp_path, monkeypatch):
         (np.inf, r"'done' of frame 5 has inf"),
     ],
 )
-def test_dones_that_are_no_flags_are_refused(tmp_path, last, said):
-    with pytest.raises(DataError, match=said):
+def test_dones_that_are_no_flags_are_refused(tmp_path, last, message):
+    with pytest.raises(DataError, match=message):
         load(write(tmp_path / "a.hdf5", dones=np.array([0, 0, 0, 0, 0, last], float)))
 
 
@@ -352,8 +352,8 @@ def test_an_episode_ends_at_each_step_that_is_done(tmp_path, dones, lengths, ter
     kept = sum(lengths)
     np.testing.assert_array_equal(np.concatenate([each.rewards["reward"] for each in episodes]), rewards[:kept])
     early, first = sum(dones[:-1]), dones.index(1)
-    said = "Episodes that are done before their last step, and are split there"
-    assert f"{said}: 1 (0: {early} steps, first {first} of 6)" in data.notes.lines()
+    note = "Episodes that are done before their last step, and are split there"
+    assert f"{note}: 1 (0: {early} steps, first {first} of 6)" in data.notes.lines()
 
 
 @pytest.mark.parametrize("kind", [np.uint64, np.int64])

@@ -63,9 +63,9 @@ def test_what_a_killed_recorder_left_in_the_log_of_sqlite_is_read(tmp_path, caps
     shutil.copytree(CASES / "wal_db3", tmp_path / "bag")
     before = {file.name: file.read_bytes() for file in (tmp_path / "bag").iterdir()}
     assert run_import("lab", tmp_path / "bag", tmp_path / "set") == 0
-    said = capsys.readouterr().out
-    assert "SQLite files with a log that the recorder had not merged; the log was read too: 1 (" in said
-    assert "/joint_states has 150 messages, but 75 according to the metadata" in said
+    output = capsys.readouterr().out
+    assert "SQLite files with a log that the recorder had not merged; the log was read too: 1 (" in output
+    assert "/joint_states has 150 messages, but 75 according to the metadata" in output
     with EpisodeStore.open(tmp_path / "set") as store:
         assert [record.steps for record in store.records] == [29]
     assert {file.name: file.read_bytes() for file in (tmp_path / "bag").iterdir()} == before, "nothing is changed"
@@ -89,8 +89,8 @@ def test_an_unfinished_change_of_sqlite_is_undone(tmp_path):
     connection.close()
     database.write_bytes(changed)
     Path(f"{database}-journal").write_bytes(journal)
-    episodes, said = load(path, STATE, COMMAND)
-    assert [episode.record.steps for episode in episodes] == [9] and "log that the recorder had not merged" in said[0]
+    episodes, lines = load(path, STATE, COMMAND)
+    assert [episode.record.steps for episode in episodes] == [9] and "log that the recorder had not merged" in lines[0]
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -117,8 +117,10 @@ def test_messages_are_counted(tmp_path, storage, change):
     path = record_messages(tmp_path / "bag", joints(), storage)
     metadata = path / "metadata.yaml"
     metadata.write_text(metadata.read_text().replace("message_count: 50", f"message_count: {50 + change}"))
-    said = rf"has 50 messages, but {50 + change} according to the metadata: a part is missing.*format\.incomplete=true"
-    with pytest.raises(DataError, match=said):
+    message = (
+        rf"has 50 messages, but {50 + change} according to the metadata: a part is missing.*format\.incomplete=true"
+    )
+    with pytest.raises(DataError, match=message):
         load(path, STATE, COMMAND)
     episodes, lines = load(path, STATE, COMMAND, incomplete=True)
     assert episodes[0].record.steps == 9
@@ -289,9 +291,9 @@ def test_joints_are_found_by_name_whatever_their_order(configuration):
 
 def test_a_gripper_on_the_topic_of_its_arm_is_passed_over(tmp_path, capsys):
     assert run_import("lab", CASES / "gripper_in_turn", tmp_path / "set") == 0
-    said = capsys.readouterr().out
-    assert "Messages that name none of the requested joints, skipped: 1 (" in said
-    assert "150 of /joint_states name finger_joint" in said
+    output = capsys.readouterr().out
+    assert "Messages that name none of the requested joints, skipped: 1 (" in output
+    assert "150 of /joint_states name finger_joint" in output
     with EpisodeStore.open(tmp_path / "set") as store:
         assert store.records[0].steps == 29
     with pytest.raises(
@@ -332,7 +334,7 @@ def test_names_of_actions_are_followed_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bad", "names", "said"),
+    ("bad", "names", "message"),
     [
         (joint_state(["a", "a"], [0, 0]), (), "a name occurs twice in a, a"),
         (joint_state(["a"], [0]), (), "expected b, got a; set names"),
@@ -343,11 +345,11 @@ def test_names_of_actions_are_followed_too(tmp_path):
         (joint_state([], [0, 0]), (), r"expected 2 numbers \(a_position, b_position\), got position_0, position_1"),
     ],
 )
-def test_what_is_wrong_with_a_message_is_said_with_topic_and_time(tmp_path, bad, names, said):
+def test_what_is_wrong_with_a_message_is_said_with_topic_and_time(tmp_path, bad, names, message):
     path = record_messages(tmp_path / "bag", [*joints(), ("/joints", 1.25, bad)])
     topic = TopicConfig(topic="joints", gives="state", fields=("position",), names=names)
     with pytest.raises(
-        DataError, match=rf"bag: /joints \(sensor_msgs/msg/JointState\) at {START / 1e9 + 1.25:.3f} s: .*{said}"
+        DataError, match=rf"bag: /joints \(sensor_msgs/msg/JointState\) at {START / 1e9 + 1.25:.3f} s: .*{message}"
     ):
         load(path, topic, COMMAND)
 
@@ -380,8 +382,8 @@ def test_actions_beyond_the_limits_are_named_or_clipped(tmp_path):
     high = [("/command", t, number(1.5)) for topic, t, _ in joints() if topic == "/command" and 0.45 < t < 0.55]
     messages = [message for message in joints() if message[:2] not in [each[:2] for each in high]]
     path = record_messages(tmp_path / "bag", sorted(messages + high, key=lambda message: message[1]))
-    said = r"bag, from 1000000000\.001 s on: episode 0: 'action' of frame 4 is 1\.5 in element 0.*foreign\.clip=true"
-    with pytest.raises(DataError, match=said):
+    refusal = r"bag, from 1000000000\.001 s on: episode 0: 'action' of frame 4 is 1\.5 in element 0.*foreign\.clip=true"
+    with pytest.raises(DataError, match=refusal):
         load(path, STATE, COMMAND)
     episodes, lines = load(path, STATE, COMMAND, clip=True)
     assert episodes[0].executed_action[4] == 1 and "clipped: 1 (0: 1 actions)" in lines[0]
@@ -398,7 +400,7 @@ def test_success_that_is_told_at_the_end_is_that_of_the_last_step(tmp_path, caps
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("reports", "expected"),
     [
         ([(0.95, 1)], [-1] * 8 + [1]),
         ([(1.5, 1)], [-1] * 8 + [1]),
@@ -408,8 +410,8 @@ def test_success_that_is_told_at_the_end_is_that_of_the_last_step(tmp_path, caps
     ],
     ids=["at the end", "after the end", "now and then", "all the time", "taken back"],
 )
-def test_success_is_unknown_where_nothing_says_it(tmp_path, told, expected):
-    messages = [*joints(), *(("/success", t, number(value)) for t, value in told)]
+def test_success_is_unknown_where_nothing_says_it(tmp_path, reports, expected):
+    messages = [*joints(), *(("/success", t, number(value)) for t, value in reports)]
     topic = TopicConfig(topic="success", gives="success", fields=("data",), max_age=0.11)
     (episode,), _ = load(record_messages(tmp_path / "bag", messages), STATE, COMMAND, topic)
     assert episode.success.tolist() == expected
@@ -418,8 +420,8 @@ def test_success_is_unknown_where_nothing_says_it(tmp_path, told, expected):
 def test_an_episode_of_which_nothing_says_success_is_counted(tmp_path):
     messages = [*joints(), ("/success", 0.1, number(1))]
     topic = TopicConfig(topic="success", gives="success", fields=("data",), max_age=0.05)
-    (episode,), said = load(record_messages(tmp_path / "bag", messages), STATE, COMMAND, topic)
-    assert said == [] and episode.success[0] == 1 and episode.record.success is None
+    (episode,), lines = load(record_messages(tmp_path / "bag", messages), STATE, COMMAND, topic)
+    assert lines == [] and episode.success[0] == 1 and episode.record.success is None
 
 
 @pytest.mark.parametrize("name", ["metadata.yaml", "bag.db3", "extra.mcap"])
@@ -444,7 +446,7 @@ def test_whole_numbers_that_are_rounded_are_said(tmp_path):
         return [("/count", n / 50, TYPES.types["std_msgs/msg/UInt64"](data=value + n)) for n in range(50)]
 
     topic = TopicConfig(topic="count", gives="count", fields=("data",))
-    _, said = load(record_messages(tmp_path / "large", joints() + counts(2**60 + 1)), STATE, COMMAND, topic)
-    assert said == ["Integers too large for float32, rounded: 1 (/count: data)"]
-    _, said = load(record_messages(tmp_path / "small", joints() + counts(0)), STATE, COMMAND, topic)
-    assert said == []
+    _, lines = load(record_messages(tmp_path / "large", joints() + counts(2**60 + 1)), STATE, COMMAND, topic)
+    assert lines == ["Integers too large for float32, rounded: 1 (/count: data)"]
+    _, lines = load(record_messages(tmp_path / "small", joints() + counts(0)), STATE, COMMAND, topic)
+    assert lines == []

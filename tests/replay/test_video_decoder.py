@@ -39,16 +39,16 @@ def test_images_are_read_in_any_order(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("times", "said"),
+    ("times", "message"),
     [
         ([0, 0.1, 0.2, 2.3, 2.4], r"image 3 is shown at 2\.3 s, but at 10 Hz it should be at 0\.3 s"),
         (np.arange(5) / 20, r"image 1 is shown at 0\.05 s, but at 10 Hz it should be at 0\.1 s"),
         (np.arange(30) / 9.5, r"image \d+ is shown at .* the video has gaps or another rate"),
     ],
 )
-def test_images_that_are_not_a_period_apart_are_refused(tmp_path, times, said):
+def test_images_that_are_not_a_period_apart_are_refused(tmp_path, times, message):
     decoder = VideoDecoder(write(tmp_path / "a.mp4", times), 10, 30)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         decoder.read(0, len(times))
 
 

@@ -186,11 +186,11 @@ def test_actions_are_looked_at_where_they_shall_be():
 
 def test_updates_come_at_their_interval_and_state_goes_on_bit_for_bit():
     rng = np.random.default_rng(3)
-    shown = rows(rng.normal(size=(30, 2)), rng.normal(size=(30, 2)), rng.uniform(size=30) < 0.2)
+    demonstrations = rows(rng.normal(size=(30, 2)), rng.normal(size=(30, 2)), rng.uniform(size=30) < 0.2)
     experience = Experience(rows(rng.normal(size=(40, 2)), rng.normal(size=(40, 2)), rng.uniform(size=40) < 0.2))
     config = GailConfig(**SMALL | {"interval": 3, "updates": 2})
     module, other = (config.make("gail", SPEC, 0) for _ in range(2))
-    module.fit([shown])
+    module.fit([demonstrations])
     versions = []
     for _ in range(7):
         module.update(experience)
@@ -202,7 +202,7 @@ def test_updates_come_at_their_interval_and_state_goes_on_bit_for_bit():
             each.update(experience)
     for key, value in module.state().items():
         np.testing.assert_array_equal(value, other.state()[key], err_msg=key)
-    torch.testing.assert_close(module(shown), other(shown), rtol=0, atol=0)
+    torch.testing.assert_close(module(demonstrations), other(demonstrations), rtol=0, atol=0)
     with pytest.raises(CheckpointError, match="reward module 'gail': expected 'shift'"):
         other.load({})
 

@@ -190,10 +190,10 @@ def test_progress_is_what_is_done_in_the_states_that_a_step_is_moved_onto(metric
 
 def test_progress_rises_along_a_demonstration_and_not_in_an_episode_that_stands_still():
     module = fitted([line(10), line(14)], reward="progress")
-    there = module(line(20))
-    assert (np.diff(there) > -1e-6).all()
-    assert there[0] < -0.85
-    assert there[-1] == pytest.approx(0, abs=1e-3)
+    rewards = module(line(20))
+    assert (np.diff(rewards) > -1e-6).all()
+    assert rewards[0] < -0.85
+    assert rewards[-1] == pytest.approx(0, abs=1e-3)
     still = module(episode(np.full((21, 2), 0.05)))
     assert still.max() < -0.85
     assert np.ptp(still) == 0

@@ -199,12 +199,12 @@ def test_within_an_episode_a_simulator_waits_for_the_learner_and_a_robot_does_no
     with open_dict(config):
         config.robot = robot
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
-    told = getattr(link, why)
-    told[3] = 50
+    controls = getattr(link, why)
+    controls[3] = 50
     with Interruption() as interruption:
         act(config, backend, interruption, link)
     assert [record.episode for record in link.records] == [0] * 6
-    assert (told[3] <= 0) == waits
+    assert (controls[3] <= 0) == waits
     assert (link.reports["held_seconds"] > 0) == waits
 
 
@@ -325,8 +325,8 @@ def test_people_are_told_why_the_learner_takes_nothing_in_but_not_all_the_time(
         clock = ManualClock()
         monkeypatch.setattr(link, "wake", lambda: clock.advance_ns(2_500_000_000))
         act(config, backend, interruption, link, clock=clock)
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The learner accepts")]
-    assert told == [
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The learner accepts")]
+    assert lines == [
         "The learner accepts no steps: no space left. They stay in the spool",
         "The learner accepts steps again",
     ]
@@ -342,15 +342,15 @@ def test_what_is_said_while_the_robot_is_brought_back_is_not_about_the_next_epis
     backend = build_backend(config)
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
     person = Person([])
-    reset, step, steps, said = backend.reset, backend.step, itertools.count(1), list[str]()
+    reset, step, steps, messages = backend.reset, backend.step, itertools.count(1), list[str]()
 
     def take() -> list[str]:
-        taken = said.copy()
-        said.clear()
+        taken = messages.copy()
+        messages.clear()
         return taken
 
     def late(seed: int) -> Step:
-        said.append("success")
+        messages.append("success")
         return reset(seed)
 
     def second_ends(action: Any) -> Step:

@@ -190,8 +190,8 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
 def _check_listed(path: Path, storage: Any) -> None:
     """Check that the metadata lists every file, since a killed recorder may have written files without listing them."""
     listed = [file.path.name.removesuffix(".zstd") for file in storage.storages]
-    if twice := sorted(name for name, count in Counter(listed).items() if count > 1):
-        raise DataError(f"{path}: {_METADATA} lists {twice[0]} twice; {_REPAIR}")
+    if repeated := sorted(name for name, count in Counter(listed).items() if count > 1):
+        raise DataError(f"{path}: {_METADATA} lists {repeated[0]} twice; {_REPAIR}")
     for file in sorted(path.iterdir()):
         stem = file.name.removesuffix(".zstd")
         if file.name.endswith(_STORAGES) and stem not in listed:
