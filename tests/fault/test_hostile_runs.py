@@ -47,7 +47,7 @@ class Choosing(Page):
     async def __aiter__(self) -> AsyncIterator[str]:
         yield json.dumps({"run": self._run})
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while (self.told.get("run") or {}).get("path") != self._run:
+            while (self.data.get("run") or {}).get("path") != self._run:
                 await asyncio.sleep(0.01)
             yield json.dumps(PRESS | {"run": self._run})
             while not self.answers:
@@ -101,8 +101,8 @@ def test_the_page_stops_robots_and_shows_the_honest_run_with_all_of_them_in_view
             emergency.rearm()
             page = Choosing(str(run))
             await dashboard.serve(page)
-            assert page.told["stopped"] == str(run) and emergency.pressed() == "the page of robo-rl web"
-            results[run.name] = page.told["run"]
+            assert page.data["stopped"] == str(run) and emergency.pressed() == "the page of robo-rl web"
+            results[run.name] = page.data["run"]
         return results
 
     with (runs / "many_files" / "live" / "lock").open() as lock:
@@ -138,8 +138,8 @@ def test_a_folder_that_never_answers_hides_no_other(
     try:
         page = Page(PRESS, until=lambda data: data.get("run"))
         asyncio.run(Dashboard(WatchConfig([str(runs)], newest=5, interval=0.1)).serve(page))
-        assert page.told["run"]["path"] == str(own) and emergency.pressed()
-        assert [run["path"] for run in page.told["runs"]] == [str(own)]
+        assert page.data["run"]["path"] == str(own) and emergency.pressed()
+        assert [run["path"] for run in page.data["runs"]] == [str(own)]
         # One that stops answering after it was listed is said to be so.
         dashboard = Dashboard(WatchConfig([str(runs)], newest=5, interval=0.1))
         dashboard._paths[str(slow)] = slow

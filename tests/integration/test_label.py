@@ -37,17 +37,19 @@ class Device:
 
     def __init__(self, *script):
         self.script = list(script)
-        self.shown = []
+        self.displayed = []
 
     def read(self):
-        said = self.script.pop(0)
-        moving = isinstance(said, int)
-        return Intervention(np.array([said if moving else 0], np.float32), moving, frozenset([] if moving else [said]))
+        entry = self.script.pop(0)
+        moving = isinstance(entry, int)
+        return Intervention(
+            np.array([entry if moving else 0], np.float32), moving, frozenset([] if moving else [entry])
+        )
 
     def reset(self, closed=False): ...
 
     def show(self, picture, lines):
-        self.shown.append((int(picture[0, 0, 0]), lines[0]))
+        self.displayed.append((int(picture[0, 0, 0]), lines[0]))
 
     def close(self): ...
 
@@ -65,15 +67,15 @@ def test_buttons_speak_of_the_frame_that_is_shown_and_of_all_after_it():
     device = Device(0, 0, "success", 0, "discard", "failure", 0, 0, 0, 1)
     labels = viewer(device).label("episode", frames(8))
     np.testing.assert_array_equal(labels, [0, 0, 1, 1, UNKNOWN, 0, 0, 0])
-    assert [number for number, _ in device.shown] == [0, 1, 2, 3, 4, 5, 6, 7, 7, 7]
-    assert device.shown[3][1] == "episode, frame 4 of 8: success (playing)"
-    assert device.shown[-1][1].endswith("(the end; forward: the next episode)")
+    assert [number for number, _ in device.displayed] == [0, 1, 2, 3, 4, 5, 6, 7, 7, 7]
+    assert device.displayed[3][1] == "episode, frame 4 of 8: success (playing)"
+    assert device.displayed[-1][1].endswith("(the end; forward: the next episode)")
 
 
 def test_stages_follow_one_another():
     device = Device("success", 0, "success", "success", 0, "failure", 1)
     np.testing.assert_array_equal(viewer(device, 2).label("episode", frames(6)), [1, 1, 2, 2, 2, 0])
-    assert device.shown[1][1] == "episode, frame 2 of 6: stage 1 of 2 (playing)"
+    assert device.displayed[1][1] == "episode, frame 2 of 6: stage 1 of 2 (playing)"
 
 
 def test_a_person_goes_back_and_corrects_frame_by_frame():
@@ -81,7 +83,7 @@ def test_a_person_goes_back_and_corrects_frame_by_frame():
     back = [-1, "pause", 1, "failure", -1, -1, "success", "pause"]
     device = Device("success", 1, 1, 1, 1, 0, *back, 1, 1, 1, 0, 1)
     labels = viewer(device).label("episode", frames(12))
-    displayed = [number for number, _ in device.shown]
+    displayed = [number for number, _ in device.displayed]
     assert displayed[:8] == [0, 1, 1 + FAST, 1 + 2 * FAST, 11, 11, 11, 11 - FAST]
     assert displayed[8:14] == [7, 8, 8, 7, 6, 6]
     # Success from 0, failure from 8, then success from 6 on.

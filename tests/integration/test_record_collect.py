@@ -266,7 +266,7 @@ class Device:
 
     def __init__(self, script: list[tuple[float, bool, str]]) -> None:
         self.script = script
-        self.shown: list[str] = []
+        self.displayed: list[str] = []
         self.room: list[str] = []
 
     def read(self) -> Intervention:
@@ -275,10 +275,10 @@ class Device:
         return Intervention(action, in_control, frozenset({button} if button else ()))
 
     def reset(self, closed: bool = False) -> None:
-        self.shown.append("reset")
+        self.displayed.append("reset")
 
     def show(self, picture: np.ndarray | None, lines: list[str]) -> None:
-        self.shown.append(lines[0])
+        self.displayed.append(lines[0])
         self.room.append(lines[1])
 
     def close(self) -> None: ...
@@ -329,9 +329,9 @@ def test_a_person_records_in_real_time_and_ends_episodes_by_buttons(tmp_path: Pa
     last = store.episode(1)[-1]
     assert (last.source, last.terminated, last.truncated, last.success) == (Source.HUMAN, False, True, False)
     assert clock.now_ns() == 21 * 100_000_000, "one control period for each time the person was read"
-    assert device.shown[:2] == ["reset", "episode 1 of 10: move to begin"]
-    assert device.shown.count("reset") == 4
-    assert "episode 2 of 10: step 1" in device.shown
+    assert device.displayed[:2] == ["reset", "episode 1 of 10: move to begin"]
+    assert device.displayed.count("reset") == 4
+    assert "episode 2 of 10: step 1" in device.displayed
     assert re.fullmatch(r"\d+\.\d GB free", device.room[0])
     assert re.fullmatch(r"\d+\.\d GB free, about [\d,]+ more episodes", device.room[-1])
 
@@ -350,7 +350,7 @@ def test_failures_and_pauses_of_a_person(tmp_path: Path) -> None:
         record_episodes(backend, store, 10, lambda _: person, **options)
     store = EpisodeStore.open(tmp_path / "data")
     assert [len(store.episode(number)) for number in range(len(store))] == [2, 3]
-    assert "episode 2 of 10: paused" in device.shown
+    assert "episode 2 of 10: paused" in device.displayed
     assert not device.script
 
 

@@ -146,10 +146,10 @@ def test_depth_is_refused_or_scaled_on_request(tmp_path):
     depth = np.linspace(0, 2000, HEIGHT * WIDTH).astype(np.uint16).reshape(HEIGHT, WIDTH)
     with pytest.raises(DataError, match=r"16-bit images.*'foreign\.images=\{front:\{low:LOW,high:HIGH\}\}'"):
         load(tmp_path / "a", images("16UC1", depth))
-    (episode,), said = load(tmp_path / "b", images("16UC1", depth), images={"front": ImageConfig(low=0, high=2000)})
+    (episode,), lines = load(tmp_path / "b", images("16UC1", depth), images={"front": ImageConfig(low=0, high=2000)})
     expected = np.rint(depth[..., None] * (255 / 2000)).astype(np.uint8)
     np.testing.assert_array_equal(episode.observation["images/front"][0], expected)
-    assert said == ["Images converted: 1 (images/front: uint16 values 0 to 2000 become 0 to 255)"]
+    assert lines == ["Images converted: 1 (images/front: uint16 values 0 to 2000 become 0 to 255)"]
 
 
 def test_a_camera_that_changes_size_or_encoding_is_refused_with_its_time(tmp_path):

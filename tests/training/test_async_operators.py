@@ -42,7 +42,7 @@ def attend(tmp_path: Path) -> Iterator[Attend]:
         server = make_server(TransportConfig(f"unix:{tmp_path}/wire"), intake, paused=operators.was_paused)
         operators.attend(server, messages.append)
         opened.extend((intake, server, operators))
-        operators.said = messages  # type: ignore[attr-defined]
+        operators.messages = messages  # type: ignore[attr-defined]
         return operators, server
 
     yield start
@@ -106,7 +106,7 @@ def test_a_rate_is_that_of_the_last_seconds_and_of_one_session() -> None:
 
 def test_words_of_actors_reach_the_terminal_once_and_those_who_watch(attend: Attend, tmp_path: Path) -> None:
     operators, server = attend()
-    messages: list[str] = operators.said  # type: ignore[attr-defined]
+    messages: list[str] = operators.messages  # type: ignore[attr-defined]
     rig = ActorRig(TransportConfig(f"unix:{tmp_path}/wire"), tmp_path / "spool", "left")
     rig.join()
     rig.link.notify("Stopped: emergency stop (a test)")

@@ -61,12 +61,12 @@ class Link:
         self.pictures: list[Mapping[str, bytes]] = []
         self.words: list[str] = []
         self.records: list[Record] = []
-        self.asked = self.ends = 0
+        self.queries = self.ends = 0
 
     @property
     def status(self) -> LinkStatus:
-        self.asked += 1
-        assert self.asked < 1000, "the actor waits"
+        self.queries += 1
+        assert self.queries < 1000, "the actor waits"
         steps = len(self.records)
         held, used_up = self.holds.get(steps, 0), self.used_up.get(steps, 0)
         self.holds[steps], self.used_up[steps] = held - 1, used_up - 1
@@ -267,7 +267,7 @@ class Person:
 
     def __init__(self, script: list[tuple[float, str]]) -> None:
         self.script = script
-        self.told: list[str] = []
+        self.displayed: list[str] = []
 
     def read(self) -> Intervention:
         x, button = self.script.pop(0) if self.script else (0.0, "")
@@ -276,7 +276,7 @@ class Person:
     def reset(self, closed: bool = False) -> None: ...
 
     def show(self, picture: Any, lines: list[str]) -> None:
-        self.told.append(lines[0])
+        self.displayed.append(lines[0])
 
     def close(self) -> None: ...
 
@@ -308,7 +308,7 @@ def test_a_person_takes_over_pauses_and_ends_the_run(tmp_path: Path) -> None:
     assert steps[1].executed_action[0] == pytest.approx(0.5)
     assert [step.truncated for step in steps] == [False, False, False, True, False, True], "by pause and stop"
     assert [step.episode for step in steps] == [0, 0, 0, 0, 1, 1]
-    assert person.told.count("paused") == 2
+    assert person.displayed.count("paused") == 2
     assert link.ends == 1
 
 
@@ -381,7 +381,7 @@ def test_a_person_who_pauses_or_stops_while_the_robot_is_brought_back_sees_no_st
     with Interruption() as interruption:
         act(config, backend, interruption, link, takeover)
     assert [record.episode for record in link.records] == [1, 1, 1], "the first was left without a step"
-    assert person.told.count("paused") == (0 if button == "stop" else 2)
+    assert person.displayed.count("paused") == (0 if button == "stop" else 2)
     assert link.ends == (button == "stop")
 
 
