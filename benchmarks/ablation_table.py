@@ -88,9 +88,9 @@ def score(evaluations: list[dict], steps: range) -> float:
 
 def row(agent: str, task: str, pairs: list[Pair]) -> str:
     """Return the line of one task."""
-    ours, without = np.array(pairs).T
-    change = difference([ours - without])
-    return f"| {agent} | {task} | {len(pairs)} | {numbers(ours)} % | {numbers(without)} % | {change} |"
+    complete, without = np.array(pairs).T
+    change = difference([complete - without])
+    return f"| {agent} | {task} | {len(pairs)} | {numbers(complete)} % | {numbers(without)} % | {change} |"
 
 
 def all_row(agent: str, tasks: list[list[Pair]]) -> str:

@@ -89,13 +89,13 @@ def measure_images(task: str, size: int, rounds: int) -> list[dict]:
     backend = make_backend(task)
     backend.reset(0)
     model, data, cameras = backend.model, backend.data, TASKS[task].cameras[:2]
-    ours, theirs = SceneRenderer(model, size, size), {name: mujoco.Renderer(model, size, size) for name in cameras}
+    scene, references = SceneRenderer(model, size, size), {name: mujoco.Renderer(model, size, size) for name in cameras}
 
     def bare(camera: str) -> None:
-        theirs[camera].update_scene(data, camera)
-        theirs[camera].render()
+        references[camera].update_scene(data, camera)
+        references[camera].render()
 
-    ways = {"ours": lambda camera: ours.render(data, camera), "mujoco.Renderer": bare}
+    ways = {"ours": lambda camera: scene.render(data, camera), "mujoco.Renderer": bare}
     rates: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, draw in ways.items():
@@ -106,7 +106,7 @@ def measure_images(task: str, size: int, rounds: int) -> list[dict]:
                 for camera in cameras:
                     draw(camera)
             rates[name].append(IMAGES * len(cameras) / (time.perf_counter() - began))
-    for renderer in (ours, *theirs.values()):
+    for renderer in (scene, *references.values()):
         renderer.close()
     backend.close()
     for name, measured in rates.items():

@@ -132,10 +132,10 @@ class Session:
 
     def __init__(self, folder: Path, observation: dict[str, ArraySpec], policies: int = 0) -> None:
         address = f"unix:{folder}/socket"
-        self.pipe, theirs = multiprocessing.Pipe()
+        self.pipe, child_pipe = multiprocessing.Pipe()
         context = multiprocessing.get_context("spawn")
         self.replay = folder / "replay"
-        arguments = (address, self.replay, observation, policies, theirs)
+        arguments = (address, self.replay, observation, policies, child_pipe)
         self.process = context.Process(target=learn, args=arguments, daemon=True)
         self.process.start()
         self.pipe.recv()

@@ -72,13 +72,13 @@ def page_of(origin: str, host: str, token: str) -> Any:
 
 def press_on_each(origin: str, host: str, token: str, paths: list[str], presses: int) -> dict[str, Any]:
     """Return how long answers took [s], each run in view in turn, and how many of the runs were shown."""
-    seconds, shown = [], 0
+    seconds, displayed = [], 0
     with page_of(origin, host, token) as page:
         for path in paths:
-            shown += choose(page, path)
+            displayed += choose(page, path)
             for _ in range(presses):
                 seconds.append(press(page, path))
-    return {"runs": len(paths), "shown": shown, **summary(seconds)}
+    return {"runs": len(paths), "shown": displayed, **summary(seconds)}
 
 
 def choose(page: Any, path: str) -> bool:

@@ -54,8 +54,10 @@ def _learn(address: str, count: int, pipe: "multiprocessing.connection.Connectio
 def measure(address: str, episodes: list[list[Transition]], row_bytes: int) -> dict[str, float]:
     """Send episodes, one message each as LeRobot's actor does; return rates and CPU time of both processes."""
     count = sum(map(len, episodes))
-    pipe, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_learn, args=(address, count, theirs), daemon=True)
+    pipe, child_pipe = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(
+        target=_learn, args=(address, count, child_pipe), daemon=True
+    )
     process.start()
     pipe.recv()
     tensors = [[_as_lerobot(step) for step in episode] for episode in episodes]

@@ -80,8 +80,12 @@ def measure(seed: int, output: Path) -> dict:
     modules.append("+reward/module@reward.modules.ensemble.members.one=vice")
     chosen = [f"reward.modules.{option}" for option in OPTIONS]
     with annotator() as url:
-        asked = [f"reward.modules.annotations.endpoint.url={url}", f"benchmark.output={output}", f"seed={seed}"]
-        words = [*COMMON, *modules, *chosen, *asked]
+        annotation_options = [
+            f"reward.modules.annotations.endpoint.url={url}",
+            f"benchmark.output={output}",
+            f"seed={seed}",
+        ]
+        words = [*COMMON, *modules, *chosen, *annotation_options]
         subprocess.run([sys.executable, "-m", "robo_rl.cli", "reward", "benchmark", *words], check=True)
     return json.loads(output.read_text())
 

@@ -320,7 +320,7 @@ class Kind(NamedTuple):
     critics: int | None = None
 
 
-def _ours(implementation: str, precision: str) -> Kind:
+def _robo_rl(implementation: str, precision: str) -> Kind:
     make = functools.partial(Ours, implementation=implementation, precision=precision)
     return Kind(("robo_rl.agents.sac", "robo_rl.replay"), make, precision)
 
@@ -335,11 +335,11 @@ def capable(problem: Problem) -> list[str]:
 
 
 IMPLEMENTATIONS = {
-    "native float32": _ours("native", "float32"),
-    "native bfloat16": _ours("native", "bfloat16"),
-    "torch eager": _ours("torch", "float32"),
-    "torch compile": _ours("compile", "float32"),
-    "compile bfloat16": _ours("compile", "bfloat16"),
+    "native float32": _robo_rl("native", "float32"),
+    "native bfloat16": _robo_rl("native", "bfloat16"),
+    "torch eager": _robo_rl("torch", "float32"),
+    "torch compile": _robo_rl("compile", "float32"),
+    "compile bfloat16": _robo_rl("compile", "bfloat16"),
     "RLPD in JAX": Kind(("rlpd_jax",), RLPD),
     "SBX": Kind(("sbx",), SBX),
     "RLtools": Kind(("rltools",), RLtools, critics=2),

@@ -45,8 +45,9 @@ class TermConfig:
     Attributes:
         weight: factor in the sum.
         clip: smallest and largest value; null: no clipping. The range of a potential must contain 0.
-        normalise: divide by the root of the running mean square. Signs and zeros stay, as a shift would change what is
-            learned if episodes end early. Values of a module before it first learned are not counted afterwards.
+        normalise: divide by the root of the running mean square. Signs and zeros are kept, because a shift would change
+            what is learned if episodes end early. Values of a module before it first learned are not counted
+            afterwards.
         only_where_zero: name of another term; this term counts only in steps in which the other one (as scored) is 0. A
             dense reward can thus stand in for a sparse one.
         potential: whether the term is a potential of the state: gamma times its value after the step minus its value

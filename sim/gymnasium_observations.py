@@ -40,8 +40,8 @@ class ObservationReader:
         names: list[str] = []
         leaves = dict(_leaves(space))
         boxes = [_name(path) for path in leaves]
-        if twice := sorted({name for name in boxes if boxes.count(name) > 1}):
-            raise ConfigError(f"task.env_id={env_id}: two observations would have the name {twice[0]!r}")
+        if duplicates := sorted({name for name in boxes if boxes.count(name) > 1}):
+            raise ConfigError(f"task.env_id={env_id}: two observations would have the name {duplicates[0]!r}")
         for missing in images.keys() - set(boxes):
             raise ConfigError(f"task.images: there is no observation {missing!r}; {nearest(missing, boxes)}")
         for path, leaf in leaves.items():

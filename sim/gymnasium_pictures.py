@@ -142,8 +142,8 @@ def rendered_picture(frame: Any) -> Frame:
     if array.ndim == 2:
         array = array[..., None]
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or array.dtype.kind not in "uif" or not array.size:
-        got = f"{array.dtype} {array.shape}" if array.ndim else type(frame).__name__
-        raise ValueError(f"expected a picture from render(), (height, width, 3), got {got}")
+        description = f"{array.dtype} {array.shape}" if array.ndim else type(frame).__name__
+        raise ValueError(f"expected a picture from render(), (height, width, 3), got {description}")
     highest = 1 if array.dtype.kind == "f" else 255
     if array.dtype != np.uint8:
         if not ((array >= 0) & (array <= highest)).all():

@@ -170,8 +170,8 @@ def _leave(window: Any) -> None:
     if type(window).__module__ == "mujoco.egl":
         from mujoco import egl
 
-        nothing = egl.EGL.EGL_NO_SURFACE
-        egl.EGL.eglMakeCurrent(egl.EGL_DISPLAY, nothing, nothing, egl.EGL.EGL_NO_CONTEXT)
+        surface = egl.EGL.EGL_NO_SURFACE
+        egl.EGL.eglMakeCurrent(egl.EGL_DISPLAY, surface, surface, egl.EGL.EGL_NO_CONTEXT)
 
 
 def _free(context: Any, window: Any) -> None:

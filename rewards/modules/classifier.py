@@ -31,8 +31,8 @@ class GoalClassifierConfig(NetworkConfig):
     Attributes (besides those of :class:`.NetworkConfig`):
         goal_states: number of last states of each demonstration that are examples of success.
         margin: number of states before those that are not used; all earlier ones are examples of failure.
-        guard: condition on an observation, such as ``end_effector_z > 10 cm``, without which it is no success, whatever
-            the classifier returns. Null: none.
+        guard: condition that an observation must satisfy to be a success, whatever the classifier returns, such as
+            ``end_effector_z > 10 cm``. Null: none.
         fit_steps: number of gradient steps on the demonstrations.
         batch_size: number of rows in each gradient step, half of them successes.
         jitter: standard deviation of the noise added to examples, relative to that of each element over the
@@ -181,7 +181,7 @@ class ViceConfig(GoalClassifierConfig):
         learning_starts: environment steps in the replay before the first update.
         smoothing: label smoothing: labels are 1 - smoothing and smoothing.
         penalty: weight of the gradient penalty, (norm - 1)^2 at mixed examples.
-        soft: whether the reward is the probability itself instead of 1 from a probability of one half on.
+        soft: whether the reward is the probability itself; otherwise it is 1 if the probability is at least one half.
     """
 
     learning_rate: float = 3e-4

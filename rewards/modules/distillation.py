@@ -45,9 +45,9 @@ class DistillationConfig(NetworkConfig):
             answers.
         queries: number of questions per round.
         interval: environment steps between rounds.
-        candidates: number of questions drawn for each one that is asked: those are asked on whose answers the networks
-            disagree most (Christiano et al. 2017; PEBBLE, Lee et al. 2021, draw ten times as many). 1: all drawn
-            questions. The first questions, and those about demonstrations, are not selected.
+        candidates: number of questions drawn for each one that is asked: the networks disagree most on the answers to
+            the questions that are asked (Christiano et al. 2017; PEBBLE, Lee et al. 2021, draw ten times as many). 1:
+            all drawn questions. The first questions, and those about demonstrations, are not selected.
         newest: number of newest transitions that questions are about, which come from the current policy (PEBBLE uses
             the newest 100 episodes); null: all.
         most_queries: largest number of questions in all, including those about demonstrations. Questions that failed,
@@ -95,7 +95,7 @@ class DistilledReward(NetworkModule, ABC):
     """Base class of rewards distilled from answers; see :class:`DistillationConfig`.
 
     Questions are asked in rounds. When every question of a round has been answered or has failed, each network is
-    fitted to all answers so far, in an order of its own. Before the first answers the reward is 0.
+    fitted to all answers so far, in its own random order. Before the first answers the reward is 0.
 
     Args:
         config: configuration of the module.

@@ -30,12 +30,12 @@ class GailConfig(NetworkConfig):
     Attributes (besides those of :class:`.NetworkConfig`):
         actions: judge an observation and the action taken in it; false: the observations before and after a step, which
             is imitation from observation alone (Torabi et al. 2019).
-        discount: discount of the rewards that follow a termination for ever; the agent uses this discount too.
+        discount: discount of the infinite series of rewards after a termination; the agent uses this discount too.
         penalty: weight of the Lipschitz penalty, the mean of max(0, norm - 1)^2 over gradients of the logit.
         interval: environment steps between updates.
         updates: number of gradient steps of each update.
         learning_starts: environment steps in the replay before the first update.
-        batch_size: number of rows in each gradient step, half of them demonstrated.
+        batch_size: number of rows in each gradient step, half of them from demonstrations.
     """
 
     actions: bool = False
@@ -57,7 +57,7 @@ class GailReward(NetworkModule):
 
     The logit f of a network distinguishes demonstrated rows (label 1) from rows of the replay buffer (label 0). It is
     trained with cross-entropy, whose optimum is the logarithm of the ratio of their densities. The reward is f, which
-    equals log D - log(1 - D) for the discriminator D. A termination is followed by the absorbing state for ever: each
+    equals log D - log(1 - D) for the discriminator D. A termination is followed by the absorbing state forever: each
     termination adds an absorbing row to its side, which is 0 except for an indicator that is 0 in all other rows. The
     reward of a step that terminates is f + discount * a / (1 - discount), where a is the logit of the absorbing row.
     Ending an episode is therefore worth more than continuing only if demonstrations end more often, and a constant

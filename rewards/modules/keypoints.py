@@ -46,12 +46,12 @@ QUESTION = (
 
 @dataclass(frozen=True)
 class KeypointsConfig(Options):
-    """Dense reward for motion along waypoints in a camera image, meant to stand in where a sparse reward is 0.
+    """Dense reward for motion along waypoints in a camera image, meant to replace a sparse reward while that is 0.
 
     Positions in an image are fractions of its width (from the left) and of its height (from the top).
 
     Attributes:
-        waypoints: [x, y] of each waypoint in the (square) image, for a scene that is always alike; empty: the model or
+        waypoints: [x, y] of each waypoint in the (square) image, for a scene that never changes; empty: the model or
             person at ``endpoint`` sees the first image of each episode, under a grid.
         goal: description of the goal in words, for the request of waypoints.
         camera: camera whose images are used; null: the first of the task.
@@ -129,7 +129,7 @@ FRONT = {
 class KeypointsReward(Module):
     """Reward for progress along waypoints; see :class:`KeypointsConfig`.
 
-    Training does not wait for an answer: an episode is scored, and learned from, when its waypoints have arrived.
+    Training does not wait for an answer: an episode is scored and used for training once its waypoints have arrived.
 
     The reward is the progress along the path from the initial position of the gripper's tip, as seen by the camera,
     through the K waypoints. The next waypoint is passed when the tip comes within ``radius`` of it, and remains passed

@@ -30,7 +30,7 @@ _TRIMMED = 0.01
 
 @dataclass(frozen=True)
 class OccupancyConfig(NetworkConfig):
-    """Minus the divergence of the policy's states from those of demonstrations, in the mean over the policy's.
+    """Reward whose mean over the policy's states is minus their divergence from the states of demonstrations.
 
     A reward that is right along the demonstrations may be wrong elsewhere. With weight 0, this module monitors whether
     the policy leaves their states while its reward rises; with another weight, it keeps the policy near them.

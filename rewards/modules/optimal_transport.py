@@ -78,10 +78,10 @@ class OptimalTransportReward(VectorModule):
     costs nothing, whether it is the first or the last. With ``reward=progress`` the reward of a step is
     f L sum_j T_tj p_j - 1 instead, where p is the completed share of a demonstration in a state: nearly -1 where
     demonstrations begin, 0 in their last states. T then transports an episode to the states of all demonstrations, and
-    is semi-relaxed: a step may go to any state, and states may receive nothing, because otherwise an episode that
-    stands still would be transported to the last states, too. With the entropy such a plan is a softmax of the costs.
-    Far from all demonstrations it would be a mean over them, worth as much as being half way. Therefore f = D / d,
-    where d is the least cost of a state and D the largest such cost of a demonstration's state to the other
+    is semi-relaxed: a step may go to any state, and states may receive nothing, because otherwise an episode without
+    motion would also be transported to the last states. With the entropy such a plan is a softmax of the costs. Far
+    from all demonstrations it would be a mean over them, worth as much as completing half of the task. Therefore
+    f = D / d, where d is the least cost of a state and D the largest such cost of a demonstration's state to the other
     demonstrations; f = 1 if d is below D.
 
     The progress k of the schedule begins at ``first_progress`` of the shortest demonstration and only grows. For the

@@ -22,7 +22,7 @@ REWARDS = ("density", "progress")
 
 @dataclass(frozen=True)
 class PerceptualConfig(VectorConfig):
-    """Reward for how far a state is through the steps that demonstrations have in common. No actions are needed.
+    """Reward for the progress of a state through the steps that demonstrations have in common. No actions are needed.
 
     Attributes (besides those of :class:`.VectorConfig`):
         steps: number of steps into which each demonstration is cut.
@@ -80,10 +80,11 @@ class PerceptualReward(VectorModule):
     If a step is reached and left again (a lever that is turned and released), that sum falls on the way to the goal.
     ``reward=progress`` estimates the current step instead: each step is described by all features that any of them
     keeps. The features are assumed to be independent and the steps equally likely a priori (naive Bayes). With
-    probabilities p of G steps the reward is f sum(p g) / (G - 1) - 1 for g from 0. Far from all steps the most probable
-    one would be that of the largest variance, which a learner could exploit. Let d be the mean over features of
-    (x - m)^2 / (v + floor) for the nearest step, and D the largest d of an observation in the demonstrations. Then f is
-    (D / d)^2 if d is above D, else 1, so that an observation unlike all steps approaches the reward of the first step.
+    probabilities p of G steps the reward is f sum(p g) / (G - 1) - 1 for g from 0. Far from all steps, the step with
+    the largest variance would be the most probable one, which a learner could exploit. Let d be the mean over features
+    of (x - m)^2 / (v + floor) for the nearest step, and D the largest d of an observation in the demonstrations. Then f
+    is (D / d)^2 if d is above D, else 1, so that an observation unlike all steps approaches the reward of the first
+    step.
 
     Args:
         config: configuration of the module.

@@ -26,8 +26,8 @@ def write_classifier(
         state: state of the module.
         config: values of :data:`OF_FILE`.
         spec: spec of the environment that the classifier was made for.
-        keys: observation keys that the classifier reads, also if the configuration names none.
-        facts: JSON values for people.
+        keys: observation keys that the classifier reads, even if the configuration names none.
+        facts: JSON values for human readers.
     """
     observation = {key: spec.observation[key].to_json() for key in keys}
     card = {"format": FORMAT, "config": {**config, "keys": list(keys)}, "observation": observation, **facts}

@@ -29,17 +29,17 @@ from ..parts.vector_module import NetworkConfig, NetworkModule
 from .stage_files import OF_FILE, read_classifier, write_classifier
 
 PARTS = 5
-"""Of this many episodes one sets the thresholds, one measures the errors, and the others are training data."""
+"""Of every ``PARTS`` episodes, one sets the thresholds, one measures the errors, and the others are training data."""
 
 Labels = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
 class StagesConfig(NetworkConfig):
-    """Reward for the stage of a task that has been reached: the number of the stage over that of all, 0 to 1.
+    """Reward for the stage of a task that has been reached: its number divided by the number of stages, 0 to 1.
 
     Attributes (besides those of :class:`.NetworkConfig`):
-        stages: number of stages after the beginning, which is stage 0. 1: success alone.
+        stages: number of stages after the beginning, which is stage 0. 1: only success.
         file: classifier that ``robo-rl label`` made from a person's labels; it determines ``keys``, ``images.model``,
             ``images.pretrained``, ``stages``, ``hidden`` and ``guard``. Null: each demonstration is cut separately into
             ``stages`` + 1 steps (:func:`~.segmentation.segment`).
@@ -50,7 +50,7 @@ class StagesConfig(NetworkConfig):
             episodes that the classifier was not fitted to. It determines the threshold on the probability of each
             stage, at least 0.5, which is the smallest possible.
         fit_steps: number of steps of Adam.
-        batch_size: number of rows in each gradient step, equally many of each stage.
+        batch_size: number of rows in each gradient step, the same number from each stage.
         views: number of views of the images of examples, the first unchanged; with a convolutional network, resampled
             each time.
         shift: largest shift of the other views down and right [pixels], with the border repeated: random crops.
@@ -149,8 +149,8 @@ class StagesReward(NetworkModule):
     def learn(self, episodes: Sequence[Batch], labels: Sequence[Labels]) -> Metrics:
         """Learn from labelled episodes; return the errors on held-out episodes.
 
-        Of five episodes one sets the thresholds, one measures the errors, and the others are training data. With fewer
-        than five, every episode serves all three purposes, and the errors mean little.
+        Of every five episodes, one sets the thresholds, one measures the errors, and the others are training data. With
+        fewer than five, every episode serves all three purposes, and the errors mean little.
 
         Args:
             episodes: rows of each episode, as described in :class:`robo_rl.core.RewardModule`.
@@ -185,7 +185,7 @@ class StagesReward(NetworkModule):
         return {"held_out_episodes": held_out, **_errors(self._reached(rows), label, self.config.stages)}
 
     def save(self, path: Path, facts: dict[str, Any]) -> None:
-        """Write a file for the option ``file``, with ``facts`` for people: JSON values."""
+        """Write a file for the option ``file``, with ``facts`` for human readers: JSON values."""
         images = self.config.images
         config = {key: getattr(self.config, key) for key in OF_FILE}
         config["images"] = {"model": images.model, "pretrained": images.pretrained}

@@ -126,7 +126,7 @@ def clusters(points: Doubles, radius: float, neighbours: int) -> NDArray[np.int6
     Args:
         points: (n, F).
         radius: points at most this far apart are neighbours.
-        neighbours: number of neighbours, including the point itself, from which on a point extends its cluster to them.
+        neighbours: number of neighbours, including the point itself, that a point needs to extend its cluster to them.
     """
     near = distances(points, points) <= radius
     core = near.sum(1) >= neighbours

@@ -55,7 +55,7 @@ def succeeded(episodes: Sequence[Batch], name: str) -> Sequence[Batch]:
 
 
 def long_enough(trajectories: Sequence[Floats], least: int, name: str) -> list[Floats]:
-    """Return the trajectories with at least ``least`` observations: one that begins near its end shows too little.
+    """Return the trajectories with at least ``least`` observations: one that begins near its end contains too little.
 
     Raises:
         DataError: if there are none.

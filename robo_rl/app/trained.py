@@ -129,8 +129,8 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     if not isinstance(choices, DictConfig) or not all(map(_is_choice, choices, choices.values())):
         raise ConfigError(f"{file} was not written by robo-rl train: it does not list the choices that were made")
     resumed = saved.pop("resumed", None) or OmegaConf.create()
-    if not isinstance(resumed, DictConfig) or (others := {str(key) for key in resumed} - RESUMED):
-        refused = ", ".join(sorted(others)) if isinstance(resumed, DictConfig) else repr(resumed)
+    if not isinstance(resumed, DictConfig) or (unexpected := {str(key) for key in resumed} - RESUMED):
+        refused = ", ".join(sorted(unexpected)) if isinstance(resumed, DictConfig) else repr(resumed)
         raise ConfigError(
             f"{file}: resumed: expected only the sections {' and '.join(sorted(RESUMED))}, got {refused}. "
             "robo-rl train writes no others: do not use this file unless you know who changed it"

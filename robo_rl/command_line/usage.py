@@ -338,8 +338,8 @@ def _explain_choice(config_name: str, overrides: Sequence[str]) -> str | None:
         for override in parser.parse_overrides([word for word in overrides if "=" in word and word[0] != "-"]):
             options = _choices(override.key_or_group)
             if options and not isinstance(override.value(), str | list):
-                none = "; leave it out to have none" if chosen.get(override.key_or_group) is None else ""
-                return f"{override.input_line}: expected one of {', '.join(options)}{none}"
+                hint = "; leave it out to have none" if chosen.get(override.key_or_group) is None else ""
+                return f"{override.input_line}: expected one of {', '.join(options)}{hint}"
     return None
 
 

@@ -24,12 +24,12 @@ def run(command: str, words: Sequence[str]) -> int:
     Raises:
         ConfigError: if the file cannot be used, or an argument is unknown.
     """
-    known = sorted(file.stem for file in LAUNCHES.glob("*.yaml"))
+    available = sorted(file.stem for file in LAUNCHES.glob("*.yaml"))
     if not words:
-        raise ConfigError(f"robo-rl {command} needs a file.yaml or one of: {', '.join(known)}")
+        raise ConfigError(f"robo-rl {command} needs a file.yaml or one of: {', '.join(available)}")
     file = Path(words[0]) if words[0].endswith((".yaml", ".yml")) else LAUNCHES / f"{words[0]}.yaml"
     if not file.is_file():
-        raise ConfigError(f"there is no launch file {words[0]!r}: {nearest(words[0], known)}, or a path to a .yaml")
+        raise ConfigError(f"there is no launch file {words[0]!r}: {nearest(words[0], available)}, or a path to a .yaml")
     plans = read_plans(file, words[1:])
     with Interruption() as interruption:
         return Launch(plans).run(interruption)

@@ -44,8 +44,8 @@ def run(config: DictConfig) -> int:
         broken = [costs(keep, spec, episode) for episode in episodes]
     h = np.concatenate(broken)
     if not 0 < (h > 0).mean() < 1:
-        always = "always" if (h > 0).all() else "never"
-        raise DataError(f"{config.path} {always} breaks {keep!r}: learning needs states of both kinds")
+        frequency = "always" if (h > 0).all() else "never"
+        raise DataError(f"{config.path} {frequency} breaks {keep!r}: learning needs states of both kinds")
     keys = state_keys(spec)
     states, next_states = (
         np.concatenate([stacked({key: episode[f"{when}/{key}"] for key in keys}, keys) for episode in episodes])

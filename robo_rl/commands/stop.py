@@ -53,12 +53,14 @@ def run(command: str, words: Sequence[str]) -> int:
 
 
 def _stop(latch: Latch, robot: str, reason: str) -> None:
-    who, back = (f"Robot {robot} is", f"robo-rl rearm robot={robot}") if robot else ("Robots are", "robo-rl rearm")
+    subject, release = (
+        (f"Robot {robot} is", f"robo-rl rearm robot={robot}") if robot else ("Robots are", "robo-rl rearm")
+    )
     if not latch.press(reason or "robo-rl stop"):
         raise DriverError(
-            f"{who.upper()} NOT STOPPED: {latch.file} cannot be written. Use the button that cuts the power"
+            f"{subject.upper()} NOT STOPPED: {latch.file} cannot be written. Use the button that cuts the power"
         )
-    print(f"{who} stopped. When all is safe: {back}   ({latch.file})")
+    print(f"{subject} stopped. When all is safe: {release}   ({latch.file})")
 
 
 def _rearm(holds: Sequence[Hold], others: Sequence[Hold] = (), ask: Callable[[str], str] = input) -> None:

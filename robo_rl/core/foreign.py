@@ -297,8 +297,8 @@ def _read(file: int, most: int, path: Path) -> bytes:
     size = os.fstat(file).st_size
     with os.fdopen(file, "rb", closefd=False) as stream:
         data = stream.read(min(size, most) + 1)  # a read allocates as much memory as it requests
-        while size < len(data) <= most and (more := stream.read(min(len(data), most + 1 - len(data)))):
-            data += more
+        while size < len(data) <= most and (chunk := stream.read(min(len(data), most + 1 - len(data)))):
+            data += chunk
     if len(data) > most:
         raise DataError(f"{path}: expected at most {most:,} bytes, found more")
     return data

@@ -24,9 +24,9 @@ def check_space(store: EpisodeStore, going_on: str) -> None:
     free, needed = shutil.disk_usage(store.path).free, _needed_bytes(store)
     if free < needed:
         raise DataError(
-            f"{store.path}: {free / 1e9:.2f} GB of its disk are free, and another episode may take "
-            f"{needed / 1e9:.2f} GB: free some space, then continue with {going_on}. The {len(store)} episodes that it "
-            "holds are intact"
+            f"{store.path}: only {free / 1e9:.2f} GB are free on its disk, but another episode may need "
+            f"{needed / 1e9:.2f} GB: free some space, then continue with {going_on}. The {len(store)} stored episodes "
+            "are intact"
         )
 
 

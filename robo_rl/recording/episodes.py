@@ -120,7 +120,7 @@ def summary_if_ended(path: Path, console: Console) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        console.print("Ended; the open episode is not stored")
+        console.print("Interrupted; the open episode was not stored")
         if path.exists():  # otherwise no episode was stored
             print_summary(path, console)
         raise
@@ -202,8 +202,8 @@ def open_data_set(
             replaced = path.with_name(f"{path.name}.replaced")
             if replaced.exists():
                 raise DataError(
-                    f"{replaced} was left by a recording that was killed while replacing it: remove it, or move it to "
-                    f"{path}"
+                    f"{replaced} was left by a recording that was killed while it replaced the data set: remove it, or "
+                    f"move it to {path}"
                 )
             EpisodeStore.open(path, "a").close()  # fails unless this is a data set that no process is writing
             path.rename(replaced)
@@ -281,8 +281,8 @@ def record_episodes(
             result = "ended in success" if only_successful else "could be stored"
             advice = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section)
             raise DataError(
-                f"{store.path}: only {stored} of {attempts} episodes {result}{'; they are stored' * (stored > 0)}, "
-                f"{episodes} were requested. {advice}"
+                f"{store.path}: only {stored} of {attempts} episodes {result}{' (they are stored)' * (stored > 0)}, "
+                f"but {episodes} were requested. {advice}"
             )
     return stored
 

@@ -172,8 +172,8 @@ def _camera(spec: EnvSpec, camera: str | None) -> str:
     cameras = [key.removeprefix("images/") for key in spec.observation if key.startswith("images/")]
     if not cameras:
         raise ConfigError(
-            "label.path: the data set holds no images to look at: record it with cameras, for example "
-            "task.observation.cameras=[front]. The classifier may use the state even so"
+            "label.path: the data set has no images to display: record it with cameras, for example "
+            "task.observation.cameras=[front]. The classifier can still use the state"
         )
     if camera is not None and camera not in cameras:
         raise ConfigError(f"label.camera: the data set has no camera {camera!r}: {nearest(camera, cameras)}")
@@ -202,7 +202,9 @@ def format_counts(labels: Labels, stages: int) -> str:
 def print_errors(errors: Mapping[str, float], stages: int, console: Console) -> None:
     """Print the error rates, and the number of episodes and states that they were measured on."""
     held_out = int(errors["held_out_episodes"])
-    basis = f"{held_out} held-out episodes" if held_out else "the episodes that it was fitted to: label five or more"
+    basis = (
+        f"{held_out} held-out episodes" if held_out else "the training episodes: label five or more to hold some out"
+    )
     console.print(f"errors on {basis}")
     table = Table("reached", "false positives", "of", "false negatives", "of", box=None, pad_edge=False)
     for stage in range(1, stages + 1):

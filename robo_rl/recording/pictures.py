@@ -75,7 +75,7 @@ def _visit_states(
 ) -> Iterator[tuple[Observation, Mapping[str, bool]]]:
     """Yield ``steps`` observations, each with its captions."""
     if not isinstance(backend, Captioned) or not backend.captions():
-        raise ConfigError(f"tasks.{name}: this task has no captions; a simulated task's are Task.captions")
+        raise ConfigError(f"tasks.{name}: this task has no captions; a simulated task defines them in Task.captions")
     expert = backend.expert(derive_seed(seed, "expert"))
     remaining, episode = steps, 0
     while remaining > 0:

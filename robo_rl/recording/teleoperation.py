@@ -134,7 +134,7 @@ class HumanChooser:
         if panel.device is not None:
             panel.device.reset()
         panel.begin()
-        self._wait_for(False, "let go")
+        self._wait_for(False, "release the device")
         self._wait_for(True, "move to begin")
         if clock.now_ns() > start_ns:  # not in simulation, where time advances only with steps
             actor.begin_again()

@@ -42,12 +42,12 @@ class ChunkLimits:
         if array.chunks[1:] != row or file_shape[1:] != row or too_many or self._file_rows % self._chunk_rows:
             raise DataError(
                 f"{folder}: expected chunks of at most {CHUNK_ROWS} whole rows, found {array.chunks} in files of "
-                f"{file_shape}; it is no array of a data set of robo-rl, or damaged"
+                f"{file_shape}; the array is damaged, or not part of a data set of robo-rl"
             )
         kinds = [type(codec) for codec in array.compressors if not isinstance(codec, Crc32cCodec)]
         if array.filters or kinds not in ([ZstdCodec], [BloscCodec]):
             names = ", ".join(type(codec).__name__ for codec in (*array.filters, *array.compressors)) or "nothing"
-            raise DataError(f"{folder}: expected rows packed by Zstandard or Blosc, found {names}")
+            raise DataError(f"{folder}: expected rows compressed with Zstandard or Blosc, found {names}")
         self._size_of = zstd_size if kinds == [ZstdCodec] else blosc_size
         self._file_bytes = largest_file(array)
         self._chunk_bytes = int(np.prod(array.chunks)) * array.dtype.itemsize
@@ -70,7 +70,7 @@ class ChunkLimits:
                 for size in self._sizes(path):
                     if size != self._chunk_bytes:
                         raise DataError(
-                            f"{path}: a chunk states that it holds {size} bytes, expected {self._chunk_bytes}"
+                            f"{path}: a chunk declares a size of {size} bytes, expected {self._chunk_bytes}"
                         )
             except OSError as error:
                 raise DataError(f"{path} is missing or cut short ({error.strerror})") from error

@@ -37,7 +37,7 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
     except OSError as error:
         hint = _HINTS.get(error.errno or 0, "check the disk and the path")
         reason = error.strerror or str(error)
-        raise DataError(f"{path}: cannot {doing}: {reason}; {hint}. Episodes stored before are intact") from error
+        raise DataError(f"{path}: cannot {doing}: {reason}; {hint}. Episodes stored earlier are intact") from error
 
 
 def make_folder(path: Path) -> None:
@@ -112,8 +112,8 @@ class CommitLog:
         except BlockingIOError as error:
             self._file.close()
             raise DataError(
-                f"{self._path.parent}: another recording is writing into this data set; wait for its end, "
-                "or record into another path"
+                f"{self._path.parent}: another process is recording into this data set; wait until it ends, or record "
+                "into another path"
             ) from error
 
     def append(self, *lines: bytes) -> None:

@@ -176,7 +176,7 @@ class EpisodeFiles:
         Raises:
             DataError: if the files cannot be written.
         """
-        with disk_errors(self.path, "remove what is left of an unfinished episode"):
+        with disk_errors(self.path, "remove the remains of an unfinished episode"):
             for name, array in self._arrays.items():
                 if array.shape[0] != self._committed(name):
                     array.resize((self._committed(name), *array.shape[1:]))
@@ -203,11 +203,11 @@ class EpisodeFiles:
         try:
             record = EpisodeRecord.from_line(line)
             if missing := {*self._step_names, *self._observation_names} - record.crc32.keys():
-                raise ValueError(f"no checksum of {sorted(missing)}")
+                raise ValueError(f"no checksum for {sorted(missing)}")
         except ValueError as error:
             raise DataError(
-                f"{self.path / EPISODES}: line {len(self._starts)} is damaged ({error}); restore the data set "
-                "from a copy, or cut the file off before this line to keep the episodes before it"
+                f"{self.path / EPISODES}: line {len(self._starts)} is damaged ({error}); restore the data set from a "
+                "copy, or truncate the file before this line to keep the earlier episodes"
             ) from error
         return record
 
@@ -215,7 +215,7 @@ class EpisodeFiles:
         for name, array in self._arrays.items():
             if array.shape[0] < self._committed(name):
                 raise DataError(
-                    f"{self.path / ARRAYS / name}: expected {self._committed(name)} rows or more for "
+                    f"{self.path / ARRAYS / name}: expected at least {self._committed(name)} rows for "
                     f"{len(self.records)} episodes, found {array.shape[0]}; restore the data set from a copy"
                 )
 

@@ -100,7 +100,7 @@ class Intake:
         if not episodes.exists():
             EpisodeStore.create(episodes, spec, {"source": "actors"}).close()
         if not (path / LEDGER).exists():
-            with disk_errors(path, "make the ledger"):
+            with disk_errors(path, "create the ledger"):
                 make_folder(path)
                 write_durably(path / LEDGER, b"")
         self.store = EpisodeStore.open(episodes, "a")

@@ -101,8 +101,8 @@ class LabelBook:
             }
         if stages != self._stages:
             raise DataError(
-                f"{self._path} has labels of {stages} stages, expected {self._stages}: use that number of stages, or "
-                "remove the file and label again"
+                f"{self._path} has labels of {stages} stages, expected {self._stages}: use the number of stages in the "
+                "file, or remove the file and label again"
             )
         for number, checksum in checksums.items():
             try:

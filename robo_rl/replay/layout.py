@@ -98,7 +98,7 @@ def open_arrays(folder: Path, spec: EnvSpec, writable: bool) -> "dict[str, zarr.
             raise DataError(f"{folder / field.name}: the array is missing or damaged ({error})") from error
         if array.shape[1:] != field.shape or array.dtype != np.dtype(field.dtype):
             raise DataError(
-                f"{folder / field.name}: expected {field.dtype} rows of shape {field.shape} as dataset.json says, "
+                f"{folder / field.name}: expected {field.dtype} rows of shape {field.shape} as dataset.json states, "
                 f"found {array.dtype} {array.shape[1:]}; the data set is damaged"
             )
         # Chunks of zeros are written too, so that a missing chunk always means damage.
@@ -159,9 +159,9 @@ class EpisodeRecord:
         for number in (record.session, record.episode, record.sequence):
             whole_number(number)
         if not isinstance(record.actor, str) or not isinstance(record.success, bool | None):
-            raise ValueError("actor or success of another kind")
+            raise ValueError("actor or success has a wrong type")
         if not all(isinstance(mapping, dict) for mapping in (record.sources, record.crc32, record.verdicts)):
-            raise ValueError("sources, crc32 or verdicts of another kind")
+            raise ValueError("sources, crc32 or verdicts have a wrong type")
         for counts in (record.sources, record.crc32):
             for count in counts.values():
                 whole_number(count)

@@ -203,4 +203,6 @@ class RingRows:
         if indices.size and (indices.min() < 0 or indices.max() >= self._cycle.capacity):
             raise IndexError(f"slots must be in [0, {self._cycle.capacity}), got {indices.min()} to {indices.max()}")
         if not self.available.contains(indices).all():
-            raise IndexError("some slots hold no transition: take them from sample_indices, after the last append")
+            raise IndexError(
+                "some slots hold no transition: use slots that sample_indices returned after the last append"
+            )

@@ -97,7 +97,7 @@ class EpisodeStore(Closing):
         if path.is_file() or (path.is_dir() and any(path.iterdir())):
             raise DataError(f"{path} exists already; open it to add episodes, or choose another path")
         # Made under another name and renamed, so that a data set never exists half-made.
-        with disk_errors(path, "make the data set"), contextlib.ExitStack() as stack:
+        with disk_errors(path, "create the data set"), contextlib.ExitStack() as stack:
             make_folder(path.parent)
             draft = stack.enter_context(draft_of(path))
             make_folder(draft)
@@ -161,7 +161,7 @@ class EpisodeStore(Closing):
         if differences:
             raise DataError(
                 f"{self.path}: recorded for another task or setting: {'; '.join(differences)}. Record for this task, "
-                "or give the task the settings of the data set"
+                "or use the settings of the data set for the task"
             )
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class EpisodeStore(Closing):
             DataError: if the data set was opened to read, or the file cannot be written.
         """
         self._check_writable()
-        with disk_errors(self.path, "describe the data set"):
+        with disk_errors(self.path, "write the description of the data set"):
             write_durably(self.path / _FACTS, _facts(self.spec, metadata))
         self.metadata = dict(metadata)
 
@@ -308,7 +308,7 @@ class EpisodeStore(Closing):
 
     def _check_writable(self) -> None:
         if not self._writable:
-            raise DataError(f"{self.path} was opened to read; open it with mode 'a' to change it")
+            raise DataError(f"{self.path} was opened for reading; open it with mode 'a' to change it")
         if self._writer is not None and self._writer.is_open:
             raise RuntimeError("an episode is open: commit or discard it first")
 
@@ -327,10 +327,10 @@ def _read_facts(path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:
     """Return spec and metadata of a data set."""
     file = path / _FACTS
     if not path.exists():
-        raise DataError(f"{path}: there is no data set; correct the path, or make one with `robo-rl record`")
+        raise DataError(f"{path}: there is no data set; correct the path, or create one with `robo-rl record`")
     if not file.is_file():
         raise DataError(
-            f"{path} is no data set: it has no {_FACTS}; give the folder that `robo-rl record` or `collect` made"
+            f"{path} is not a data set: it has no {_FACTS}; give a folder that `robo-rl record` or `collect` created"
         )
     with disk_errors(file, "read the data set"):
         text = read_bytes(file, FACTS_BYTES)
@@ -341,8 +341,8 @@ def _read_facts(path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:
         raise DataError(f"{file}: expected format {FORMAT!r}, found {kind!r}; give a data set of robo-rl")
     if version != FORMAT_VERSION:
         raise DataError(
-            f"{file}: expected format version {FORMAT_VERSION}, found {version}; it was made by another version of "
-            "robo-rl: update this one"
+            f"{file}: expected format version {FORMAT_VERSION}, found {version}; the data set was written by another "
+            "version of robo-rl: update the installed one"
         )
     try:
         with reading(file, advice=_RESTORE):

@@ -1,11 +1,11 @@
 """A learned feasibility value: from which states a constraint can be kept indefinitely (FISOR, Zheng et al. 2024).
 
-Let h(s) be above 0 if a state breaks the constraint, and otherwise below 0 by how much the state keeps it. Reachability
-asks for the largest h on the way under the best actions:
+Let h(s) be positive if the state s violates the constraint. Otherwise h(s) is negative, and its magnitude is the margin
+to a violation. Reachability analysis computes the largest h along the way under the best actions:
 
-    Q(s, a) = (1 - gamma) h(s') + gamma max(h(s'), V(s')),    V(s) = the smallest Q(s, a) of actions in the data.
+    Q(s, a) = (1 - gamma) h(s') + gamma max(h(s'), V(s')),    V(s) = the smallest Q(s, a) over actions in the data.
 
-The constraint can be kept from s if V(s) is 0 or less. V is a low expectile of Q, so that no action outside the data
+The constraint can be kept from s on if V(s) is 0 or less. V is a low expectile of Q, so that no action outside the data
 is evaluated. The paper's h is 25 or -1; here it is a robustness, whose sign has the same meaning and whose size carries
 more information.
 """
@@ -86,12 +86,12 @@ class FeasibilityModel:
             states: (n, S).
             actions: (n, A).
             next_states: (n, S).
-            h: values of h of the next states (n,), above 0 if the constraint is broken.
-            ended: whether nothing follows the next state (n,).
-            config: settings of the learning.
+            h: values of h of the next states (n,), above 0 if the constraint is violated.
+            ended: whether the next state is the last one (n,).
+            config: options of the training.
 
         Raises:
-            DataError: if a number is not finite, or does not stay finite.
+            DataError: if a number is not finite, or the value diverges.
         """
         inputs = {"states": states, "actions": actions, "next states": next_states, "constraint": h}
         if infinite := _not_finite(inputs):

@@ -169,17 +169,17 @@ class StandingActor:
 
     def look(self, actor: ActorView, now: float) -> str:
         """Return the report on the actor at ``now`` [s]; empty if there is nothing to report."""
-        known = actor.produced, actor.held_seconds  # while the learner or a person holds the actor, the latter grows
-        if known != self._known or actor.left or actor.policy_version < 0:
-            self._known = known
+        progress = actor.produced, actor.held_seconds  # while the learner or a person holds the actor, the latter grows
+        if progress != self._known or actor.left or actor.policy_version < 0:
+            self._known = progress
             self._since, self._due = now, now + STANDING_SECONDS
             return ""
         if now < self._due:
             return ""
         self._due = now + REMINDER_SECONDS
         doing = f" ({actor.practice_state})" if actor.practice_state else ""
-        where = "" if actor.silent_seconds < 1 else f" and has been silent for {actor.silent_seconds:.0f} s"
-        return f"has taken no step for {now - self._since:.0f} s{doing}{where}"
+        silence = "" if actor.silent_seconds < 1 else f" and has been silent for {actor.silent_seconds:.0f} s"
+        return f"has taken no step for {now - self._since:.0f} s{doing}{silence}"
 
 
 class _Rate:

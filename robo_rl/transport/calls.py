@@ -193,8 +193,8 @@ class LearnerCalls:
 
     def _watch(self, request: Any, context: Any) -> Iterator[Any]:
         lease = self._lease(request, context)
-        known = request.policy_version, request.policy_sha256
-        return self._notices.stream(lease, known, context.is_active, lambda: self._lease(request, context))
+        version = request.policy_version, request.policy_sha256
+        return self._notices.stream(lease, version, context.is_active, lambda: self._lease(request, context))
 
     def _control(self, request: Any, context: Any) -> Any:
         if request.run:

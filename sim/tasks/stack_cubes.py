@@ -205,8 +205,8 @@ class StackCubes(Task):
 
     def _top(self, data: mujoco.MjData, number: int) -> float:
         """Return the height of the highest face of all cubes except one [m]."""
-        others = [float(data.xpos[cube][2]) for index, cube in enumerate(self._cubes) if index != number]
-        return max(others) + self.config.cube_size / 2
+        heights = [float(data.xpos[cube][2]) for index, cube in enumerate(self._cubes) if index != number]
+        return max(heights) + self.config.cube_size / 2
 
     def _to_cube(self, data: mujoco.MjData, number: int) -> Array:
         away: Array = data.xpos[self._cubes[number]] - data.site_xpos[self._end_effector]

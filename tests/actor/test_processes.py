@@ -64,21 +64,21 @@ def test_while_its_robot_is_away_an_actor_spends_no_restart_and_people_hear_of_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(actor_processes, "PAUSE_SECONDS", 0.0)
-    said: list[str] = []
-    actors = Failing(tmp_path, TransportConfig(), max_restarts=1, notify=said.append)
+    messages: list[str] = []
+    actors = Failing(tmp_path, TransportConfig(), max_restarts=1, notify=messages.append)
     actors.code = 75
     actors.resize(1)
     with pytest.raises(DriverError, match="actor_0 cannot act: robot 'virtual' is not there"):
         actors.watch(())  # it never was there
     for _ in range(8):
         actors.watch(["actor_0"])
-    assert actors.restarts == 0 and len(said) == 1
-    assert said[0].startswith("actor_0 waits for its robot: robot 'virtual' is not there (full output: ")
+    assert actors.restarts == 0 and len(messages) == 1
+    assert messages[0].startswith("actor_0 waits for its robot: robot 'virtual' is not there (full output: ")
     actors.code = 1
     while actors.restarts == 0:
         actors.watch(["actor_0"])  # it is started, and fails
-    assert actors.restarts == 1 and len(said) == 2
-    assert said[1].startswith("actor_0 ended with exit code 1 and is restarted (restart 1 of 1): robot 'virtual'")
+    assert actors.restarts == 1 and len(messages) == 2
+    assert messages[1].startswith("actor_0 ended with exit code 1 and is restarted (restart 1 of 1): robot 'virtual'")
 
 
 def test_an_actor_that_crashes_is_started_again_and_its_last_words_are_told_in_the_end(tmp_path: Path) -> None:

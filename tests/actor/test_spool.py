@@ -282,17 +282,17 @@ def test_kill_9_loses_no_step_that_append_returned_for(tmp_path: Path) -> None:
             [sys.executable, "-c", APPENDS_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
         )
         assert process.stdout is not None
-        told = 0
+        reported = 0
         for line in process.stdout:
-            told = int(line)
-            if told >= 50 * attempt:
+            reported = int(line)
+            if reported >= 50 * attempt:
                 break
         process.send_signal(signal.SIGKILL)
-        told = int([str(told), *process.stdout.read().split("\n")[:-1]][-1])
+        reported = int([str(reported), *process.stdout.read().split("\n")[:-1]][-1])
         process.wait()
         with Spool(tmp_path) as spool:
             assert spool.newest_session == attempt
-            assert spool.extent(attempt)[1] >= told
+            assert spool.extent(attempt)[1] >= reported
             held = contents(spool, attempt)
             assert held == [record(sequence) for sequence in range(len(held))]
 

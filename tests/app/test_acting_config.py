@@ -51,8 +51,8 @@ def test_a_robot_acts_as_a_run_says_only_where_a_person_confirms_it(
         with pytest.raises(ConfigError, match=r"then give on_robot=true") as caught:
             run_command(command, [f"{option}={run}"])
         assert note in str(caught.value)
-    told = robot_note(acting_config(run, on_robot=True))
-    assert told is not None and note in told
+    message = robot_note(acting_config(run, on_robot=True))
+    assert message is not None and note in message
 
 
 @pytest.mark.parametrize("file", ["/etc/passwd", "~/.bashrc", "runs/stop"])

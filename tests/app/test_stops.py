@@ -31,15 +31,15 @@ def call(*words: str) -> int:
 @pytest.fixture
 def person(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Somebody at the terminal who confirms; returns what they were asked."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     def answer(question: str) -> str:
-        asked.append(question)
+        requests.append(question)
         return "rearm"
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr(stop._rearm, "__defaults__", ((), answer))
-    return asked
+    return requests
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_stop_of_one_robot_leaves_others_alone_and_one_of_all_stops_all(
     assert call("stop") == 0
     assert right.pressed() == "robo-rl stop"
     assert call("rearm", "robot=left") == 0
-    said = capsys.readouterr().out
-    assert "Re-armed: robot left" in said and "Still stopped: all robots: robo-rl stop" in said
+    output = capsys.readouterr().out
+    assert "Re-armed: robot left" in output and "Still stopped: all robots: robo-rl stop" in output
     assert left.pressed() == "robo-rl stop", "that of all holds it still"
     assert call("rearm") == 0
     assert left.pressed() is None and right.pressed() is None
@@ -95,27 +95,27 @@ def test_rearm_takes_back_all_that_it_can_and_says_what_not(
     assert ResetLatch("busy").take() is None
     GuardBeat("killed").beat()
     monkeypatch.setattr("robo_rl.operators.rearming.GUARD_SECONDS", -1.0)
-    asked = []
+    requests = []
 
     def rearm_robot(**facts: str) -> tuple[bool, str]:
-        asked.append(facts)
-        return (len(asked) > 1, "the enabling switch is open")
+        requests.append(facts)
+        return (len(requests) > 1, "the enabling switch is open")
 
     monkeypatch.setattr("robo_rl.drivers.robot.own_stop.rearm_robot", rearm_robot)
     assert call("rearm") == 2
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     for line in ("Re-armed: all robots", "Re-armed: robot left", "Re-armed: robot killed"):
-        assert line in said.out
+        assert line in output.out
     for line in (
         "NOT re-armed: robot left, its own controller: /left/rearm refused: the enabling switch is open",
         "NOT re-armed: robot old, its own controller: it names no service for that (robot.rearm_service)",
         "NOT re-armed: robot busy: the reset is still waiting for its answer",
     ):
-        assert line in said.err
+        assert line in output.err
     assert "has not answered: it may still be running" in person[0], "a person reads it before they confirm"
     ResetLatch("busy").release()
     OwnStop("old").clear()
-    assert call("rearm") == 0 and asked == [{"service": "/left/rearm", "name": "left"}] * 2
+    assert call("rearm") == 0 and requests == [{"service": "/left/rearm", "name": "left"}] * 2
     assert OwnStop("left").facts() is None and call("rearm") == 0
     assert "No emergency stop is pressed" in capsys.readouterr().out
 
@@ -169,12 +169,12 @@ def test_a_latch_of_a_reset_outlives_its_process() -> None:
     latch = ResetLatch("arm")
     code = "import os; from robo_rl.core import ResetLatch; print(ResetLatch('arm').take()); os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE).returncode == -9
-    said = latch.take()
-    assert said is not None and "has not answered: it may still be running" in said and not latch.is_under_way()
+    reason = latch.take()
+    assert reason is not None and "has not answered: it may still be running" in reason and not latch.is_under_way()
     latch.release()
     assert latch.take() is None and latch.is_under_way()
-    said = latch.take()
-    assert said is not None and said.endswith("is under way")
+    reason = latch.take()
+    assert reason is not None and reason.endswith("is under way")
     latch.release()
 
 
@@ -183,5 +183,5 @@ def test_a_damaged_latch_of_a_reset_is_held(content: str) -> None:
     latch = ResetLatch("arm")
     latch.file.parent.mkdir(parents=True, exist_ok=True)
     latch.file.write_text(content)
-    said = latch.take()
-    assert said is not None and "robo-rl rearm robot=arm" in said
+    reason = latch.take()
+    assert reason is not None and "robo-rl rearm robot=arm" in reason

@@ -89,8 +89,8 @@ def test_work_that_was_not_done_is_refused(benchmark, change: dict, message: str
         for name, size in problem.parameters.items()
     }
     assert check(problem, before, after, 5) == {"critic_steps": 4, "actor_steps": 1, "temperature_steps": 1}
-    shown = {"actor": after["actor"]._replace(steps=None)}
-    assert check(problem, before, shown, 5) == {}
+    partial = {"actor": after["actor"]._replace(steps=None)}
+    assert check(problem, before, partial, 5) == {}
     with pytest.raises(ValueError, match="actor: not shown"):
         check(problem, before, {"critic": after["critic"]}, 5)
     if "values" in change and not isinstance(change["values"], np.ndarray):

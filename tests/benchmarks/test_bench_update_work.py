@@ -105,8 +105,8 @@ def test_rlpd_in_jax_does_what_ours_does(benchmark) -> None:
     import rlpd_jax
 
     config, batch = sac_config(SIZES), torch_batch(SIZES)
-    ours = torch_state(SIZES)
-    parameters = ours.parameters
+    own_state = torch_state(SIZES)
+    parameters = own_state.parameters
 
     def network(name: str) -> dict:
         return {key[len(name) + 1 :]: value.numpy().copy() for key, value in parameters.items() if key.startswith(name)}
@@ -120,7 +120,7 @@ def test_rlpd_in_jax_does_what_ours_does(benchmark) -> None:
         terminated=(batch.discount == 0).float().numpy(),
         next_observation=batch.next_observation.numpy(),
     )
-    update, generator = TorchUpdate(config, ours), torch.Generator().manual_seed(2)
+    update, generator = TorchUpdate(config, own_state), torch.Generator().manual_seed(2)
     for iteration in range(2):
         noise = draw_noise(config, SIZES["action"], generator)
         update(batch, noise, iteration)

@@ -39,8 +39,8 @@ def test_commands_say_that_they_cannot_write_before_they_begin(
     with pytest.raises(SystemExit) as caught:
         main([*words, f"{option}={path}"])
     assert caught.value.code == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert f"{option}: {path} cannot be written" in said and "; give another" in said
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"{option}: {path} cannot be written" in error and "; give another" in error
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,19 @@ def test_arguments_reach_their_commands():
 
 
 def test_who_watches_or_plays_the_robot_gets_the_options_that_say_what_it_is():
-    said = ["task.max_episode_steps=9", "safety.emergency_stop.file=/s", "robot.namespace=left", "~task.arm", "seed=1"]
-    words = ["task=reach", "guard=yes", f"options={' '.join(said)}"]
+    options = [
+        "task.max_episode_steps=9",
+        "safety.emergency_stop.file=/s",
+        "robot.namespace=left",
+        "~task.arm",
+        "seed=1",
+    ]
+    words = ["task=reach", "guard=yes", f"options={' '.join(options)}"]
     for name in ("train", "actor"):
         robot, guard, main = read_plans(LAUNCHES / f"{name}.yaml", words)
-        assert set(robot.words) & set(said) == {said[0], said[3]}
-        assert set(guard.words) & set(said) == set(said[:4])
-        assert set(main.words) >= set(said)
+        assert set(robot.words) & set(options) == {options[0], options[3]}
+        assert set(guard.words) & set(options) == set(options[:4])
+        assert set(main.words) >= set(options)
 
 
 def test_a_file_of_ones_own(tmp_path):
@@ -114,16 +120,16 @@ def test_a_file_of_ones_own(tmp_path):
 def test_help_lists_every_argument(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["launch", "--help"])
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert ended.value.code == 0
     for file in LAUNCHES.glob("*.yaml"):
-        assert f"\n{file.stem}\n" in shown
+        assert f"\n{file.stem}\n" in output
         for name, facts in yaml.safe_load(file.read_text())["arguments"].items():
-            assert f"  {name:<10}{facts['text']} (" in shown
+            assert f"  {name:<10}{facts['text']} (" in output
 
 
 def test_mistakes_are_answered_by_a_line(capsys):
-    for words, said in (
+    for words, message in (
         ([], "needs a file.yaml or one of: actor, record"),
         (["trian"], "did you mean 'train'"),
         (["train", "tsak=reach"], "train takes no 'tsak=reach': did you mean 'task'"),
@@ -132,7 +138,7 @@ def test_mistakes_are_answered_by_a_line(capsys):
         with pytest.raises(SystemExit) as caught:
             main(["launch", *words])
         assert caught.value.code == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 PULSE = "from robo_rl.operators.pulse import Pulse; import os, signal, time; p = Pulse.inherited()\n"
@@ -226,11 +232,11 @@ def test_ros_launches_with_the_arguments_of_ours(name, tmp_path):
     from launch.launch_description_sources import PythonLaunchDescriptionSource
 
     source = PythonLaunchDescriptionSource(str(ROOT / f"launch/{name}.launch.py"))
-    ours = yaml.safe_load((LAUNCHES / f"{name}.yaml").read_text())["arguments"]
+    arguments = yaml.safe_load((LAUNCHES / f"{name}.yaml").read_text())["arguments"]
     declared = {each.name: each for each in source.get_launch_description(LaunchContext()).get_launch_arguments()}
     assert declared.pop("program").default_value[0].text == "robo-rl"
     facts = {key: {"default": each.default_value[0].text, "text": each.description} for key, each in declared.items()}
-    assert facts == ours
+    assert facts == arguments
 
     program, out = tmp_path / "robo-rl", tmp_path / "out"
     program.write_text(f"#!{sys.executable}\nimport json, sys\njson.dump(sys.argv[1:], open({str(out)!r}, 'w'))\n")
@@ -239,7 +245,7 @@ def test_ros_launches_with_the_arguments_of_ours(name, tmp_path):
     given = [("program", str(program)), ("task", "reach")]
     service.include_launch_description(LaunchDescription([IncludeLaunchDescription(source, launch_arguments=given)]))
     assert service.run() == 0
-    expected = {argument: each["default"] for argument, each in ours.items()} | {"task": "reach"}
+    expected = {argument: each["default"] for argument, each in arguments.items()} | {"task": "reach"}
     assert json.loads(out.read_text()) == ["launch", name, *(f"{key}={value}" for key, value in expected.items())]
 
 

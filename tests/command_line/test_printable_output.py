@@ -31,9 +31,9 @@ def test_colours_of_our_own_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     with printable_output(), lenient_output():
         console = Console(force_terminal=True, color_system="standard", highlight=False, width=80)
         console.print(f"[red]{HOSTILE}[/red]")
-    begin, shown, end = "\x1b[31m", outer.getvalue(), "\x1b[0m\n"
-    assert shown.startswith(begin) and shown.endswith(end)
-    assert printable(shown[len(begin) : -len(end)]) == shown[len(begin) : -len(end)]
+    begin, text, end = "\x1b[31m", outer.getvalue(), "\x1b[0m\n"
+    assert text.startswith(begin) and text.endswith(end)
+    assert printable(text[len(begin) : -len(end)]) == text[len(begin) : -len(end)]
 
 
 def test_a_command_prints_through_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,8 +189,8 @@ def test_calls_without_a_request_keep_no_actor_out_where_there_is_no_token(intak
         rig.put(steps_of(session, [5]))
         rig.finish()
         rig.close()
-        here = dataclasses.replace(local, address=server.address)
-        assert send_command(here, "pause") == f"run {RUN}: pause: accepted"
+        connection = dataclasses.replace(local, address=server.address)
+        assert send_command(connection, "pause") == f"run {RUN}: pause: accepted"
         assert {each.code() for each in calls if each.done()} == {grpc.StatusCode.CANCELLED}
 
 
@@ -230,8 +230,8 @@ def test_mutual_tls(
         end = time.monotonic() + 1.0
         assert not rig.link.join(0, lambda end=end: time.monotonic() > end)
         rig.close()
-        told = capsys.readouterr().out
-        assert f"The learner at {server.address} has not answered" in told and hint in told
+        output = capsys.readouterr().out
+        assert f"The learner at {server.address} has not answered" in output and hint in output
     server.close(0)
 
 

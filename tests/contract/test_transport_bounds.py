@@ -78,9 +78,14 @@ def test_statistics_are_numbers_that_a_robot_can_reach() -> None:
     for held in (float("nan"), float("inf"), -1.0, 1e300):
         counts = dict.fromkeys(("produced", "spooled", "refused_policies"), most)
         problem = CLEAR + "x" * 9000
-        said = trusted_statistics(messages.ActorStatistics(**counts, held_seconds=held, picture_problem=problem))
-        assert (said.produced, said.spooled, said.refused_policies, said.held_seconds) == (0, 0, 0, 0.0)
-        assert said.picture_problem.isprintable() and len(said.picture_problem) <= 200
+        statistics = trusted_statistics(messages.ActorStatistics(**counts, held_seconds=held, picture_problem=problem))
+        assert (statistics.produced, statistics.spooled, statistics.refused_policies, statistics.held_seconds) == (
+            0,
+            0,
+            0,
+            0.0,
+        )
+        assert statistics.picture_problem.isprintable() and len(statistics.picture_problem) <= 200
     good = trusted_statistics(messages.ActorStatistics(produced=7, spooled=3, held_seconds=1.5))
     assert (good.produced, good.spooled, good.held_seconds) == (7, 3, 1.5)
 
@@ -159,9 +164,9 @@ def test_control_characters_reach_neither_notes_nor_terminal(wire, server) -> No
     console = Console(file=stream, force_terminal=True, markup=False, highlight=False)
     for text in (CLEAR, "a\x00b\x08c", "\u202etxt.exe\u200b", "\x1b[31mred"):
         console.print(text, style="bold")
-    shown = stream.getvalue().replace("\x1b[1m", "").replace("\x1b[0m", "")
-    assert not any(ord(character) < 32 and character != "\n" for character in shown)
-    assert "\x9b" not in shown and "\u202e" not in shown and "[31mred" in shown
+    output = stream.getvalue().replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert not any(ord(character) < 32 and character != "\n" for character in output)
+    assert "\x9b" not in output and "\u202e" not in output and "[31mred" in output
 
 
 NO_FACTS = ["", "[", "[" * 100_000, "3", "null", '{"spec": 3}', '{"spec": {}}', '{"a": NaN}', '{"spec": [[]]}']

@@ -66,9 +66,9 @@ def test_drafts_of_killed_processes_are_removed_and_those_of_living_ones_are_not
     assert living.stdout is not None and living.stdout.readline()
     with draft_of(output) as draft:
         draft.mkdir()
-        own, theirs = f"data.partial-{os.getpid()}", f"data.partial-{living.pid}"
+        own, foreign = f"data.partial-{os.getpid()}", f"data.partial-{living.pid}"
         kept = ["data.partial-1x", "data.partial-7", "other.partial-123"]
-        assert names(tmp_path) == sorted([own, theirs, *kept])
+        assert names(tmp_path) == sorted([own, foreign, *kept])
     living.communicate("\n", timeout=60)
     assert living.returncode == 0 and names(tmp_path) == sorted(["data", *kept])
 

@@ -40,7 +40,7 @@ def test_what_can_mean_one_thing_is_recognised(shape, found):
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "options", "said"),
+    ("shape", "dtype", "options", "message"),
     [
         ((3, 64, 3), "uint8", {}, "several orders, or none; set it with 'foreign.images={front:{axes:hwc}}'"),
         ((64, 96, 80), "uint8", {}, "several orders, or none"),
@@ -56,19 +56,19 @@ def test_what_can_mean_one_thing_is_recognised(shape, found):
         ((0, 96, 3), "uint8", {"axes": "hwc"}, "have no axes 'hwc'"),
     ],
 )
-def test_what_is_unclear_is_refused_by_name(shape, dtype, options, said):
-    with pytest.raises(SpecError, match=f"^front: .*{said}"):
+def test_what_is_unclear_is_refused_by_name(shape, dtype, options, message):
+    with pytest.raises(SpecError, match=f"^front: .*{message}"):
         image_layout("front", shape, dtype, ImageConfig(**options))
 
 
 def test_what_is_declared_is_compared():
-    for stored, declared, said in (
+    for stored, declared, message in (
         ((96, 64, 3), (64, 96, 3), "{axes:whc}}' transposes"),
         ((32, 48, 3), (64, 96, 3), "correct what the data declares"),
         ((64, 96), (64, 96, 3), "{channels:3}}' repeats it"),
         ((64, 96, 3), (64, 96, 1), "correct what the data declares"),
     ):
-        with pytest.raises(SpecError, match=r"front: stored as uint8 .*; declared as .*" + said):
+        with pytest.raises(SpecError, match=r"front: stored as uint8 .*; declared as .*" + message):
             image_layout("front", stored, "uint8", declared=declared)
 
 

@@ -98,8 +98,8 @@ def _options(kind: type[Options]) -> set[type[Options]]:
 
 def _of_time(kind: type[Options]) -> list[str]:
     """Return the options of a class that its docstring gives in seconds or Hertz."""
-    told = re.finditer(r"^    (\w+): ((?:.*\n)(?:     +.*\n)*)", f"{inspect.getdoc(kind)}\n", re.MULTILINE)
-    names = {name for name, text in (each.groups() for each in told) if "[s]" in text or "[Hz]" in text}
+    documented = re.finditer(r"^    (\w+): ((?:.*\n)(?:     +.*\n)*)", f"{inspect.getdoc(kind)}\n", re.MULTILINE)
+    names = {name for name, text in (each.groups() for each in documented) if "[s]" in text or "[Hz]" in text}
     return sorted(names & {field.name for field in dataclasses.fields(kind) if "float" in str(field.type)})  # type: ignore[arg-type]
 
 

@@ -39,5 +39,5 @@ def test_errors_of_the_command_line_are_printable(tmp_path: Path, capsys: pytest
     with pytest.raises(SystemExit) as ended:
         main(["eval", f"run={folder}"])
     assert ended.value.code == 2
-    shown = capsys.readouterr().err
-    assert "a\ufffd[2J" in shown and "\x1b" not in shown
+    output = capsys.readouterr().err
+    assert "a\ufffd[2J" in output and "\x1b" not in output

@@ -42,8 +42,8 @@ def faults(page: Path) -> list[str]:
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         # A folder is no page of the site.
-        there = target.is_file() if target.is_relative_to(DOCS) else target.exists()
-        if not there or (anchor and (target.suffix != ".md" or anchor not in anchors(target))):
+        exists = target.is_file() if target.is_relative_to(DOCS) else target.exists()
+        if not exists or (anchor and (target.suffix != ".md" or anchor not in anchors(target))):
             wrong.append(f"{page.relative_to(ROOT)}: {link}")
     return wrong
 

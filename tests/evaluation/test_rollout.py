@@ -198,7 +198,7 @@ def no_picture(line):
 
 
 @pytest.mark.parametrize(
-    ("frame", "encoder", "told"),
+    ("frame", "encoder", "message"),
     [
         (small, None, "expected every frame in 48 x 32 pixels"),
         (no_picture, None, "the window is closed"),
@@ -207,12 +207,12 @@ def no_picture(line):
         (lambda line: np.zeros((32, 48, 3), np.uint8), Broken, "ValueError: a test"),
     ],
 )
-def test_a_video_that_fails_later_costs_no_result(tmp_path, monkeypatch, frame, encoder, told):
+def test_a_video_that_fails_later_costs_no_result(tmp_path, monkeypatch, frame, encoder, message):
     if encoder is not None:
         monkeypatch.setattr(video, "_encoder", encoder)
     monkeypatch.setattr(Line, "render", frame)
     result = evaluate(Line(), Push(), 3, 2, video=tmp_path / "clip.mp4")
-    assert result.video is None and told in result.video_problem
+    assert result.video is None and message in result.video_problem
     assert result.episodes == evaluate(Line(), Push(), 3, 2).episodes
     assert list(tmp_path.iterdir()) == []
 

@@ -47,8 +47,8 @@ def test_folders_hold_for_as_long_as_they_are_asked_for(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, "/elsewhere")
     with config_folders([str(tmp_path)]):
         assert os.environ[VARIABLE] == f"{tmp_path}{os.pathsep}/elsewhere"
-        shown = subprocess.run(["printenv", VARIABLE], capture_output=True, text=True, check=True).stdout
-        assert shown.startswith(str(tmp_path)), "processes that are started have them too"
+        output = subprocess.run(["printenv", VARIABLE], capture_output=True, text=True, check=True).stdout
+        assert output.startswith(str(tmp_path)), "processes that are started have them too"
     assert os.environ[VARIABLE] == "/elsewhere"
     with pytest.raises(ConfigError, match="--config-dir: there is no folder 'nowhere'"), config_folders(["nowhere"]):
         pass

@@ -112,15 +112,15 @@ def test_updates_are_what_the_paper_says(example):
             ((chosen - action).square().mean() - 2.5 / value.abs().mean().detach() * value.mean()).backward()
             adam[0].step()
             for net, target in zip(nets, targets, strict=True):
-                for ours, theirs in zip(target.parameters(), net.parameters(), strict=True):
-                    ours.data += 0.25 * (theirs.data - ours.data)
+                for actual, reference in zip(target.parameters(), net.parameters(), strict=True):
+                    actual.data += 0.25 * (reference.data - actual.data)
         assert agent.update(batch)["critic_loss"] == pytest.approx(sum(losses).item(), rel=1e-4)
     found = agent.state()
     for prefix, expected in (("", nets), ("target_", targets)):
         pairs = [(as_module(found, f"{prefix}actor"), expected[0])]
         pairs += [(as_module(found, f"{prefix}critic", member), expected[1 + member]) for member in range(2)]
-        for ours, theirs in pairs:
-            for found_values, wanted_values in zip(ours.parameters(), theirs.parameters(), strict=True):
+        for actual, reference in pairs:
+            for found_values, wanted_values in zip(actual.parameters(), reference.parameters(), strict=True):
                 torch.testing.assert_close(found_values, wanted_values, rtol=1e-3, atol=1e-5)
 
 

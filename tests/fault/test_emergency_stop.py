@@ -134,9 +134,9 @@ def test_the_command_does_not_claim_what_it_could_not_do(tmp_path, capsys, monke
     with pytest.raises(SystemExit) as ended:
         main(["stop", f"file={tmp_path}/emergency_stop"])
     assert ended.value.code == 2
-    said = capsys.readouterr()
-    assert "ROBOTS ARE NOT STOPPED" in said.err
-    assert "are stopped" not in said.out
+    output = capsys.readouterr()
+    assert "ROBOTS ARE NOT STOPPED" in output.err
+    assert "are stopped" not in output.out
 
 
 def test_nobody_claims_what_it_could_not_do(tmp_path, capfd):
@@ -150,9 +150,9 @@ def test_nobody_claims_what_it_could_not_do(tmp_path, capfd):
     with Interruption(press):
         os.kill(os.getpid(), signal.SIGQUIT)
         time.sleep(0.01)
-    said = f"{folder}/emergency_stop CANNOT BE WRITTEN, so whoever drives the robot is not told to stop"
-    assert said in capfd.readouterr().err
-    assert press().startswith(said)
+    message = f"{folder}/emergency_stop CANNOT BE WRITTEN, so whoever drives the robot is not told to stop"
+    assert message in capfd.readouterr().err
+    assert press().startswith(message)
     folder.unlink()
     folder.mkdir()
     assert press() == ""

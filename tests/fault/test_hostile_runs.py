@@ -47,7 +47,7 @@ class Choosing(Page):
     async def __aiter__(self) -> AsyncIterator[str]:
         yield json.dumps({"run": self._run})
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while (self.told.get("run") or {}).get("path") != self._run:
+            while (self.data.get("run") or {}).get("path") != self._run:
                 await asyncio.sleep(0.01)
             yield json.dumps(PRESS | {"run": self._run})
             while not self.answers:
@@ -80,8 +80,8 @@ def test_report_and_top_show_the_honest_run_beside_it(kind: str, tmp_path: Path)
     assert "reach" in page and "SECRET" not in page and "VE9QLV" not in page  # nor in base64
     console = Console(record=True, width=200)
     console.print(look(TopConfig([str(runs)], 5, 1.0, True)))
-    told = console.export_text()
-    assert "reach  rlpd  seed 3" in told and "SECRET" not in told and "\x1b" not in told
+    output = console.export_text()
+    assert "reach  rlpd  seed 3" in output and "SECRET" not in output and "\x1b" not in output
     assert_untouched(tmp_path)
 
 
@@ -94,23 +94,23 @@ def test_the_page_stops_robots_and_shows_the_honest_run_with_all_of_them_in_view
     dashboard = Dashboard(WatchConfig([str(runs)], newest=100, interval=0.1))
 
     async def visit_all() -> dict[str, Any]:
-        shown: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         await dashboard.serve(Page({"command": "pause"}))
         assert set(dashboard._paths) == {str(run) for run in (*hostile, own)}
         for run in (*hostile, own):
             emergency.rearm()
             page = Choosing(str(run))
             await dashboard.serve(page)
-            assert page.told["stopped"] == str(run) and emergency.pressed() == "the page of robo-rl web"
-            shown[run.name] = page.told["run"]
-        return shown
+            assert page.data["stopped"] == str(run) and emergency.pressed() == "the page of robo-rl web"
+            results[run.name] = page.data["run"]
+        return results
 
     with (runs / "many_files" / "live" / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # as if that run went on
-        shown = asyncio.run(visit_all())
-    assert shown["honest"]["title"] == "reach  rlpd  seed 3"
-    assert "SECRET" not in json.dumps(shown) and len(json.dumps(shown)) < 200_000
-    assert len(shown["many_files"]["waiting"]) <= 100
+        results = asyncio.run(visit_all())
+    assert results["honest"]["title"] == "reach  rlpd  seed 3"
+    assert "SECRET" not in json.dumps(results) and len(json.dumps(results)) < 200_000
+    assert len(results["many_files"]["waiting"]) <= 100
     assert_untouched(tmp_path)
 
 
@@ -136,15 +136,15 @@ def test_a_folder_that_never_answers_hides_no_other(
         monkeypatch.setattr(os, name, slowed(getattr(os, name)))
     monkeypatch.setattr(web, "READ_SECONDS", 0.2)
     try:
-        page = Page(PRESS, until=lambda told: told.get("run"))
+        page = Page(PRESS, until=lambda data: data.get("run"))
         asyncio.run(Dashboard(WatchConfig([str(runs)], newest=5, interval=0.1)).serve(page))
-        assert page.told["run"]["path"] == str(own) and emergency.pressed()
-        assert [run["path"] for run in page.told["runs"]] == [str(own)]
+        assert page.data["run"]["path"] == str(own) and emergency.pressed()
+        assert [run["path"] for run in page.data["runs"]] == [str(own)]
         # One that stops answering after it was listed is said to be so.
         dashboard = Dashboard(WatchConfig([str(runs)], newest=5, interval=0.1))
         dashboard._paths[str(slow)] = slow
-        told = asyncio.run(dashboard._look(str(slow)))
-        assert told["run"]["path"] == str(slow) and "no answer of its file system" in str(told["run"]["facts"])
+        data = asyncio.run(dashboard._look(str(slow)))
+        assert data["run"]["path"] == str(slow) and "no answer of its file system" in str(data["run"]["facts"])
     finally:
         over.set()
 

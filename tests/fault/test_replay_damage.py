@@ -40,18 +40,19 @@ def refusal(path, mode="r") -> str:
 
 def test_nothing_there(tmp_path):
     path = tmp_path / "set"
-    assert refusal(path) == f"{path}: there is no data set; correct the path, or make one with `robo-rl record`"
+    assert refusal(path) == f"{path}: there is no data set; correct the path, or create one with `robo-rl record`"
     assert refusal(path, "a") == refusal(path)
     assert not path.exists()
 
 
 def test_another_folder_or_file(tmp_path):
     expected = (
-        f"{tmp_path} is no data set: it has no dataset.json; give the folder that `robo-rl record` or `collect` made"
+        f"{tmp_path} is not a data set: it has no dataset.json; give a folder that `robo-rl record` or `collect` "
+        "created"
     )
     assert refusal(tmp_path) == expected
     (tmp_path / "file").touch()
-    assert "is no data set" in refusal(tmp_path / "file")
+    assert "is not a data set" in refusal(tmp_path / "file")
 
 
 def test_creating_over_something_is_refused(copy, tmp_path):
@@ -65,8 +66,8 @@ def test_newer_format(copy):
     facts = json.loads((copy / "dataset.json").read_text())
     (copy / "dataset.json").write_text(json.dumps(facts | {"format_version": 2}))
     assert refusal(copy) == (
-        f"{copy}/dataset.json: expected format version 1, found 2; it was made by another version of robo-rl: update "
-        "this one"
+        f"{copy}/dataset.json: expected format version 1, found 2; the data set was written by another version of "
+        "robo-rl: update the installed one"
     )
     (copy / "dataset.json").write_text(json.dumps(facts | {"format": "other"}))
     assert "expected format 'robo_rl episodes', found 'other'" in refusal(copy)
@@ -84,7 +85,7 @@ def test_damaged_list_of_episodes(copy):
     for line in (b"\x00\x00\n", b"{}\n", b"[1]\n", lines[1].replace(b'"steps":450', b'"steps":-4')):
         file.write_bytes(lines[0] + line + lines[2])
         assert "line 2 is damaged" in refusal(copy)
-        assert "keep the episodes before it" in refusal(copy)
+        assert "keep the earlier episodes" in refusal(copy)
     file.write_bytes(lines[0] + lines[1].replace(b'"steps":450', b'"steps":45') + lines[2])
     assert "of episode 1 is damaged (wrong checksum)" in refusal(copy)
     file.unlink()
@@ -132,9 +133,9 @@ def test_missing_or_altered_array(copy):
     file = copy / "arrays.zarr" / "rewards" / "zarr.json"
     text = file.read_text()
     file.write_text(text.replace('"float32"', '"float64"'))
-    assert "rewards: expected float32 rows of shape (2,) as dataset.json says" in refusal(copy)
+    assert "rewards: expected float32 rows of shape (2,) as dataset.json states" in refusal(copy)
     file.write_text(text.replace("488", "480"))
-    assert "rewards: expected 488 rows or more for 4 episodes, found 480" in refusal(copy)
+    assert "rewards: expected at least 488 rows for 4 episodes, found 480" in refusal(copy)
     file.unlink()
     assert "rewards: the array is missing or damaged" in refusal(copy)
 

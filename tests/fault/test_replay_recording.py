@@ -176,7 +176,7 @@ def test_disk_full_keeps_what_was_stored_and_goes_on_when_space_is_free(small_di
             except DataError as error:
                 assert str(error) == (
                     f"{path}: cannot store the episode: No space left on device; free space on this disk and try "
-                    "again. Episodes stored before are intact"
+                    "again. Episodes stored earlier are intact"
                 )
                 break
         stored = len(store)
@@ -213,7 +213,7 @@ def test_full_disk_at_the_commit_itself(tmp_path, monkeypatch):
 
 def test_full_disk_when_a_data_set_is_made(small_disk):
     (small_disk / "ballast").write_bytes(bytes(4 * 1024 * 1024 - 8192))
-    with pytest.raises(DataError, match="cannot make the data set: No space left on device; free space"):
+    with pytest.raises(DataError, match="cannot create the data set: No space left on device; free space"):
         EpisodeStore.create(small_disk / "set", SPEC)
     assert [file.name for file in small_disk.iterdir()] == ["ballast"]
 
@@ -228,7 +228,7 @@ def test_read_only_disk(small_disk):
             assert_same(reader.episode(0), make_episode(0, 5))
         with pytest.raises(DataError, match="Read-only file system; choose a path on a writable disk"):
             EpisodeStore.open(path, "a")
-        with pytest.raises(DataError, match="cannot make the data set: Read-only file system"):
+        with pytest.raises(DataError, match="cannot create the data set: Read-only file system"):
             EpisodeStore.create(small_disk / "other", SPEC)
     finally:
         remount(small_disk, "rw")

@@ -48,8 +48,8 @@ def picture(value):
 def test_texts_and_pictures_arrive_and_the_answer_is_counted(connect, server):
     endpoint = connect("brightness", input_price=2.0, output_price=10.0)
     assert endpoint.ask(("Which?", picture(10), picture(200))) == "Picture 1 has 10.0000, picture 2 has 200.0000."
-    asked = requests(server[0])[-1]
-    assert (asked["path"], asked["text"], asked["key"]) == ("/v1/chat/completions", "Which?", None)
+    request = requests(server[0])[-1]
+    assert (request["path"], request["text"], request["key"]) == ("/v1/chat/completions", "Which?", None)
     cost = (100 * 2 + 20 * 10) / 1e6
     assert endpoint.metrics() == {"requests": 1, "input_tokens": 100, "output_tokens": 20, "cost": pytest.approx(cost)}
 

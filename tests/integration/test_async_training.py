@@ -182,11 +182,15 @@ def test_an_interrupted_run_goes_on_with_everything_that_was_stored(tmp_path: Pa
 
 
 def assert_same_steps(found: list[Transition], expected: list[Transition]) -> None:
-    for ours, theirs in zip(found, expected, strict=True):
-        assert (ours.actor, ours.session, ours.sequence) == (theirs.actor, theirs.session, theirs.sequence)
-        np.testing.assert_array_equal(ours.executed_action, theirs.executed_action, strict=True)
-        for key, value in theirs.next_observation.items():
-            np.testing.assert_array_equal(ours.next_observation[key], value, strict=True)
+    for actual, reference in zip(found, expected, strict=True):
+        assert (actual.actor, actual.session, actual.sequence) == (
+            reference.actor,
+            reference.session,
+            reference.sequence,
+        )
+        np.testing.assert_array_equal(actual.executed_action, reference.executed_action, strict=True)
+        for key, value in reference.next_observation.items():
+            np.testing.assert_array_equal(actual.next_observation[key], value, strict=True)
 
 
 def test_kill_9_of_learner_and_actor(tmp_path: Path) -> None:
@@ -231,15 +235,15 @@ def test_a_full_disk_of_the_learner_does_not_end_the_run(tmp_path: Path) -> None
     folder = tmp_path / "run"
     long = ["run.env_steps=100000", "run.evaluation_interval=0"]
     learner = start("train", *AGENT, *RUN, *long, "runtime=async", f"run.dir={folder}")
-    said: list[str] = []
+    messages: list[str] = []
     assert learner.stdout is not None
-    listening = threading.Thread(target=said.extend, args=(learner.stdout,), daemon=True)
+    listening = threading.Thread(target=messages.extend, args=(learner.stdout,), daemon=True)
     listening.start()
     wait_until(lambda: records(folder, "train"))
     largest = resource.prlimit(learner.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
-    wait_until(lambda: any("metrics.jsonl cannot be written (File too large)" in line for line in said))
+    wait_until(lambda: any("metrics.jsonl cannot be written (File too large)" in line for line in messages))
     LiveWatch(folder).send(Command("checkpoint"))  # none is due by itself where no further step can be stored
-    wait_until(lambda: any("cannot be written: File too large; free space" in line for line in said))
+    wait_until(lambda: any("cannot be written: File too large; free space" in line for line in messages))
     full = len(records(folder, "runtime"))
     time.sleep(2)
     assert learner.poll() is None and len(records(folder, "runtime")) == full

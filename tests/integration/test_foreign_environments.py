@@ -62,7 +62,7 @@ def fail(*arguments: Any, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"step": lambda env: 1 / (5 - env.count) if env.episode == 3 else 0}, "ZeroDivisionError: division by zero"),
         ({"reward": lambda env: np.nan if (env.episode, env.count) == (3, 5) else 0.0}, "the reward is nan"),
@@ -71,13 +71,13 @@ def fail(*arguments: Any, **options: Any) -> Any:
     ],
 )
 def test_an_environment_that_fails_leaves_a_checkpoint_from_which_the_run_goes_on(
-    tmp_path, train, capsys, change, told
+    tmp_path, train, capsys, change, message
 ):
     """Its first episode is the one that is tried; the second of the run ends in its fifth step."""
     with registered(**change):
         assert train() == 2
         done = capsys.readouterr()
-        assert f"robo-rl: environment test/Odd-v0, step 5 of the episode: {told}" in done.err
+        assert f"robo-rl: environment test/Odd-v0, step 5 of the episode: {message}" in done.err
         assert "Traceback" not in done.err
         assert f"Ended at step {LIMIT + 4}. Resume with: robo-rl train resume=" in done.out
         assert CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().step == LIMIT + 4
@@ -154,7 +154,7 @@ def test_a_video_that_fails_costs_no_result(tmp_path, train, capsys):
 
 @pytest.mark.parametrize("missing", ["pictures", "encoder", "folder"])
 def test_a_video_that_cannot_be_made_is_said_before_the_first_step(tmp_path, train, capsys, monkeypatch, missing):
-    told = {
+    messages = {
         "pictures": "expected a picture from render()",
         "encoder": "no H.264 encoder",
         "folder": "Read-only file system",
@@ -169,16 +169,16 @@ def test_a_video_that_cannot_be_made_is_said_before_the_first_step(tmp_path, tra
     with registered(frame=lambda env: None if missing == "pictures" else np.zeros((48, 64, 3), np.uint8)):
         assert train("run.video_episodes=1") == 0
     lines = capsys.readouterr().out.splitlines()
-    said = [number for number, line in enumerate(lines) if line.startswith("There will be no video: ")]
-    assert len(said) == 1 and told[missing] in lines[said[0]]
-    assert said[0] < lines.index("Evaluating: 2 episodes") and summary(tmp_path)["status"] == "completed"
+    numbers = [number for number, line in enumerate(lines) if line.startswith("There will be no video: ")]
+    assert len(numbers) == 1 and messages[missing] in lines[numbers[0]]
+    assert numbers[0] < lines.index("Evaluating: 2 episodes") and summary(tmp_path)["status"] == "completed"
 
 
 def test_a_report_that_fails_is_left_out(tmp_path, train, monkeypatch):
     with registered():
         assert train() == 0
     assert summary(tmp_path)["status"] == "completed", "written before anything is drawn"
-    for module, function, told in (
+    for module, function, subject in (
         (plots, "plot_runs", "curve"),
         (report, "write_report", "report"),
         (report, "write_page", "report"),
@@ -186,7 +186,7 @@ def test_a_report_that_fails_is_left_out(tmp_path, train, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(module, function, fail)
             lines = list(results.file_lines(tmp_path / "run", tmp_path, None))
-        assert f"No {told}: RuntimeError: a test" in lines
+        assert f"No {subject}: RuntimeError: a test" in lines
         assert lines[-1].startswith("Run it ") and len(lines) == 4
 
 

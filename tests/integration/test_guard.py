@@ -115,7 +115,7 @@ def test_a_robot_is_stopped_whoever_drives_it(tmp_path: Path, monkeypatch: pytes
                 wait_until(lambda: "has been silent for" in stop.read_text(), 10)
         finally:
             guard.send_signal(signal.SIGINT)
-            said, _ = guard.communicate(timeout=60)
+            output, _ = guard.communicate(timeout=60)
             backend.close()
-    assert guard.returncode == 130, said
-    assert "the robot's own emergency stop: the emergency stop is pressed" in said
+    assert guard.returncode == 130, output
+    assert "the robot's own emergency stop: the emergency stop is pressed" in output

@@ -32,15 +32,15 @@ def reach(tmp_path_factory):
     "options", [["format=lerobot"], ["format=rlds"], ["format=robomimic"], ["format=rosbag", "format.storage=sqlite3"]]
 )
 def test_a_data_set_comes_back(reach, tmp_path, capsys, options):
-    there, back = tmp_path / "there", tmp_path / "back"
-    assert command("export", f"path={reach}", f"output={there}", "instruction=reach the point", *options) == 0
-    assert command("import", f"path={there}", f"output={back}", options[0]) == 0
+    exported, back = tmp_path / "there", tmp_path / "back"
+    assert command("export", f"path={reach}", f"output={exported}", "instruction=reach the point", *options) == 0
+    assert command("import", f"path={exported}", f"output={back}", options[0]) == 0
     assert "holds 2 episodes, 2 successful" in capsys.readouterr().out
     with EpisodeStore.open(reach) as before, EpisodeStore.open(back) as after:
         assert after.spec == before.spec
         assert after.metadata["instructions"] == ["reach the point"] * 2
         assert after.metadata["seed"] == before.metadata["seed"]
-        assert after.metadata["imported_from"]["path"] == str(there)
+        assert after.metadata["imported_from"]["path"] == str(exported)
         for number in range(2):
             assert_same(after.episode(number), before.episode(number))
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["back", "there"]
@@ -76,7 +76,7 @@ def test_episodes_of_a_single_frame_are_left_out_and_counted(reach, tmp_path, ca
 
 
 def test_mistakes_are_answered_by_a_line(reach, tmp_path, capsys):
-    for arguments, said in (
+    for arguments, message in (
         (["export", f"path={reach}", f"output={reach}"], "already exists; choose another output"),
         (["export", f"path={tmp_path / 'no'}", f"output={tmp_path / 'x'}"], "there is no data set"),
         (["export", f"path={reach}", f"output={tmp_path / 'x'}", "format=lerobo"], "did you mean 'lerobot'"),
@@ -85,12 +85,12 @@ def test_mistakes_are_answered_by_a_line(reach, tmp_path, capsys):
             "format.images must be one of png",
         ),
         (["export", f"path={reach}"], "output is missing"),
-        (["import", f"path={reach}", f"output={tmp_path / 'x'}"], "is no LeRobotDataset"),
-        (["import", f"path={reach}", f"output={tmp_path / 'x'}", "format=robomimic"], "is no file"),
+        (["import", f"path={reach}", f"output={tmp_path / 'x'}"], "is not a LeRobotDataset"),
+        (["import", f"path={reach}", f"output={tmp_path / 'x'}", "format=robomimic"], "is not a file"),
         (["import", f"path={reach}", f"output={tmp_path / 'x'}", "foreign.source=cat"], "foreign.source must be"),
     ):
         assert command(*arguments) == 2, arguments
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -37,17 +37,19 @@ class Device:
 
     def __init__(self, *script):
         self.script = list(script)
-        self.shown = []
+        self.displayed = []
 
     def read(self):
-        said = self.script.pop(0)
-        moving = isinstance(said, int)
-        return Intervention(np.array([said if moving else 0], np.float32), moving, frozenset([] if moving else [said]))
+        entry = self.script.pop(0)
+        moving = isinstance(entry, int)
+        return Intervention(
+            np.array([entry if moving else 0], np.float32), moving, frozenset([] if moving else [entry])
+        )
 
     def reset(self, closed=False): ...
 
     def show(self, picture, lines):
-        self.shown.append((int(picture[0, 0, 0]), lines[0]))
+        self.displayed.append((int(picture[0, 0, 0]), lines[0]))
 
     def close(self): ...
 
@@ -65,15 +67,15 @@ def test_buttons_speak_of_the_frame_that_is_shown_and_of_all_after_it():
     device = Device(0, 0, "success", 0, "discard", "failure", 0, 0, 0, 1)
     labels = viewer(device).label("episode", frames(8))
     np.testing.assert_array_equal(labels, [0, 0, 1, 1, UNKNOWN, 0, 0, 0])
-    assert [number for number, _ in device.shown] == [0, 1, 2, 3, 4, 5, 6, 7, 7, 7]
-    assert device.shown[3][1] == "episode, frame 4 of 8: success (playing)"
-    assert device.shown[-1][1].endswith("(the end; forward: the next episode)")
+    assert [number for number, _ in device.displayed] == [0, 1, 2, 3, 4, 5, 6, 7, 7, 7]
+    assert device.displayed[3][1] == "episode, frame 4 of 8: success (playing)"
+    assert device.displayed[-1][1].endswith("(the end; forward: the next episode)")
 
 
 def test_stages_follow_one_another():
     device = Device("success", 0, "success", "success", 0, "failure", 1)
     np.testing.assert_array_equal(viewer(device, 2).label("episode", frames(6)), [1, 1, 2, 2, 2, 0])
-    assert device.shown[1][1] == "episode, frame 2 of 6: stage 1 of 2 (playing)"
+    assert device.displayed[1][1] == "episode, frame 2 of 6: stage 1 of 2 (playing)"
 
 
 def test_a_person_goes_back_and_corrects_frame_by_frame():
@@ -81,9 +83,9 @@ def test_a_person_goes_back_and_corrects_frame_by_frame():
     back = [-1, "pause", 1, "failure", -1, -1, "success", "pause"]
     device = Device("success", 1, 1, 1, 1, 0, *back, 1, 1, 1, 0, 1)
     labels = viewer(device).label("episode", frames(12))
-    shown = [number for number, _ in device.shown]
-    assert shown[:8] == [0, 1, 1 + FAST, 1 + 2 * FAST, 11, 11, 11, 11 - FAST]
-    assert shown[8:14] == [7, 8, 8, 7, 6, 6]
+    displayed = [number for number, _ in device.displayed]
+    assert displayed[:8] == [0, 1, 1 + FAST, 1 + 2 * FAST, 11, 11, 11, 11 - FAST]
+    assert displayed[8:14] == [7, 8, 8, 7, 6, 6]
     # Success from 0, failure from 8, then success from 6 on.
     np.testing.assert_array_equal(labels, np.ones(12))
     assert not device.script
@@ -158,13 +160,13 @@ def test_labels_by_keys_in_a_terminal_and_the_classifier_of_them(recorded, tmp_p
     capsys.readouterr()
     options += ["label.device=null", f"label.output={output}", "classifier.false_positives=0.3"]
     assert command(*options) == 0
-    told = capsys.readouterr().out
-    assert "6 of 6 episodes are labelled" in told
-    assert f"reward=stages reward.modules.stages.file={output}" in told
+    terminal = capsys.readouterr().out
+    assert "6 of 6 episodes are labelled" in terminal
+    assert f"reward=stages reward.modules.stages.file={output}" in terminal
     # Of six episodes the second measures the errors: what was printed is what the classifier of the file does there.
-    said, true = StagesConfig(file=str(output)).make("stages", spec, 0)(truth) == 1, truth["success"] == 1
-    rates = [f"{100 * (said != true)[those].mean():.1f} % +{those.sum()}" for those in (~true, true)]
-    assert re.search(rf"errors on 1 held-out episodes\n.*\nsuccess +{rates[0]} +{rates[1]}", told), told
+    predicted, true = StagesConfig(file=str(output)).make("stages", spec, 0)(truth) == 1, truth["success"] == 1
+    rates = [f"{100 * (predicted != true)[those].mean():.1f} % +{those.sum()}" for those in (~true, true)]
+    assert re.search(rf"errors on 1 held-out episodes\n.*\nsuccess +{rates[0]} +{rates[1]}", terminal), terminal
     assert command(*options) == 2
     assert "is there already" in capsys.readouterr().err
 
@@ -195,9 +197,9 @@ def test_nothing_labelled_is_no_success(recorded, tmp_path, capsys):
     data, output = tmp_path / "data", tmp_path / "goal.safetensors"
     shutil.copytree(recorded, data, ignore=shutil.ignore_patterns("labels.json"))
     assert command("label", f"label.path={data}", "label.device=null", f"label.output={output}") == 2
-    told = capsys.readouterr()
-    assert "0 of 6 episodes are labelled" in told.out
-    assert told.err.startswith("robo-rl: nothing to learn from: an episode is labelled once")
+    printed = capsys.readouterr()
+    assert "0 of 6 episodes are labelled" in printed.out
+    assert printed.err.startswith("robo-rl: nothing to learn from: an episode is labelled once")
     assert not output.exists()
 
 

@@ -170,7 +170,8 @@ def test_what_a_killed_recording_was_to_replace_is_not_removed(backend: EnvBacke
     record_expert(backend, path, 1, noise=0.1, seed=2)
     before = executed(replaced)
     with pytest.raises(
-        DataError, match=r"data\.replaced was left by a recording that was killed while replacing it: remove it, or"
+        DataError,
+        match=r"data\.replaced was left by a recording that was killed while it replaced the data set",
     ):
         record_expert(backend, path, 1, noise=0.1, seed=3, if_exists="overwrite")
     assert np.array_equal(executed(replaced)[0], before[0]) and len(executed(path)) == 1
@@ -191,7 +192,7 @@ def test_overwrite_removes_nothing_but_data_sets(tmp_path: Path) -> None:
 
 def test_failures_are_left_out_and_too_many_are_an_error(tmp_path: Path) -> None:
     hopeless = make_backend("reach", max_episode_steps=1)
-    with pytest.raises(DataError, match=r"only 0 of 10 episodes ended in success, 2 were requested\. Use record\.only"):
+    with pytest.raises(DataError, match=r"only 0 of 10 .* success, but 2 were requested\. Use record\.only"):
         record_expert(hopeless, tmp_path / "none", 2, noise=0.1, seed=0)
     with pytest.raises(DataError, match=r"2 were requested\. Use less noise$"):  # for commands without these options
         record_expert(hopeless, tmp_path / "none", 2, noise=0.1, seed=0, section=None)
@@ -212,14 +213,14 @@ def test_a_recording_ends_before_the_disk_is_full(
     record_expert(backend, path, 4, noise=0.1, seed=1)
     with EpisodeStore.open(path) as store:
         size = sum(file.stat().st_size for file in path.rglob("*")) / 4
-        told = DiskSpace(store).describe()
-        assert re.match(r"10\.0 GB free, about [\d,]+ more episodes", told)
-        more = int(told.split()[4].replace(",", ""))
+        description = DiskSpace(store).describe()
+        assert re.match(r"10\.0 GB free, about [\d,]+ more episodes", description)
+        more = int(description.split()[4].replace(",", ""))
         assert more == pytest.approx((10e9 - SPARE_BYTES - longest) / size, rel=1e-3)
         free[0] = SPARE_BYTES + longest
         assert DiskSpace(store).describe() == "0.1 GB free, about 1 more episodes"
     free[0] -= 1
-    with pytest.raises(DataError, match=r"0\.10 GB of its disk are free, .* The 4 episodes that it holds are intact"):
+    with pytest.raises(DataError, match=r"0\.10 GB are free on its disk, .* The 4 stored episodes are intact"):
         record_expert(backend, path, 1, noise=0.1, seed=1, if_exists="append")
     assert len(executed(path)) == 4
 
@@ -233,10 +234,10 @@ def test_killed_while_recording(tmp_path: Path) -> None:
     for _ in range(5):
         assert b"stored" in process.stdout.readline()
     process.kill()
-    told = 5 + sum(b"stored" in line for line in process.stdout)
+    count = 5 + sum(b"stored" in line for line in process.stdout)
     process.wait()
     store = EpisodeStore.open(path)
-    assert len(store) in (told, told + 1), "every episode that was told is there, and at most one more"
+    assert len(store) in (count, count + 1), "every episode that was told is there, and at most one more"
     episodes = [store.episode(number) for number in range(len(store))]
     assert all(steps[-1].terminated or steps[-1].truncated for steps in episodes)
     assert command("record", "task=reach", f"record.path={path}", "record.episodes=1", "record.if_exists=append") == 0
@@ -265,7 +266,7 @@ class Device:
 
     def __init__(self, script: list[tuple[float, bool, str]]) -> None:
         self.script = script
-        self.shown: list[str] = []
+        self.displayed: list[str] = []
         self.room: list[str] = []
 
     def read(self) -> Intervention:
@@ -274,10 +275,10 @@ class Device:
         return Intervention(action, in_control, frozenset({button} if button else ()))
 
     def reset(self, closed: bool = False) -> None:
-        self.shown.append("reset")
+        self.displayed.append("reset")
 
     def show(self, picture: np.ndarray | None, lines: list[str]) -> None:
-        self.shown.append(lines[0])
+        self.displayed.append(lines[0])
         self.room.append(lines[1])
 
     def close(self) -> None: ...
@@ -328,9 +329,9 @@ def test_a_person_records_in_real_time_and_ends_episodes_by_buttons(tmp_path: Pa
     last = store.episode(1)[-1]
     assert (last.source, last.terminated, last.truncated, last.success) == (Source.HUMAN, False, True, False)
     assert clock.now_ns() == 21 * 100_000_000, "one control period for each time the person was read"
-    assert device.shown[:2] == ["reset", "episode 1 of 10: move to begin"]
-    assert device.shown.count("reset") == 4
-    assert "episode 2 of 10: step 1" in device.shown
+    assert device.displayed[:2] == ["reset", "episode 1 of 10: move to begin"]
+    assert device.displayed.count("reset") == 4
+    assert "episode 2 of 10: step 1" in device.displayed
     assert re.fullmatch(r"\d+\.\d GB free", device.room[0])
     assert re.fullmatch(r"\d+\.\d GB free, about [\d,]+ more episodes", device.room[-1])
 
@@ -349,7 +350,7 @@ def test_failures_and_pauses_of_a_person(tmp_path: Path) -> None:
         record_episodes(backend, store, 10, lambda _: person, **options)
     store = EpisodeStore.open(tmp_path / "data")
     assert [len(store.episode(number)) for number in range(len(store))] == [2, 3]
-    assert "episode 2 of 10: paused" in device.shown
+    assert "episode 2 of 10: paused" in device.displayed
     assert not device.script
 
 
@@ -371,7 +372,7 @@ def test_a_robot_that_cannot_be_reset_is_given_up_whoever_records(tmp_path: Path
 
     backend = Stuck(make_backend("reach"))
     expected = (
-        r"only 0 of 5 episodes could be stored, 2 were requested\. The last: stopped after 0 steps, .*: door open"
+        r"only 0 of 5 episodes could be stored, but 2 were requested\. The last: stopped after 0 steps, .*: door open"
     )
     with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
         person = HumanChooser(Panel(backend, Device([]), clock=ManualClock()), 2, DiskSpace(store).describe)
@@ -512,9 +513,9 @@ def test_no_episode_is_evaluated_for_a_file_that_cannot_be(
     option: str, run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command("eval", f"run={run_folder}", "episodes=1", f"{option}={tmp_path}") == 2
-    told = capsys.readouterr()
-    assert "Success" not in told.out
-    assert f"{option} must be a file to write, not a folder, got '{tmp_path}'" in told.err
+    output = capsys.readouterr()
+    assert "Success" not in output.out
+    assert f"{option} must be a file to write, not a folder, got '{tmp_path}'" in output.err
 
 
 def test_collect_explores_when_asked(run_folder: Path, tmp_path: Path) -> None:

@@ -347,8 +347,8 @@ def test_without_rerun_the_error_says_what_to_install(tmp_path, monkeypatch):
 
 def test_what_is_no_episode_is_refused(tmp_path):
     data = make_dataset(tmp_path / "data", cameras=())
-    for given, told in [([], r"\[\]"), ("abc", "'abc'"), (True, "True"), (1.0, "1.0"), ([0, -1], "-1")]:
-        with pytest.raises(ConfigError, match=f"episodes must be numbers of episodes, 0 to 1, got {told}"):
+    for given, message in [([], r"\[\]"), ("abc", "'abc'"), (True, "True"), (1.0, "1.0"), ([0, -1], "-1")]:
+        with pytest.raises(ConfigError, match=f"episodes must be numbers of episodes, 0 to 1, got {message}"):
             view.run(configuration("view", path=str(data), episodes=given, save=str(tmp_path / "a.rrd")))
     with pytest.raises(ConfigError, match=r"episodes must be null, as .*run is a run, got 3"):
         view.run(configuration("view", path=str(make_run(tmp_path / "run")), episodes=3))
@@ -488,11 +488,11 @@ def test_a_saved_recording_is_sound(tmp_path, kind):
     assert view.run(configuration("view", path=str(path), save=str(file))) == 0
     rerun = [sys.executable, "-m", "rerun", "rrd"]
     subprocess.run([*rerun, "verify", str(file)], check=True, capture_output=True)
-    told = subprocess.run([*rerun, "stats", str(file)], check=True, capture_output=True, text=True).stdout
+    output = subprocess.run([*rerun, "stats", str(file)], check=True, capture_output=True, text=True).stdout
     expected = ["/images/front", "/observation/state/joint", "/rewards", "/events"] if kind == "dataset" else []
     expected += ["/videos/final", "/metrics/evaluation/success_rate"] if kind == "run" else []
     for entity in expected:
-        assert entity in told
+        assert entity in output
     assert not list(tmp_path.glob("*.partial"))
 
 

@@ -31,13 +31,13 @@ def test_a_person_answers(tmp_path):
         answers = []
         asking = threading.Thread(target=lambda: answers.append(endpoint.ask(("Is [it] open?", picture))))
         asking.start()
-        shown = [next(person.stdout).strip() for _ in range(5)]
-        assert shown[2] == "Is [it] open?"
-        np.testing.assert_array_equal(np.asarray(Image.open(shown[3])), picture)
+        printed = [next(person.stdout).strip() for _ in range(5)]
+        assert printed[2] == "Is [it] open?"
+        np.testing.assert_array_equal(np.asarray(Image.open(printed[3])), picture)
         print("1\n", file=person.stdin, flush=True)
         asking.join(20)
         assert answers == ["1"]
-        assert "an empty line" in shown[4]
+        assert "an empty line" in printed[4]
         person.stdin.close()  # as Ctrl-D
         with pytest.raises(EndpointError, match=r"nobody answers|RemoteProtocol|ReadError"):
             endpoint.ask(("And now?",))
@@ -116,7 +116,7 @@ def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
             dark, bright = (np.full((30, 40, 3), value, np.uint8) for value in (10, 200))
             with ThreadPoolExecutor(1) as asking:
 
-                def shown(number, pictures):
+                def wait_for_question(number, pictures):
                     """Wait until a question is shown, with its pictures."""
                     wait_until(lambda: browser.find_element("id", "number").text == f"Question {number}")
                     widths = "return [...document.querySelectorAll('#parts img')].map((image) => image.naturalWidth)"
@@ -125,7 +125,7 @@ def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
 
                 comparing = ComparingOracle(endpoint, "images/front", "it is bright", analysis=False)
                 answer = asking.submit(comparing._question, (dark, bright))
-                shown(1, 2)
+                wait_for_question(1, 2)
                 assert "it is bright" in browser.find_element("id", "parts").text
                 buttons = browser.find_elements("css selector", "#choices button")
                 (button,) = (each for each in buttons if each.text == "Picture 2")
@@ -134,12 +134,12 @@ def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
 
                 scoring = ScoringOracle(endpoint, "images/front", "it is bright", levels=4)
                 answer = asking.submit(scoring._question, (dark,))
-                shown(2, 1)
+                wait_for_question(2, 1)
                 browser.find_element("css selector", "#choices button[data-answer='3']").click()
                 assert scoring._read(answer.result(PATIENCE_SECONDS)) == 0.75
 
                 answer = asking.submit(endpoint.ask, ("Where?", under_grid(bright, 8)), {"grid": 8})
-                shown(3, 1)
+                wait_for_question(3, 1)
                 picture = browser.find_element("css selector", "#parts img")
                 width, height = picture.size["width"], picture.size["height"]
                 actions = pytest.importorskip("selenium.webdriver").ActionChains
@@ -150,7 +150,7 @@ def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
                 assert read_cells(answer.result(PATIENCE_SECONDS), 8) == [[3, 8], [6, 1]]
 
                 answer = asking.submit(endpoint.ask, ("What is it?",))
-                shown(4, 0)
+                wait_for_question(4, 0)
                 text = browser.find_element("id", "text")
                 text.send_keys("a <b>door</b>\n\nand é\n")
                 lines = 2000 * "# a line\n"  # more than a message of other pages may hold
@@ -159,7 +159,7 @@ def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
                 assert answer.result(PATIENCE_SECONDS) == f"a <b>door</b>\n\nand é\n{lines}that is all"
 
                 answer = asking.submit(endpoint.ask, ("How many?",), {"choices": [["1", "One"]]})
-                shown(5, 0)
+                wait_for_question(5, 0)
                 browser.find_element("id", "text").send_keys("2\n")
                 assert answer.result(PATIENCE_SECONDS) == "2"
             hasty = Endpoint(EndpointConfig(url=address, model="person", retries=0, timeout_seconds=2))

@@ -144,11 +144,11 @@ def test_models_that_see_pictures_over_http(tmp_path: Path, capsys: pytest.Captu
     """A model that sees how near the hand is to the cube, and one that sees where the cube is, both scripted."""
     output = tmp_path / "result.json"
     with vlm_server(tmp_path / "server") as url:
-        asked = {"preferences": "near", "keypoints": '"lift red"'}
-        options = [f"reward.modules.{module}.endpoint.model={model}" for module, model in asked.items()]
-        options += [f"reward.modules.{module}.endpoint.url={url}" for module in asked]
-        options += [f"reward.modules.{module}.endpoint.cache={tmp_path / 'cache'}" for module in asked]
-        options += [f"reward.modules.{module}.goal=lift the red cube" for module in asked]
+        phrases = {"preferences": "near", "keypoints": '"lift red"'}
+        options = [f"reward.modules.{module}.endpoint.model={model}" for module, model in phrases.items()]
+        options += [f"reward.modules.{module}.endpoint.url={url}" for module in phrases]
+        options += [f"reward.modules.{module}.endpoint.cache={tmp_path / 'cache'}" for module in phrases]
+        options += [f"reward.modules.{module}.goal=lift the red cube" for module in phrases]
         with pytest.raises(SystemExit) as caught:
             main([
                 "reward", "benchmark", "task=pick_cube", "~reward/module@reward.modules.perceptual",

@@ -34,8 +34,8 @@ def test_a_run_learns_from_a_model_and_goes_on(tmp_path: Path, monkeypatch: pyte
     folder, run = tmp_path / "server", tmp_path / "run"
     module = "reward.modules.preferences"
     with vlm_server(folder) as url:
-        asked = {"url": url, "model": "brightness", "cache": tmp_path / "cache", "key_variable": "MODELS_KEY"}
-        options = [f"{module}.endpoint.{key}={value}" for key, value in asked.items()]
+        endpoint = {"url": url, "model": "brightness", "cache": tmp_path / "cache", "key_variable": "MODELS_KEY"}
+        options = [f"{module}.endpoint.{key}={value}" for key, value in endpoint.items()]
         options += [f"{module}.oracle=endpoint", f"{module}.goal=it is bright", f"{module}.endpoint.most_requests=24"]
         options += [f"{module}.length=1", f"{module}.queries=4", f"{module}.interval=10", f"{module}.epochs=1"]
         train("task=reach", "reward=preferences", *VIEW, *SMALL, *options, f"run.dir={run}", "run.env_steps=40")
@@ -92,8 +92,8 @@ def test_offline_learning_from_a_model_that_compares_pictures_of_a_data_set(tmp_
         options += [f"{module}.endpoint.url={url}", f"{module}.endpoint.model=brightness"]
         options += ["run.video_episodes=0", "run.final_evaluation_episodes=1", "runtime.threads=1"]
         train("task=reach", "reward=preferences", *VIEW, *options, "logging.progress=false", f"run.dir={run}")
-    asked = len(requests(folder))
-    assert 2 <= asked <= 24, "a question and one about what was said"
+    count = len(requests(folder))
+    assert 2 <= count <= 24, "a question and one about what was said"
     reward = records(run, "reward")[-1]
-    assert reward["preferences/requests"] == asked and 1 <= reward["preferences/answers"] <= 12
+    assert reward["preferences/requests"] == count and 1 <= reward["preferences/answers"] <= 12
     assert records(run, "train")[-1]["pretrain_update"] == 100

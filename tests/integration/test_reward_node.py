@@ -90,7 +90,7 @@ def test_success_comes_from_a_reward_module_beside_the_robot(tmp_path: Path, mon
                 wait_until(lambda: diagnosed[-1]["lifecycle"] == "inactive", 30)
         finally:
             process.send_signal(signal.SIGINT)
-            said, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=60)
             backend.close()
-    assert process.returncode == 130, said
-    assert "Scores robot virtual" in said
+    assert process.returncode == 130, output
+    assert "Scores robot virtual" in output

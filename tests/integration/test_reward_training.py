@@ -164,8 +164,8 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
     with monkeypatch.context() as missing, pytest.raises(SystemExit):
         missing.setitem(sys.modules, "rerun", None)
         main(["reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", f"output={run / 'a.rrd'}"])
-    told = capsys.readouterr()
-    assert "needs Rerun" in told.err and "rank correlation" not in told.out, "it is said before the work"
+    printed = capsys.readouterr()
+    assert "needs Rerun" in printed.err and "rank correlation" not in printed.out, "it is said before the work"
 
     viewer = importlib.util.find_spec("rerun") is not None
     outputs = [run / f"looked_at{suffix}" for suffix in (".png", ".html", *([".rrd"] if viewer else []))]
@@ -176,16 +176,16 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
             main(["reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", "episode=1", f"output={output}"])
         assert not caught.value.code
         assert output.stat().st_size > 10_000
-        told = capsys.readouterr().out
-        assert "perceptual" in told and "4 episodes of the data set" in told
-        assert "calibration error" in told and "STARC distance" in told
+        printed = capsys.readouterr().out
+        assert "perceptual" in printed and "4 episodes of the data set" in printed
+        assert "calibration error" in printed and "STARC distance" in printed
     assert "<td>perceptual</td>" in outputs[1].read_text()
     assert "data:image/svg+xml;base64," in outputs[1].read_text()
     for recording in outputs[2:]:
         rerun = [sys.executable, "-m", "rerun", "rrd"]
         subprocess.run([*rerun, "verify", str(recording)], check=True, capture_output=True)
-        told = subprocess.run([*rerun, "print", "-vvv", str(recording)], check=True, capture_output=True, text=True)
-        assert "perceptual, true progress" in told.stdout
+        printed = subprocess.run([*rerun, "print", "-vvv", str(recording)], check=True, capture_output=True, text=True)
+        assert "perceptual, true progress" in printed.stdout
     parts = CheckpointFolder(run / "checkpoints").load_newest().parts
     assert "demonstrations" not in parts
     # What is normal to see it knows from them.
@@ -268,8 +268,13 @@ def test_a_policy_straight_from_the_preferences(tmp_path: Path, capsys: pytest.C
     assert caught.value.code == 2
     assert "agent=cpl learns from preferences between segments of the data set" in capsys.readouterr().err
     module = "reward.modules.preferences"
-    asked = [f"{module}.demonstration_queries=30", f"{module}.length=2", f"{module}.epochs=1", f"{module}.regret=true"]
-    train(*options, "reward=preferences", *asked, f"run.dir={run}")
+    query_options = [
+        f"{module}.demonstration_queries=30",
+        f"{module}.length=2",
+        f"{module}.epochs=1",
+        f"{module}.regret=true",
+    ]
+    train(*options, "reward=preferences", *query_options, f"run.dir={run}")
     imitated, contrasted = records(run, "train")
     assert "bc_loss" in imitated
     assert 0 <= contrasted["accuracy"] <= 1
@@ -306,6 +311,6 @@ def test_a_run_warns_when_its_reward_rises_and_success_does_not_follow(
     train(*options, f"run.dir={run}", "run.env_steps=40")
     assert not any("warning" in line for line in records(run, "reward"))
     train(f"resume={run}", "run.env_steps=90")
-    said = [line["warning"] for line in records(run, "reward") if "warning" in line]
-    assert said and "The reward may be exploited: since step 15 " in said[0]
-    assert "success has gone from 0% to 0%" in said[0]
+    warnings = [line["warning"] for line in records(run, "reward") if "warning" in line]
+    assert warnings and "The reward may be exploited: since step 15 " in warnings[0]
+    assert "success has gone from 0% to 0%" in warnings[0]

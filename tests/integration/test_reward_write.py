@@ -28,8 +28,8 @@ def test_code_is_written_improved_and_trained_from(tmp_path: Path, capsys: pytes
         (folder / "writer.txt").write_text("```python\ndef reward(end_effector_z):\n    return end_effector_z\n```")
         run("reward", "write", *options, f"code.output={first}")
         assert first.read_text() == "def reward(end_effector_z):\n    return end_effector_z\n"
-        (asked,) = requests(folder)
-        described = {line.partition(":")[0] for line in asked["text"].splitlines()}
+        (request,) = requests(folder)
+        described = {line.partition(":")[0] for line in request["text"].splitlines()}
         assert {"action_x", "before_end_effector_x", "to_goal_z"} <= described
         (folder / "writer.txt").write_text(f"```python\n{CODE}```")
         run("reward", "write", *options, f"code.output={second}", f"code.previous={first}", "code.feedback=look at it")

@@ -56,8 +56,8 @@ def test_the_newest_opening_reaches_a_gripper_action(monkeypatch, capsys):
                 commander.close()
 
 
-@pytest.mark.parametrize(("asked", "reached"), [(0.0, True), (0.08, False)])
-def test_the_virtual_robot_has_a_gripper_action(monkeypatch, asked, reached):
+@pytest.mark.parametrize(("requested", "reached"), [(0.0, True), (0.08, False)])
+def test_the_virtual_robot_has_a_gripper_action(monkeypatch, requested, reached):
     """To closed fingers it comes; to further than open it does not, and stalls."""
     with free_domain() as environment, virtual_robot(environment, "virtual.watchdog.stop_after=60"):
         for name, value in environment.items():
@@ -68,20 +68,20 @@ def test_the_virtual_robot_has_a_gripper_action(monkeypatch, asked, reached):
             gripper = node.create_action_client(GRIPPER, "gripper_controller/gripper_cmd")
             assert reset.wait(20.0) and gripper.wait(20.0)
             assert reset.call(make("std_srvs/srv/Trigger_Request"), 20.0).success
-            goal = gripper.send_goal(make(f"{GRIPPER}_Goal", command={"position": asked}), timeout_s=20.0)
+            goal = gripper.send_goal(make(f"{GRIPPER}_Goal", command={"position": requested}), timeout_s=20.0)
             _, result = goal.result(30.0)
             assert (result.reached_goal, result.stalled) == (reached, not reached)
-            assert result.position == pytest.approx(min(asked, 0.04), abs=0.003)
+            assert result.position == pytest.approx(min(requested, 0.04), abs=0.003)
 
 
 @pytest.mark.parametrize("service", ["switch_command_type", "start_servo", ""])
 def test_moveit_servo_is_told_to_take_twists(monkeypatch, service):
     kind = "std_srvs/srv/Trigger" if service == "start_servo" else "moveit_msgs/srv/ServoCommandType"
-    asked = []
+    requests = []
 
     def answer(request):
-        asked.append(request)
-        return servo.types.make(f"{kind}_Response", success=len(asked) < 3)
+        requests.append(request)
+        return servo.types.make(f"{kind}_Response", success=len(requests) < 3)
 
     with free_domain() as environment:
         for name, value in environment.items():
@@ -95,23 +95,23 @@ def test_moveit_servo_is_told_to_take_twists(monkeypatch, service):
             wait_until(lambda: commander.publisher.matched_count)
             for _ in range(2):
                 commander.turn_on()
-            assert len(asked) == (2 if service else 0)
+            assert len(requests) == (2 if service else 0)
             if service:
                 with pytest.raises(DriverError, match=f"not take twists: /left/servo_node/{service} was refused"):
                     commander.turn_on()
             if service == "switch_command_type":
-                assert [request.command_type for request in asked] == [1, 1, 1]
+                assert [request.command_type for request in requests] == [1, 1, 1]
 
 
 def test_a_reset_that_fails_is_tried_again_and_one_that_does_not_answer_never(monkeypatch):
-    over, asked = threading.Event(), {"fails": 0, "hangs": 0}
+    over, requests = threading.Event(), {"fails": 0, "hangs": 0}
 
     def fail(_):
-        asked["fails"] += 1
-        return laboratory.types.make(f"{TRIGGER}_Response", success=asked["fails"] == 6, message="door open")
+        requests["fails"] += 1
+        return laboratory.types.make(f"{TRIGGER}_Response", success=requests["fails"] == 6, message="door open")
 
     def hang(_):
-        asked["hangs"] += 1
+        requests["hangs"] += 1
         over.wait(20)
         return laboratory.types.make(f"{TRIGGER}_Response", success=True)
 
@@ -133,22 +133,22 @@ def test_a_reset_that_fails_is_tried_again_and_one_that_does_not_answer_never(mo
             fails.call()
             laboratory.create_service(TRIGGER, "hangs", hang)
             wait_until(lambda: not hangs.missing())
-            said = r"has not answered: it may still be running. Look at the robot, then robo-rl rearm robot=hangs"
-            with pytest.raises(SafetyStop, match=rf"did not answer within 0.5 s.*{said}"):
+            message = r"has not answered: it may still be running. Look at the robot, then robo-rl rearm robot=hangs"
+            with pytest.raises(SafetyStop, match=rf"did not answer within 0.5 s.*{message}"):
                 hangs.call()
             again = ResetService(node, ResetConfig("hangs", 0.5), MonotonicClock(), "hangs")
             for service in (hangs, again):  # as an actor that was started again
-                with pytest.raises(SafetyStop, match=said) as unanswered:
+                with pytest.raises(SafetyStop, match=message) as unanswered:
                     service.call()
                 assert unanswered.value.reason == "reset_unanswered" and unanswered.value.waits
-            assert asked == {"fails": 6, "hangs": 1}
+            assert requests == {"fails": 6, "hangs": 1}
             over.set()
             ResetLatch("hangs").release()  # a person has looked
             assert ResetLatch("hangs").take() is None  # another driver waits for one that is under way
             threading.Timer(0.3, ResetLatch("hangs").release).start()
             wait_until(lambda: not again.missing())
             again.call()
-    assert asked == {"fails": 6, "hangs": 2}
+    assert requests == {"fails": 6, "hangs": 2}
 
 
 def test_what_takes_commands_is_turned_on_at_the_start_and_after_each_reset(monkeypatch):

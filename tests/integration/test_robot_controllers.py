@@ -229,24 +229,24 @@ def test_trajectories_of_others_are_followed_point_by_point(domain, manager):
             return client.send_goal(make(f"{action}_Goal", trajectory=trajectory), feedback.append, timeout_s=20)
 
         start = positions()
-        there = start + np.array([0.2, 0, 0, 0, 0, 0, 0.3])
-        planned = (start[::-1], there[::-1], (there + 0.1)[::-1])
+        target = start + np.array([0.2, 0, 0, 0, 0, 0, 0.3])
+        planned = (start[::-1], target[::-1], (target + 0.1)[::-1])
         status, result = goal(*planned, joint_names=names[::-1], first=0).result(30)
         assert (status, result.error_code) == (GoalStatus.SUCCEEDED, 0)
-        wait_until(lambda: any(np.abs(now.desired.positions - there).max() < 0.1 for now in feedback))
+        wait_until(lambda: any(np.abs(now.desired.positions - target).max() < 0.1 for now in feedback))
         newest = feedback[-1]
         assert list(newest.joint_names) == names
         assert newest.error.positions == pytest.approx(newest.desired.positions - newest.actual.positions)
-        wait_until(lambda: np.abs(positions() - there - 0.1).max() < 0.02)
-        for refused, said in (
-            (goal(there, joint_names=["a", "b"]), "expected the joints joint1, .*, got a, b"),
-            (goal(there[:3]), "a position of each joint"),
-            (goal(there, there, seconds=0), "times from 0 on that increase"),
-            (goal(there, seconds=-1), "times from 0 on that increase"),
-            (goal(there * np.nan), "expected finite positions"),
+        wait_until(lambda: np.abs(positions() - target - 0.1).max() < 0.02)
+        for refused, message in (
+            (goal(target, joint_names=["a", "b"]), "expected the joints joint1, .*, got a, b"),
+            (goal(target[:3]), "a position of each joint"),
+            (goal(target, target, seconds=0), "times from 0 on that increase"),
+            (goal(target, seconds=-1), "times from 0 on that increase"),
+            (goal(target * np.nan), "expected finite positions"),
         ):
             status, result = refused.result(30)
-            assert status == GoalStatus.ABORTED and re.search(said, result.error_string)
+            assert status == GoalStatus.ABORTED and re.search(message, result.error_string)
         long = goal(start, seconds=60)
         time.sleep(0.5)
         assert long.cancel(20)

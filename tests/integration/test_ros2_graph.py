@@ -106,25 +106,27 @@ def test_discovery_messages_name_every_endpoint(domain: int, node: Node) -> None
 
     def complete() -> bool:
         info = observer.infos()["peer"]
-        (told,) = info.node_entities_info_seq
+        (node_info,) = info.node_entities_info_seq
         participant = bytes(info.gid.data)
-        for kind, gids in (("writers", told.writer_gid_seq), ("readers", told.reader_gid_seq)):
+        for kind, gids in (("writers", node_info.writer_gid_seq), ("readers", node_info.reader_gid_seq)):
             seen = observer.seen(kind)
             own = {key for key, sample in seen.items() if sample.participant_key.bytes == participant}
             topics = {key for key in own if seen[key].topic_name != "ros_discovery_info"}
             if {bytes(gid.data) for gid in gids} != topics:
                 return False
-        return (told.node_namespace, told.node_name) == ("/", "peer")
+        return (node_info.node_namespace, node_info.node_name) == ("/", "peer")
 
     wait_until(complete)
     participant = observer.seen("participants")[bytes(observer.infos()["peer"].gid.data)]
     assert bytes(participant.qos[Policy.Userdata].data) == b"enclave=/;"
     for kind in ("writers", "readers"):
         own = [sample for sample in observer.seen(kind).values() if sample.topic_name == "ros_discovery_info"]
-        told = [bytes(sample.qos[Policy.Userdata].data).decode() for sample in own if Policy.Userdata in sample.qos]
-        assert f"typehash={HASH_OF_INFO};" in told
-    ours = observer.infos()["tester"].node_entities_info_seq[0]
-    assert (ours.node_namespace, ours.node_name) == ("/lab", "tester")
+        user_data = [
+            bytes(sample.qos[Policy.Userdata].data).decode() for sample in own if Policy.Userdata in sample.qos
+        ]
+        assert f"typehash={HASH_OF_INFO};" in user_data
+    local = observer.infos()["tester"].node_entities_info_seq[0]
+    assert (local.node_namespace, local.node_name) == ("/lab", "tester")
 
 
 def test_endpoints_are_as_ros_makes_them(domain: int, node: Node) -> None:
@@ -286,21 +288,23 @@ def test_tools_on_fast_dds_are_named_once(node: Node, monkeypatch: pytest.Monkey
     for name in ("_tool_1", "_tool_2", "arm", "_tool_3", "leg"):
         with open_node(name, implementation="dds"):
             wait_until(lambda: f"/{name}" in node.graph.unanswering)  # noqa: B023
-    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("On Fast DDS")]
-    named = [name for text in told for name in ("_tool_1", "_tool_2", "arm", "_tool_3", "leg") if f"/{name}." in text]
-    assert list(dict.fromkeys(named)) == ["_tool_1", "arm", "leg"], told
+    messages = [record.getMessage() for record in caplog.records if record.getMessage().startswith("On Fast DDS")]
+    named = [
+        name for text in messages for name in ("_tool_1", "_tool_2", "arm", "_tool_3", "leg") if f"/{name}." in text
+    ]
+    assert list(dict.fromkeys(named)) == ["_tool_1", "arm", "leg"], messages
 
 
 def test_no_request_goes_to_fast_dds_nor_is_read_from_it(
     node: Node, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     """Its servers would take the header for the request, and its requests have none."""
-    asked: list[Any] = []
+    requests: list[Any] = []
     with open_node("server", implementation="dds") as server:
         response = server.types.make(f"{TRIGGER}_Response", success=True)
 
         def answer(request: Any) -> Any:
-            asked.append(request)
+            requests.append(request)
             return response
 
         server.create_service(TRIGGER, "/asked", answer)
@@ -317,7 +321,7 @@ def test_no_request_goes_to_fast_dds_nor_is_read_from_it(
         with pytest.raises(DriverError, match=r"/asked .* did not answer within"):
             before.call(request, 2.0)
         wait_until(lambda: "/asked: a request was not read, as it is from Fast DDS" in caplog.text)
-        assert not asked
+        assert not requests
 
 
 def test_requests_are_read_in_a_partition_that_fast_dds_does_not_match(domain: int, node: Node) -> None:
@@ -368,8 +372,8 @@ def test_who_comes_later_and_looks_for_nobody_is_found_on_this_machine(monkeypat
         monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         with open_node("first", implementation="dds") as node:
             time.sleep(2.0)
-            theirs = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT", "CYCLONEDDS_URI": WAITS_TO_BE_FOUND}
-            with peer(domain | theirs):
+            variables = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT", "CYCLONEDDS_URI": WAITS_TO_BE_FOUND}
+            with peer(domain | variables):
                 wait_until(lambda: "/peer" in node.graph.nodes)
                 assert node.create_client(TRIGGER, "/send_joints").wait(20.0)
 

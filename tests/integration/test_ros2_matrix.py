@@ -62,16 +62,16 @@ def ready(environment: dict[str, str], *words: str) -> Iterator[subprocess.Popen
         yield process
 
 
-@pytest.fixture(scope="module", params=[(rmw, ours) for rmw in MIDDLEWARES for ours in ("rclpy", "dds")])
+@pytest.fixture(scope="module", params=[(rmw, client) for rmw in MIDDLEWARES for client in ("rclpy", "dds")])
 def seen(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What a process of robo-rl saw of real nodes on one middleware, through one implementation."""
-    middleware, ours = request.param
+    middleware, client = request.param
     if not is_installed(middleware) or "control_msgs" in missing_packages():
         pytest.skip(f"the sourced workspace lacks {middleware} or control_msgs")
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     with free_domain() as domain:
         environment = {**domain, "RMW_IMPLEMENTATION": middleware}
-        with ready(environment, "peer"), running(environment, "rclpy_subject.py", ours) as subject:
+        with ready(environment, "peer"), running(environment, "rclpy_subject.py", client) as subject:
             assert subject.stdout is not None
             with ready(environment, "resetter", "--hangs") as resetter:
                 line = subject.stdout.readline()
@@ -83,9 +83,9 @@ def seen(request: pytest.FixtureRequest) -> dict[str, Any]:
             with ready(environment, "resetter"):
                 output, errors = subject.communicate(timeout=120)
     result: dict[str, Any] = json.loads(output)
-    result |= {"errors": errors, "middleware": middleware, "ours": ours, "load": load}
-    result["services"] = ours == "rclpy" or middleware == "rmw_cyclonedds_cpp"
-    print(f"\n{middleware} {ours}: {json.dumps({key: value for key, value in result.items() if key != 'errors'})}")
+    result |= {"errors": errors, "middleware": middleware, "ours": client, "load": load}
+    result["services"] = client == "rclpy" or middleware == "rmw_cyclonedds_cpp"
+    print(f"\n{middleware} {client}: {json.dumps({key: value for key, value in result.items() if key != 'errors'})}")
     return result
 
 

@@ -59,9 +59,9 @@ def test_every_client_gets_its_own_answers(node: Node) -> None:
 def test_a_node_describes_types_as_their_hash_says(node: Node) -> None:
     kind, name = "type_description_interfaces/srv/GetTypeDescription", "sensor_msgs/msg/Image"
     types: Any = node.types
-    told = call(node, kind, "/peer/get_type_description", type_name=name, type_hash=types.hash(name))
-    assert told.successful and not told.failure_reason
-    image, others = told.type_description.type_description, told.type_description.referenced_type_descriptions
+    reply = call(node, kind, "/peer/get_type_description", type_name=name, type_hash=types.hash(name))
+    assert reply.successful and not reply.failure_reason
+    image, others = reply.type_description.type_description, reply.type_description.referenced_type_descriptions
     assert image.type_name == name
     # The numbers of the fields' types: a nested one, uint32, uint32, string, uint8, uint32, and uint8 without a bound.
     assert [(field.name, field.type.type_id) for field in image.fields] == [
@@ -70,8 +70,8 @@ def test_a_node_describes_types_as_their_hash_says(node: Node) -> None:
     assert image.fields[0].type.nested_type_name == "std_msgs/msg/Header"
     assert [other.type_name for other in others] == ["builtin_interfaces/msg/Time", "std_msgs/msg/Header"]
     bounded = "type_description_interfaces/msg/FieldType"
-    told = call(node, kind, "/peer/get_type_description", type_name=bounded, type_hash=types.hash(bounded))
-    assert told.type_description.type_description.fields[3].type.string_capacity == 255
+    reply = call(node, kind, "/peer/get_type_description", type_name=bounded, type_hash=types.hash(bounded))
+    assert reply.type_description.type_description.fields[3].type.string_capacity == 255
     other = call(node, kind, "/peer/get_type_description", type_name=name, type_hash="RIHS01_0")
     assert not other.successful and types.hash(name) in other.failure_reason
     assert "knows no type a/msg/B" in call(node, kind, "/peer/get_type_description", type_name="a/msg/B").failure_reason
@@ -257,10 +257,10 @@ def test_what_is_never_answered_is_not_kept_for_ever(node: Node) -> None:
     assert silent
 
 
-@pytest.mark.parametrize("asked", ["goals", "goals by many clients", "services", "services by many clients"])
-def test_a_burst_of_requests_is_answered_to_the_last(node: Node, asked: str) -> None:
+@pytest.mark.parametrize("calls", ["goals", "goals by many clients", "services", "services by many clients"])
+def test_a_burst_of_requests_is_answered_to_the_last(node: Node, calls: str) -> None:
     """None is sent again: what a queue of ten drops is waited for in vain."""
-    count, name = 64, asked.replace(" ", "_")
+    count, name = 64, calls.replace(" ", "_")
     held = threading.Event()
 
     def accept(request: Any) -> bool:
@@ -273,8 +273,8 @@ def test_a_burst_of_requests_is_answered_to_the_last(node: Node, asked: str) -> 
     def execute(server_goal: ServerGoal) -> Any:
         return node.types.make(f"{GRIPPER}_Result", position=server_goal.request.command.position)
 
-    makers = 8 if "many" in asked else 1
-    if asked.startswith("services"):
+    makers = 8 if "many" in calls else 1
+    if calls.startswith("services"):
         node.create_service(SET_BOOL, name, answer)
         callers = [node.create_client(SET_BOOL, name) for _ in range(makers)]
         assert all(caller.wait(20.0) for caller in callers)
@@ -408,8 +408,8 @@ def test_changes_of_parameters_are_told(node: Node) -> None:
         call(node, kind, f"/peer/{service}", parameters=[value("limits.low", -9), value("limits.high", 12)])
         wait_until(lambda: bool(heard))
         event = heard.pop()
-        told = [(one.name, one.value.integer_value) for one in event.changed_parameters]
-        assert (event.node, told) == ("/peer", [("limits.low", -9), ("limits.high", 12)])
+        values = [(one.name, one.value.integer_value) for one in event.changed_parameters]
+        assert (event.node, values) == ("/peer", [("limits.low", -9), ("limits.high", 12)])
         call(node, kind, f"/peer/{service}", parameters=[value("fixed", 4)])
     call(node, f"{RCL}/SetParameters", "/peer/set_parameters", parameters=[value("fixed", 4), value("limits.low", -1)])
     wait_until(lambda: bool(heard))

@@ -15,9 +15,9 @@ def test_a_value_is_learned_from_a_data_set_and_used(tmp_path: Path) -> None:
     data, model = tmp_path / "data", tmp_path / "model"
     robo_rl("record", "task=reach", "record.source=expert", "record.episodes=12", f"record.path={data}")
     keep = "keep='end_effector_z > 15 cm'"
-    said = robo_rl("safety", "learn", f"path={data}", keep, f"output={model}", "learning.steps=300", "threads=1")
-    assert "steps of 12 episodes" in said
-    assert f"safety.feasibility.model={model}" in said
+    output = robo_rl("safety", "learn", f"path={data}", keep, f"output={model}", "learning.steps=300", "threads=1")
+    assert "steps of 12 episodes" in output
+    assert f"safety.feasibility.model={model}" in output
     backend = make_safe_backend(make_backend("reach"), feasibility=FeasibilityFilterConfig(str(model)))
     step, reasons = backend.reset(0), set()
     while not step.ended:
@@ -26,13 +26,16 @@ def test_a_value_is_learned_from_a_data_set_and_used(tmp_path: Path) -> None:
     assert "feasibility" in reasons, "going down is not let through all the way"
 
     # Nobody says what is dangerous: near to the two newest episodes is safe, and the others are not all near.
-    shown, stay = [f"demonstrated.paths=[{data}]", "demonstrated.remember=2", "demonstrated.reach=1"], tmp_path / "stay"
-    said = robo_rl("safety", "learn", f"path={data}", *shown, f"output={stay}", "learning.steps=300", "threads=1")
-    assert "steps of 14 episodes" in said
-    assert "break 'to stay near what was demonstrated'" in said
+    options, stay = (
+        [f"demonstrated.paths=[{data}]", "demonstrated.remember=2", "demonstrated.reach=1"],
+        tmp_path / "stay",
+    )
+    output = robo_rl("safety", "learn", f"path={data}", *options, f"output={stay}", "learning.steps=300", "threads=1")
+    assert "steps of 14 episodes" in output
+    assert "break 'to stay near what was demonstrated'" in output
 
     loose, other = "keep='end_effector_z > -1 m'", f"output={tmp_path / 'other'}"
-    both = robo_rl("safety", "learn", f"path={data}", keep, *shown, other, code=2)
+    both = robo_rl("safety", "learn", f"path={data}", keep, *options, other, code=2)
     assert "either keep or demonstrated.paths" in both
     assert "is there already" in robo_rl("safety", "learn", f"path={data}", keep, f"output={model}", code=2)
     assert "never breaks 'end_effector_z > -1 m'" in robo_rl("safety", "learn", f"path={data}", loose, other, code=2)

@@ -62,9 +62,9 @@ def test_a_person_takes_over_and_pauses_a_training_on_a_robot(tmp_path: Path) ->
             finally:
                 learner.kill()
     output = tmp_path / "run" / "actors" / "actor_0" / "output.log"
-    said = f"{operator.stdout}{operator.stderr}{(tmp_path / 'learner.log').read_text()}{output.read_text()}"
-    assert operator.returncode == 0, said
-    assert code == 128 + 15, said
+    combined = f"{operator.stdout}{operator.stderr}{(tmp_path / 'learner.log').read_text()}{output.read_text()}"
+    assert operator.returncode == 0, combined
+    assert code == 128 + 15, combined
     with EpisodeStore.open(tmp_path / "run" / "replay" / "episodes") as store:
         episodes = [store.episode(number) for number in range(len(store))]
     assert {Source.POLICY, Source.HUMAN} <= {step.source for episode in episodes for step in episode}

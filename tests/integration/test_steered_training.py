@@ -46,10 +46,10 @@ def test_a_person_takes_over_and_steers_a_training(tmp_path: Path, monkeypatch: 
         try:
             with pytest.raises(SystemExit) as ended:
                 main(["train", *OPTIONS, f"run.dir={tmp_path}/run", f"safety.emergency_stop.file={stop}"])
-            said, _ = operator.communicate(timeout=60)
+            output, _ = operator.communicate(timeout=60)
         finally:
             operator.kill()
-    assert operator.returncode == 0, said
+    assert operator.returncode == 0, output
     assert ended.value.code == 128 + 15
     # The task's own success may have ended some; then the pause, the reset and the emergency stop ended one each.
     cut = [line for line in records(tmp_path / "run", "episode") if not line["success"]]

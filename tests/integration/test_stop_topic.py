@@ -55,19 +55,19 @@ def test_a_stop_is_heard_whatever_it_is_published_with_and_nothing_is_said_of_pr
 
 def test_a_latched_stop_is_heard_by_who_comes_later_and_a_rearm_is_not(nodes: tuple[Node, Node]) -> None:
     robot, person = nodes
-    said: list[str] = []
+    messages: list[str] = []
     person.create_publisher(REARM, "/robot/rearm", LATCHED).publish(person.types.make(REARM))
     person.create_publisher(STOP, "/robot/stop", LATCHED).publish(person.types.make(STOP, data=True))
     wait_until(lambda: len(robot.offered("/robot/rearm")) == len(robot.offered("/robot/stop")) == 1)
-    listen_for_rearm(robot, "~/rearm", lambda: said.append("rearm"))
-    listen_for_stop(robot, "~/stop", lambda: said.append("stop"))
-    wait_until(lambda: said)
+    listen_for_rearm(robot, "~/rearm", lambda: messages.append("rearm"))
+    listen_for_stop(robot, "~/stop", lambda: messages.append("stop"))
+    wait_until(lambda: messages)
     time.sleep(0.3)
-    assert said == ["stop"]
+    assert messages == ["stop"]
     again = person.create_publisher(REARM, "/robot/rearm")
     wait_until(lambda: again.matched_count)
     again.publish(person.types.make(REARM))
-    wait_until(lambda: said == ["stop", "rearm"])
+    wait_until(lambda: messages == ["stop", "rearm"])
 
 
 def test_a_stop_that_is_repeated_is_pressed_again_but_not_all_the_time(nodes: tuple[Node, Node]) -> None:

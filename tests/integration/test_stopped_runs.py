@@ -203,8 +203,8 @@ def test_an_agent_that_diverges_goes_on_from_its_newest_checkpoint(tmp_path, tra
         spoil(monkeypatch, *numbers)
         assert train(*LEARNING, "run.overwrite=true") == 0
         ends.append(newest_state(tmp_path / "run"))
-        told = [line for line in records(tmp_path / "run", "train") if "rolled_back_to" in line]
-        assert [(line["step"], line["rolled_back_to"], line["rollbacks_in_a_row"]) for line in told] == [
+        rollbacks = [line for line in records(tmp_path / "run", "train") if "rolled_back_to" in line]
+        assert [(line["step"], line["rolled_back_to"], line["rollbacks_in_a_row"]) for line in rollbacks] == [
             (34, 20, 1) for _ in numbers
         ]
     assert "Diverged at step 34, the agent continues from step 20 (rollback 1 of 3 in a row)" in (
@@ -231,8 +231,8 @@ def test_an_agent_that_diverges_again_and_again_ends_the_run(tmp_path, train, mo
 def test_a_learner_apart_goes_back_too_and_its_actors_hear_of_it(tmp_path, train, monkeypatch, capsys):
     spoil(monkeypatch, 30)
     assert train(*LEARNING, "runtime=async") == 0
-    (told,) = [line for line in records(tmp_path / "run", "train") if "rolled_back_to" in line]
-    assert 0 <= told["rolled_back_to"] <= told["step"]
+    (rollback,) = [line for line in records(tmp_path / "run", "train") if "rolled_back_to" in line]
+    assert 0 <= rollback["rolled_back_to"] <= rollback["step"]
     assert all(np.isfinite(value).all() for value in newest_state(tmp_path / "run").values() if value.dtype.kind == "f")
     assert summary(tmp_path)["status"] == "completed"
 

@@ -91,16 +91,16 @@ def say() -> Iterator[Callable[..., None]]:
 
 def reads(device: Any, send: Callable[[], None], until: Callable[[Intervention], bool]) -> Intervention:
     """Send again and again, as devices do, until what is read is as wanted."""
-    said: Intervention = device.read()
+    reading: Intervention = device.read()
 
     def read() -> bool:
-        nonlocal said
+        nonlocal reading
         send()
-        said = device.read()
-        return until(said)
+        reading = device.read()
+        return until(reading)
 
     wait_until(read, 60)
-    return said
+    return reading
 
 
 def test_joy(say: Callable[..., None]) -> None:
@@ -108,17 +108,17 @@ def test_joy(say: Callable[..., None]) -> None:
     try:
         assert device.read().message == "no sensor_msgs/msg/Joy on /joy: nothing moves until it is there"
         buttons = [0.0] * 8
-        rest = reads(device, lambda: say("joy", 0, 0, 0, 0, 0, *buttons), lambda said: not said.message)
+        rest = reads(device, lambda: say("joy", 0, 0, 0, 0, 0, *buttons), lambda reading: not reading.message)
         assert not rest.in_control
-        said = reads(device, lambda: say("joy", -1, 0.55, 0, 0, 1, *buttons), lambda said: said.in_control)
-        np.testing.assert_allclose(said.action, [0.5, -1, 1, 0, -1], atol=1e-4)
+        reading = reads(device, lambda: say("joy", -1, 0.55, 0, 0, 1, *buttons), lambda reading: reading.in_control)
+        np.testing.assert_allclose(reading.action, [0.5, -1, 1, 0, -1], atol=1e-4)
         buttons[0] = buttons[5] = 1
-        said = reads(device, lambda: say("joy", 0, 0, 0, 0, 0, *buttons), lambda said: bool(said.buttons))
-        assert said.buttons == {"success"} and said.action[4] == 1
+        reading = reads(device, lambda: say("joy", 0, 0, 0, 0, 0, *buttons), lambda reading: bool(reading.buttons))
+        assert reading.buttons == {"success"} and reading.action[4] == 1
         # Silence is an unplugged device: no motion, and a latch later nobody has control.
-        gone = reads(device, lambda: None, lambda said: bool(said.message))
+        gone = reads(device, lambda: None, lambda reading: bool(reading.message))
         assert not gone.action[:4].any()
-        assert not reads(device, lambda: None, lambda said: not said.in_control).in_control
+        assert not reads(device, lambda: None, lambda reading: not reading.in_control).in_control
     finally:
         device.close()
 
@@ -150,8 +150,8 @@ def test_a_short_press_of_joy_between_two_looks_counts_once_and_an_emergency_sto
     assert device.read().buttons == {"success"} and not device.read().buttons
     say(0, 1, 3)
     clock.advance_ns(10**10)
-    said = device.read()
-    assert said.buttons == {"emergency_stop"} and said.message
+    reading = device.read()
+    assert reading.buttons == {"emergency_stop"} and reading.message
     say(0, 2)
     assert not device.read().buttons, "held when it is back"
 
@@ -160,13 +160,15 @@ def test_twist(say: Callable[..., None]) -> None:
     device = make_teleop("twist", ARM, screen=None, implementation="dds")
     try:
         # Full actions are 0.5 m/s and 2 rad/s: 0.05 m and 0.2 rad in a period of 0.1 s.
-        said = reads(device, lambda: say("twist", 0.25, -0.5, 0, 1), lambda said: said.in_control)
-        np.testing.assert_allclose(said.action, [0.5, -1, 0, 0.5, -1], atol=1e-6)
+        reading = reads(device, lambda: say("twist", 0.25, -0.5, 0, 1), lambda reading: reading.in_control)
+        np.testing.assert_allclose(reading.action, [0.5, -1, 0, 0.5, -1], atol=1e-6)
         device.reset(closed=True)
-        fast = reads(device, lambda: say("twist", 2, -1, 0, 0), lambda said: said.action[1] == -0.5)
+        fast = reads(device, lambda: say("twist", 2, -1, 0, 0), lambda reading: reading.action[1] == -0.5)
         np.testing.assert_allclose(fast.action, [1, -0.5, 0, 0, 1], atol=1e-6)
-        not_a_number = reads(device, lambda: say("twist", np.nan, 0, 0, 0), lambda said: not said.action[:4].any())
-        assert not reads(device, lambda: say("twist", np.nan, 0, 0, 0), lambda said: not said.in_control).message
+        not_a_number = reads(
+            device, lambda: say("twist", np.nan, 0, 0, 0), lambda reading: not reading.action[:4].any()
+        )
+        assert not reads(device, lambda: say("twist", np.nan, 0, 0, 0), lambda reading: not reading.in_control).message
         assert not_a_number.action[4] == 1
     finally:
         device.close()
@@ -176,8 +178,8 @@ def test_a_vehicle_by_twist(say: Callable[..., None]) -> None:
     twist = TwistConfig(speed=2.0, turn=0.5)
     device = make_teleop("twist", make_spec("steering", "throttle"), screen=None, twist=twist, implementation="dds")
     try:
-        said = reads(device, lambda: say("twist", 1, 0, 0, -0.25), lambda said: said.in_control)
-        np.testing.assert_allclose(said.action, [-0.5, 0.5], atol=1e-6)
+        reading = reads(device, lambda: say("twist", 1, 0, 0, -0.25), lambda reading: reading.in_control)
+        np.testing.assert_allclose(reading.action, [-0.5, 0.5], atol=1e-6)
     finally:
         device.close()
 
@@ -187,19 +189,19 @@ def test_a_leader_arm(say: Callable[..., None]) -> None:
     leader = LeaderConfig(joints=("a", "b"), scale=(1.0, -1.0), gripper="grip", closed=1.0, open=0.0)
     device = make_teleop("leader", JOINTS, screen=None, leader=leader, latch_seconds=5.0, implementation="dds")
     try:
-        reads(device, lambda: say("joints", 0.2, 0, 0.5), lambda said: not said.message)
+        reads(device, lambda: say("joints", 0.2, 0, 0.5), lambda reading: not reading.message)
         moved = np.zeros(2)
         largest = 0.0
 
-        def enough(said: Intervention) -> bool:
+        def enough(reading: Intervention) -> bool:
             nonlocal moved, largest
-            moved = moved + 0.1 * said.action[:2]
-            largest = max(largest, float(np.abs(said.action[:2]).max()))
-            return bool(np.allclose(moved, [0.35, -0.12], atol=1e-3) and said.action[2] == 0)
+            moved = moved + 0.1 * reading.action[:2]
+            largest = max(largest, float(np.abs(reading.action[:2]).max()))
+            return bool(np.allclose(moved, [0.35, -0.12], atol=1e-3) and reading.action[2] == 0)
 
-        said = reads(device, lambda: say("joints", 0.32, 0.5, 0.85), enough)
-        assert said.in_control and largest <= 1
-        missing = reads(device, lambda: say("joints", 0.32), lambda said: bool(said.message))
+        reading = reads(device, lambda: say("joints", 0.32, 0.5, 0.85), enough)
+        assert reading.in_control and largest <= 1
+        missing = reads(device, lambda: say("joints", 0.32), lambda reading: bool(reading.message))
         assert missing.message == "the leader arm gives no position of a, grip, but of b"
         assert not missing.action[:2].any()
     finally:
@@ -219,18 +221,18 @@ def test_a_leader_arm_of_its_own_kinematics(say: Callable[..., None], tmp_path: 
         return np.array([0.3 * np.cos(a) + 0.2 * np.cos(a + b), 0.3 * np.sin(a) + 0.2 * np.sin(a + b), 0.0, a + b])
 
     try:
-        reads(device, lambda: say("joints", -0.4, 0, 0.5), lambda said: not said.message)
+        reads(device, lambda: say("joints", -0.4, 0, 0.5), lambda reading: not reading.message)
         wanted = (tip(0.9, 0.3) - tip(0.5, -0.4)) * (2, 2, 2, 1)
         moved = np.zeros(4)
 
-        def enough(said: Intervention) -> bool:
+        def enough(reading: Intervention) -> bool:
             nonlocal moved
-            assert np.abs(said.action[:4]).max() <= 1
-            moved = moved + said.action[:4] * (0.05, 0.05, 0.05, 0.2)
+            assert np.abs(reading.action[:4]).max() <= 1
+            moved = moved + reading.action[:4] * (0.05, 0.05, 0.05, 0.2)
             return bool(np.allclose(moved, wanted, atol=1e-5))
 
-        said = reads(device, lambda: say("joints", 0.3, 1, 0.9), enough)
-        assert said.in_control and said.action[4] == 1
+        reading = reads(device, lambda: say("joints", 0.3, 1, 0.9), enough)
+        assert reading.in_control and reading.action[4] == 1
     finally:
         device.close()
 

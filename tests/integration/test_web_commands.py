@@ -45,7 +45,7 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
     with open_dict(config):
         config.choices = {"agent": "redq"}
     watch = LiveWatch(folder)
-    asked = {
+    commands = {
         5: Command("success", "local"),
         10: Command("reset", "local"),
         15: Command("pause"),
@@ -58,7 +58,7 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
         training = LocalTraining(config, folder, interruption)
 
         def choose_and_ask(_: Any, observation: Any, choice: Any) -> Any:
-            if command := asked.pop(training.state.step, None):
+            if command := commands.pop(training.state.step, None):
                 watch.send(command)
             return choice
 
@@ -104,13 +104,13 @@ def test_the_address_that_the_command_prints_is_all_that_a_page_needs(tmp_path: 
         origin, host, token = match.groups()
         with client.connect(f"ws://{host}/socket", origin=origin, proxy=None) as page:
             page.send(json.dumps({"token": token}))
-            told = json.loads(page.recv(PATIENCE_SECONDS))
-            assert told["run"]["title"] == "reach  rlpd  seed 3" and told["runs"][0]["name"] == "run"
-            assert told["run"]["refused"]["pause"] == "the run is not going on"
+            message = json.loads(page.recv(PATIENCE_SECONDS))
+            assert message["run"]["title"] == "reach  rlpd  seed 3" and message["runs"][0]["name"] == "run"
+            assert message["run"]["refused"]["pause"] == "the run is not going on"
             page.send(json.dumps({"command": "pause"}))
-            while "answer" not in (told := json.loads(page.recv(PATIENCE_SECONDS))):
+            while "answer" not in (message := json.loads(page.recv(PATIENCE_SECONDS))):
                 pass
-            assert told["answer"] == "the run is not going on: nobody takes commands"
+            assert message["answer"] == "the run is not going on: nobody takes commands"
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 130

@@ -100,20 +100,22 @@ class Driven:
         self.buttons: set[str] = set()
 
     def read(self) -> Intervention:
-        said = self._teleop.read()
-        assert said is not None
-        self.buttons |= said.buttons
-        return said
+        reading = self._teleop.read()
+        assert reading is not None
+        self.buttons |= reading.buttons
+        return reading
 
     def taken_over(self) -> NDArray[np.float32]:
         """Wait until the person has control; return the action."""
-        said: Intervention = wait_until(lambda: (said := self.read()).in_control and said)
-        return said.action
+        reading: Intervention = wait_until(lambda: (reading := self.read()).in_control and reading)
+        return reading.action
 
     def handed_back(self) -> None:
         """Wait until a page that is connected has handed back."""
-        said: Intervention = wait_until(lambda: not (said := self.read()).in_control and not said.message and said)
-        assert not said.action[:3].any()
+        reading: Intervention = wait_until(
+            lambda: not (reading := self.read()).in_control and not reading.message and reading
+        )
+        assert not reading.action[:3].any()
 
     def close(self) -> None:
         self._teleop.close()

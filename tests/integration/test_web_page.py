@@ -44,7 +44,7 @@ class ServedDashboard:
     def __init__(self, runs: Path, folder: Path) -> None:
         (folder / "token").write_text(TOKEN)
         (folder / "token").chmod(0o600)
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self._token_file = str(folder / "token")
         self._dashboard = Dashboard(WatchConfig(runs=[str(runs)], newest=4, interval=0.2))
         self.port = 0
@@ -54,7 +54,7 @@ class ServedDashboard:
 
         async def serve() -> None:
             config = WebConfig(address=f"127.0.0.1:{self.port}", token_file=self._token_file)
-            self.server = server = PageServer(config, PAGES, self._dashboard.serve, self.said.append)
+            self.server = server = PageServer(config, PAGES, self._dashboard.serve, self.messages.append)
             self._ended = asyncio.Event()
             async with server.serving():
                 self.port = int(server.origin.rpartition(":")[2])
@@ -191,7 +191,7 @@ def test_a_wrong_token_is_refused(browser: Any, served: ServedDashboard, run: Li
     opened(browser, served, "a wrong secret")
     wait_until(lambda: browser.find_element("css selector", "#ask").is_displayed())
     assert text(browser, "#connection") == "not connected" and text(browser, "#title") == ""
-    assert served.said[-1] == "Refused a page from 127.0.0.1: the token is missing or wrong"
+    assert served.messages[-1] == "Refused a page from 127.0.0.1: the token is missing or wrong"
     browser.find_element("css selector", "#token").send_keys(TOKEN)
     browser.find_element("css selector", "#ask button").click()
     wait_until(lambda: text(browser, "#state") == "training")

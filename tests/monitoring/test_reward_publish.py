@@ -58,7 +58,7 @@ class Robot:
 class Steering:
     def __init__(self) -> None:
         self.buttons: frozenset[str] = frozenset()
-        self.told: tuple[str, bool, bool] = ("", False, False)
+        self.status: tuple[str, bool, bool] = ("", False, False)
         self.facts: Mapping[str, str] = {}
         self.offered: dict[str, tuple[Any, Any]] = {}
 
@@ -67,7 +67,7 @@ class Steering:
         return buttons
 
     def report(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
-        self.told, self.facts = (state, paused, alarm), facts
+        self.status, self.facts = (state, paused, alarm), facts
 
     def offer(self, name: str, value: Any, change: Any = None) -> None:
         self.offered[name] = value, change
@@ -91,21 +91,21 @@ def at(height: float) -> Seen:
 def test_it_publishes_what_it_sees_and_nothing_else():
     reward, robot, steering = node()
     reward.turn()
-    assert steering.told == ("waits for /joint_states", True, False)
+    assert steering.status == ("waits for /joint_states", True, False)
     robot.seen = at(0.25)
     reward.turn()
     assert robot.published == [({"height": 0.25, "success": 0.0}, False)]
-    assert steering.told == ("scores", False, False)
+    assert steering.status == ("scores", False, False)
     assert dict(steering.facts) == {"looks": "1", "height": "0.25", "success": "0"}
     robot.seen = at(0.75)
     reward.turn()
     assert robot.published[-1] == ({"height": 0.75, "success": 1.0}, True)
     robot.seen = SpecError("/pose: expected finite values")
     reward.turn()
-    assert steering.told == ("/pose: expected finite values", True, True)
+    assert steering.status == ("/pose: expected finite values", True, True)
     robot.seen, steering.buttons = at(0.75), frozenset({"pause"})
     reward.turn()
-    assert steering.told == ("paused", True, False)
+    assert steering.status == ("paused", True, False)
     assert len(robot.published) == 2
     steering.buttons = frozenset({"pause"})
     reward.turn()
@@ -155,7 +155,7 @@ def test_a_state_is_a_row_as_modules_know_them():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "choose one, such as robot=virtual"),
         (["robot=virtual"], "choose a reward with modules, such as reward=classifier"),
@@ -163,8 +163,8 @@ def test_a_state_is_a_row_as_modules_know_them():
         (["robot=virtual", "publish.rate=0"], "publish.rate must be in (0, 1000], got 0"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_published(words, said, capsys):
+def test_mistakes_are_told_before_anything_is_published(words, message, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["reward", "publish", "task=reach", *words])
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

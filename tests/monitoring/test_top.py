@@ -42,14 +42,14 @@ def live(folder):
         yield run
 
 
-def shown(folder, newest=4):
+def render(folder, newest=4):
     console = Console(width=160, record=True, file=io.StringIO())
     console.print(look(TopConfig(runs=[str(folder)], newest=newest, interval=1.0, once=True)))
     return console.export_text()
 
 
 def test_a_run_that_goes_on_is_told(folder, live):
-    text = shown(folder)
+    text = render(folder)
     for part in (
         "pick_cube  rlpd  seed 3  [going on]",
         "310 of 6,000  10.0 steps/s  in 0:00:31",
@@ -67,12 +67,12 @@ def test_a_run_that_goes_on_is_told(folder, live):
 
 def test_a_run_that_was_resumed_is_not_told_as_it_ended_before(folder, live):
     (folder / "run" / "summary.json").write_text(json.dumps({"status": "interrupted", "seed": 3, "env_steps": 200}))
-    text = shown(folder)
+    text = render(folder)
     assert "[going on]" in text and "310 of 6,000  10.0 steps/s" in text and "interrupted" not in text
 
 
 def test_a_run_that_was_killed_does_not_go_on(folder):
-    text = shown(folder)
+    text = render(folder)
     assert "[unfinished]" in text and "steps/s" not in text and "blocked" not in text
     assert "no summary.json: the run is still going on or was killed" in text
 
@@ -80,7 +80,7 @@ def test_a_run_that_was_killed_does_not_go_on(folder):
 def test_each_robot_has_a_line(folder, live):
     robots = LiveRobot("left", True, {"steps": "1,200", "steps/s": "9.8"}), LiveRobot("right", False, {"steps": "7"})
     live.report(LiveStatus("training", robots=robots))
-    lines = [" ".join(line.strip("│ ").split()) for line in shown(folder).splitlines()]
+    lines = [" ".join(line.strip("│ ").split()) for line in render(folder).splitlines()]
     assert "left present steps 1,200 steps/s 9.8" in lines and "right away steps 7" in lines
 
 
@@ -90,15 +90,15 @@ def test_what_files_say_is_text_and_numbers_that_were_none_are_left_out(folder):
                "stopped": "[/dev/video0] [bold]gone", "safety/changed_steps": None}  # fmt: skip
     with (folder / "run" / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(hostile) + "\n")
-    text = shown(folder)
+    text = render(folder)
     assert "[/dev/video0] [bold]gone 1" in text and "3  last 3: return 0.5  success 50%" in text
     (folder / "run" / "metrics.jsonl").write_text(json.dumps(hostile) + "\n")
-    assert "1  last 1: return unknown" in shown(folder)
+    assert "1  last 1: return unknown" in render(folder)
 
 
 def test_a_run_that_ended_says_how(folder):
     (folder / "run" / "summary.json").write_text(json.dumps({"status": "reached", "seed": 3, "env_steps": 310}))
-    text = shown(folder)
+    text = render(folder)
     assert "[reached]" in text and "steps/s" not in text
 
 
@@ -110,7 +110,7 @@ def test_the_newest_runs_come_first(folder):
         other.mkdir()
         (other / "config.yaml").write_text(CONFIG.replace("seed: 3", f"seed: 1{number}"))
         os.utime(other / "config.yaml", (number, number))
-    text = shown(folder, newest=2)
+    text = render(folder, newest=2)
     assert text.index("seed 3") < text.index("seed 12") and "seed 11" not in text
 
 
@@ -141,25 +141,25 @@ def test_parts():
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "description"),
     [
         (LiveStatus("evaluating"), "[evaluating]"),
         (LiveStatus("paused", paused=True), "[paused]"),
         (LiveStatus("training", paused=True), "[training, will pause]"),
     ],
 )
-def test_what_a_run_does_now_is_told(folder, live, status, told):
+def test_what_a_run_does_now_is_told(folder, live, status, description):
     live.report(status)
-    assert told in shown(folder)
+    assert description in render(folder)
 
 
 def test_a_run_that_was_extended_is_told_as_it_goes_on(folder, live):
     (folder / "run" / "config.yaml").write_text(CONFIG + "resumed: {run: {env_steps: 9000}}\n")
-    assert "310 of 9,000" in shown(folder)
+    assert "310 of 9,000" in render(folder)
 
 
 @pytest.mark.parametrize("text", ["run:\n  env_st", "[1, 2]", "task: [", ""])
 def test_a_damaged_configuration_is_no_obstacle(folder, text):
     (folder / "run" / "config.yaml").write_text(text)
-    page = shown(folder)
+    page = render(folder)
     assert "310" in page and ("config.yaml cannot be read" in page or not text)

@@ -145,9 +145,9 @@ def test_pictures_have_the_truth_of_all_captions():
     assert pictures.captions == ("the lamp begins", "anything moves", "the door begins")
     # Six moments of the lamp from two cameras, then five of the door; an episode shows its start and three steps.
     numbers = [0, 1, 2, 3, 0, 1]
-    shown = [value for number in numbers for value in (number, 10 + number)] + numbers[:5]
+    expected_values = [value for number in numbers for value in (number, 10 + number)] + numbers[:5]
     assert pictures.images.shape == (17, 4, 4, 3)
-    assert pictures.images[:, 0, 0, 0].tolist() == shown
+    assert pictures.images[:, 0, 0, 0].tolist() == expected_values
     moments = [number for number in numbers for _ in range(2)] + numbers[:5]
     of_lamp = np.arange(17) < 12
     expected = [[n == 0 and lamp, n > 1, n == 0 and not lamp] for n, lamp in zip(moments, of_lamp, strict=True)]

@@ -67,14 +67,12 @@ def test_an_array_of_numbers_is_one_member_and_one_of_texts_is_many(text, read):
     if read:
         MessageTypes([connection("a/msg/A", text)], None, "bag")
     else:
-        with pytest.raises(DataError, match="bag: the messages that are read have 1501 members"):
+        with pytest.raises(DataError, match="bag: the imported messages have 1501 members"):
             MessageTypes([connection("a/msg/A", text)], None, "bag")
 
 
 def test_a_hash_of_another_definition_is_refused():
-    with pytest.raises(
-        DataError, match=r"a message definition is damaged \(ValueError: hash mismatch: that of a/msg/A"
-    ):
+    with pytest.raises(DataError, match=r"a message definition is damaged \(ValueError: hash mismatch: a/msg/A has"):
         MessageTypes([connection("a/msg/A", "float64 data\n", "RIHS01_0")], None, "bag")
 
 
@@ -155,7 +153,7 @@ def test_a_bag_that_lists_files_of_another_storage_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"lists 'bag\.mcap' in a bag of storage sqlite3; expected names .* \.db3"):
         check_bag_files(path)
     about.write_text(text.replace("storage_identifier: mcap", "storage_identifier: leveldb"))
-    with pytest.raises(DataError, match="names the storage 'leveldb'; mcap and sqlite3 are read"):
+    with pytest.raises(DataError, match="names the storage 'leveldb'; only mcap and sqlite3 are supported"):
         check_bag_files(path)
 
 

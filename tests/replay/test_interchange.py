@@ -26,8 +26,8 @@ def test_what_is_exported_is_imported_bit_for_bit(recorded, tmp_path, name):
     assert list(found.instructions) == TOLD["instructions"]
     read = list(found.episodes())
     assert len(read) == len(episodes)
-    for ours, theirs in zip(read, episodes, strict=True):
-        assert_same(ours.transitions(), theirs)
+    for actual, original in zip(read, episodes, strict=True):
+        assert_same(actual.transitions(), original)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -48,8 +48,8 @@ def test_a_task_of_other_shapes_survives(tmp_path, name):
         FORMATS[name].export(data_set(store, "push"), tmp_path / "there")
     found = FORMATS[name].load(tmp_path / "there", ForeignConfig())
     assert found.spec == spec and list(found.instructions) == ["push", "push"]
-    for ours, theirs in zip(found.episodes(), episodes, strict=True):
-        assert_same(ours.transitions(), theirs)
+    for actual, original in zip(found.episodes(), episodes, strict=True):
+        assert_same(actual.transitions(), original)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -59,10 +59,12 @@ def test_grey_images_survive(tmp_path, name):
     with store:
         FORMATS[name].export(data_set(store, "push"), tmp_path / "there")
         if name.startswith("lerobot"):
-            with pytest.raises(DataError, match=r"a video holds colours.*format\.images=png"):
+            with pytest.raises(DataError, match=r"a video needs colour images.*format\.images=png"):
                 LeRobot(images="video").export(data_set(store, "push"), tmp_path / "film")
-    for ours, theirs in zip(FORMATS[name].load(tmp_path / "there", ForeignConfig()).episodes(), episodes, strict=True):
-        assert_same(ours.transitions(), theirs)
+    for actual, original in zip(
+        FORMATS[name].load(tmp_path / "there", ForeignConfig()).episodes(), episodes, strict=True
+    ):
+        assert_same(actual.transitions(), original)
 
 
 def test_videos_lose_little_and_only_of_images(tmp_path):
@@ -80,11 +82,11 @@ def test_videos_lose_little_and_only_of_images(tmp_path):
             format_ = LeRobot(version=version, images="video", quality=10)
             format_.export(smooth, tmp_path / version)
             read = list(format_.load(tmp_path / version, ForeignConfig()).episodes())
-            for ours, frames, theirs in zip(read, pictures, episodes, strict=True):
-                difference = np.abs(ours.observation["images/front"].astype(int) - frames)
+            for actual, frames, original in zip(read, pictures, episodes, strict=True):
+                difference = np.abs(actual.observation["images/front"].astype(int) - frames)
                 assert difference.mean() < 3
-                np.testing.assert_array_equal(ours.observation["images/front"][-1], frames[-1])
-                np.testing.assert_array_equal(ours.proposed_action, [step.proposed_action for step in theirs])
+                np.testing.assert_array_equal(actual.observation["images/front"][-1], frames[-1])
+                np.testing.assert_array_equal(actual.proposed_action, [step.proposed_action for step in original])
         info = json.loads((tmp_path / "v3.0/meta/info.json").read_text())
         assert info["features"]["observation.images.front"]["info"]["video.codec"] in ("h264", "av1")
         assert len(list((tmp_path / "v2.1/videos").rglob("*.mp4"))) == 3
@@ -116,11 +118,11 @@ def test_statistics_are_those_of_numpy():
 def test_what_lerobot_cannot_hold_is_refused(recorded, tmp_path):
     store, _ = recorded
     data = data_set(store, None)
-    for spec, said in (
-        (dataclasses.replace(SPEC, control_rate=12.5), "whole numbers of frames a second"),
+    for spec, message in (
+        (dataclasses.replace(SPEC, control_rate=12.5), "whole number of frames per second"),
         (dataclasses.replace(SPEC, observation={"images/front": ArraySpec((24, 24, 9), "uint8")}), "one frame"),
     ):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             LeRobot().export(dataclasses.replace(data, spec=spec), tmp_path / "there")
 
 
@@ -151,30 +153,30 @@ def test_damage_is_named(recorded, tmp_path):
         list(LeRobot().load(path, ForeignConfig()).episodes())
     info = path / "meta/info.json"
     info.write_text(info.read_text().replace('"v3.0"', '"v1.6"'))
-    with pytest.raises(DataError, match=r"version 'v1\.6'; v2\.1 and v3\.0 are read"):
+    with pytest.raises(DataError, match=r"version 'v1\.6'; only v2\.1 and v3\.0 are supported"):
         LeRobot().load(path, ForeignConfig())
-    with pytest.raises(DataError, match=r"is no RLDS data set.*it has no features\.json"):
+    with pytest.raises(DataError, match=r"is not an RLDS data set.*it has no features\.json"):
         Rlds().load(path, ForeignConfig())
     Rlds().export(data_set(store, None), tmp_path / "rlds")
     (shard,) = (tmp_path / "rlds").glob("*.tfrecord-00000-of-00001")
     whole = shard.read_bytes()
-    for damaged, said in (
-        (whole[:-3], "does not fit its checksum; the file is damaged or cut short"),
-        (b"\xff" + whole[1:], "length does not fit its checksum"),
-        (whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], "does not fit its checksum"),
+    for damaged, message in (
+        (whole[:-3], "does not match its checksum; the file is damaged or cut short"),
+        (b"\xff" + whole[1:], "length does not match its checksum"),
+        (whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], "does not match its checksum"),
     ):
         shard.write_bytes(damaged)
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             list(Rlds().load(tmp_path / "rlds", ForeignConfig()).episodes())
     with pytest.raises(DataError, match="no TFRecord files of split 'test'"):
         Rlds(split="test").load(tmp_path / "rlds", ForeignConfig())
     (tmp_path / "no.hdf5").write_bytes(b"no")
-    with pytest.raises(DataError, match="no HDF5 file"):
+    with pytest.raises(DataError, match="not an HDF5 file"):
         Robomimic().load(tmp_path / "no.hdf5", ForeignConfig())
 
 
 def test_options_out_of_range_are_named():
-    for make, said in (
+    for make, message in (
         (lambda: LeRobot(version="v1"), "format.version"),
         (lambda: LeRobot(images="gif"), "format.images"),
         (lambda: Robomimic(action="best"), "format.action"),
@@ -184,7 +186,7 @@ def test_options_out_of_range_are_named():
         (lambda: ForeignConfig(source="cat"), "foreign.source"),
         (lambda: ForeignConfig(action_low=[0.0]), "foreign.action_high"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             make()
 
 

@@ -102,16 +102,16 @@ def test_files_that_a_copy_lacks_are_missed(recorded, tmp_path):
     Rlds(shard_megabytes=1e-3).export(data, tmp_path / "rlds")
     _, second, _ = sorted((tmp_path / "rlds").glob("*.tfrecord-*"))
     second.rename(tmp_path / "kept")
-    with pytest.raises(DataError, match="there are 00003 TFRecord files of split 'train', found 2; copy the data"):
+    with pytest.raises(DataError, match="state 00003 TFRecord files of split 'train', found 2; copy the data"):
         Rlds().load(tmp_path / "rlds", ForeignConfig())
     (tmp_path / "kept").write_bytes(b"")
     (tmp_path / "kept").rename(second)
-    with pytest.raises(DataError, match="3 episodes were exported, found 2"):
+    with pytest.raises(DataError, match="expected the 3 exported episodes, found 2"):
         list(Rlds().load(tmp_path / "rlds", ForeignConfig()).episodes())
     Robomimic().export(data, tmp_path / "there.hdf5")
     with h5py.File(tmp_path / "there.hdf5", "r+") as file:
         del file["data/demo_1"]
-    with pytest.raises(DataError, match="3 episodes were exported, found 2"):
+    with pytest.raises(DataError, match="expected the 3 exported episodes, found 2"):
         list(Robomimic().load(tmp_path / "there.hdf5", ForeignConfig()).episodes())
 
 
@@ -123,7 +123,7 @@ def test_an_episode_more_or_less_than_was_said_is_missed(recorded, tmp_path, nam
     for module in (lerobot_import, rlds_import, robomimic_import, rosbag):
         real = module.read_facts
         monkeypatch.setattr(module, "read_facts", lambda *a, real=real: (*real(*a)[:2], ["push"] * 4))
-    with pytest.raises(DataError, match="4 episodes were exported, found 3"):
+    with pytest.raises(DataError, match="expected the 4 exported episodes, found 3"):
         list(FORMATS[name].load(tmp_path / "there", ForeignConfig()).episodes())
 
 
@@ -131,10 +131,10 @@ def test_a_bag_whose_recorder_was_killed_says_how_it_is_repaired(recorded, tmp_p
     write_bag(tmp_path / "bag")
     (file,) = (tmp_path / "bag").glob("*.mcap")
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(DataError, match=r"damaged .*repaired by mcap recover, or by ros2 bag reindex"):
+    with pytest.raises(DataError, match=r"damaged .*repair it with mcap recover, or with ros2 bag reindex"):
         Rosbag().load(tmp_path / "bag", ForeignConfig())
     (tmp_path / "bag/metadata.yaml").unlink()
-    with pytest.raises(DataError, match="where the recorder was killed, ros2 bag reindex makes one"):
+    with pytest.raises(DataError, match="if the recorder was killed, ros2 bag reindex creates it"):
         Rosbag().load(tmp_path / "bag", ForeignConfig())
 
 
@@ -194,7 +194,7 @@ def test_what_lies_in_another_file_is_not_read(foreign_hdf5, tmp_path, kind):
             layout[:] = h5py.VirtualSource(str(tmp_path / "other.hdf5"), "data/demo_0/obs/state", shape=(7, 3))
             demo.create_virtual_dataset("obs/state", layout)
     with pytest.raises(
-        DataError, match=r"demo_0/obs(/(state|images_front|front_image))? lies in another file; copy it"
+        DataError, match=r"demo_0/obs(/(state|images_front|front_image))? is stored in another file; copy it"
     ):
         run_import(foreign_hdf5, tmp_path / "out", "Robomimic")
     assert not (tmp_path / "out").exists()
@@ -204,7 +204,7 @@ def test_sizes_that_are_only_said_take_no_memory(foreign_hdf5, recorded, tmp_pat
     with h5py.File(foreign_hdf5, "r+") as file:
         del file["data/demo_0/obs/state"]
         file["data/demo_0"].create_dataset("obs/state", (7, 1 << 40), "f4", chunks=(1, 1024))
-    with pytest.raises(DataError, match="says it has 30786325577728 bytes, stored are 0; it is damaged"):
+    with pytest.raises(DataError, match="declares 30786325577728 bytes, but only 0 are stored; it is damaged"):
         run_import(foreign_hdf5, tmp_path / "out", "Robomimic")
     Rlds().export(data_set(recorded[0], None), tmp_path / "rlds")
     (shard,) = (tmp_path / "rlds").glob("*.tfrecord-*")

@@ -70,11 +70,11 @@ def test_foreign_data_becomes_episodes(recorded, tmp_path, name):
                 continue
             imported.append_episode(steps)
             assert (steps[-1].terminated, steps[-1].truncated) == (ended, not ended)
-            for ours, theirs in zip(steps, expected, strict=False):
-                np.testing.assert_array_equal(ours.observation["state"], theirs.observation["state"])
-                np.testing.assert_array_equal(ours.observation["images/front"], theirs.observation["images/front"])
-                np.testing.assert_allclose(2 * ours.executed_action, theirs.proposed_action, atol=1e-6)
-                assert ours.rewards["success"] == theirs.rewards["success"]
+            for actual, wanted in zip(steps, expected, strict=False):
+                np.testing.assert_array_equal(actual.observation["state"], wanted.observation["state"])
+                np.testing.assert_array_equal(actual.observation["images/front"], wanted.observation["images/front"])
+                np.testing.assert_allclose(2 * actual.executed_action, wanted.proposed_action, atol=1e-6)
+                assert actual.rewards["success"] == wanted.rewards["success"]
 
 
 def test_words_and_depth_of_others_are_left_out(recorded, tmp_path):
@@ -169,12 +169,12 @@ def test_what_a_bag_lacks_is_named(tmp_path):
     with pytest.raises(DataError, match="has no topic /wrench"):
         Rosbag(topics=other).load(tmp_path / "bag", config)
     wrong = {**TOPICS, "joints": TopicConfig(topic="joint_states", gives="state", fields=("torque",))}
-    with pytest.raises(DataError, match="no numbers 'torque'"):
+    with pytest.raises(DataError, match="its messages have no numbers 'torque'"):
         Rosbag(topics=wrong).load(tmp_path / "bag", config)
-    with pytest.raises(DataError, match="no bag of rosbag2"):
+    with pytest.raises(DataError, match="not a rosbag2 bag"):
         Rosbag(topics=TOPICS).load(tmp_path / "bag/none", config)
     (tmp_path / "notes.txt").write_text("no bag\n")
-    with pytest.raises(DataError, match=r"notes\.txt is no bag, or damaged"):
+    with pytest.raises(DataError, match=r"notes\.txt is not a bag, or is damaged"):
         list(Rosbag(topics=TOPICS).load(tmp_path / "notes.txt", config).episodes())
 
 
@@ -232,7 +232,7 @@ def test_rlds_of_others_with_an_action_in_the_last_step(tmp_path):
         Rlds().load(tmp_path / "set", ForeignConfig())
     del features["steps/action"], columns["steps/action"]
     write_rlds(tmp_path / "still", features, [columns])
-    with pytest.raises(DataError, match="expected observations and actions of one row of numbers"):
+    with pytest.raises(DataError, match="expected observations and actions that are vectors of numbers"):
         Rlds().load(tmp_path / "still", config)
 
 

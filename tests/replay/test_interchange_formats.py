@@ -140,11 +140,15 @@ def test_lerobot_reads_what_is_exported(recorded, tmp_path):
     version = lerobot.CODEBASE_VERSION
     LeRobot(version=version).export(data_set(store, None), tmp_path / "set")
     read = lerobot.LeRobotDataset("local/set", root=tmp_path / "set")
-    steps = [(step, told) for episode, told in zip(episodes, TOLD["instructions"], strict=True) for step in episode]
+    steps = [
+        (step, instruction)
+        for episode, instruction in zip(episodes, TOLD["instructions"], strict=True)
+        for step in episode
+    ]
     assert (len(read), read.num_episodes, read.fps) == (20, 3, 10)
-    for index, (step, told) in enumerate(steps):
+    for index, (step, instruction) in enumerate(steps):
         frame = read[index]
-        assert frame["task"] == told
+        assert frame["task"] == instruction
         np.testing.assert_array_equal(frame["observation.state"].numpy(), step.observation["state"])
         np.testing.assert_array_equal(frame["action"].numpy(), step.proposed_action)
         picture = np.round(255 * frame["observation.images.front"].numpy()).astype(np.uint8)
@@ -160,13 +164,13 @@ def test_tensorflow_datasets_reads_what_is_exported(recorded, tmp_path):
     Rlds(shard_megabytes=0.01).export(data_set(store, None), tmp_path / "set")
     read = list(tfds.builder_from_directory(str(tmp_path / "set")).as_dataset(split="train"))
     assert len(read) == 3
-    for found, steps, told in zip(read, episodes, TOLD["instructions"], strict=True):
+    for found, steps, instruction in zip(read, episodes, TOLD["instructions"], strict=True):
         rows = list(found["steps"].as_numpy_iterator())
         assert [bool(row["is_last"]) for row in rows] == [False] * len(steps) + [True]
         assert bool(rows[-1]["is_terminal"]) == steps[-1].terminated
         observations = [*(step.observation for step in steps), steps[-1].next_observation]
         for row, observation in zip(rows, observations, strict=True):
-            assert row["language_instruction"].decode() == told
+            assert row["language_instruction"].decode() == instruction
             np.testing.assert_array_equal(row["observation"]["state"], observation["state"])
             np.testing.assert_array_equal(row["observation"]["front_image"], observation["images/front"])
         for row, step in zip(rows, steps, strict=False):

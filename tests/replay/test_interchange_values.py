@@ -62,9 +62,9 @@ def robomimic(tmp_path, about="0", **changes):
     return path
 
 
-def refused(path, output, name, said):
+def refused(path, output, name, message):
     """Check that an import is refused for ``said``, and blames no file of ours."""
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         run_import(path, output, name)
     assert "partial" not in str(caught.value) and "cannot be read as" not in str(caught.value)
 
@@ -82,21 +82,23 @@ def test_numbers_that_are_none_are_kept_by_name(tmp_path):
     assert EpisodeStore.open(tmp_path / "other").metadata["imported"]["environment"]["about"] == "NaN"
 
 
-@pytest.mark.parametrize(("text", "said"), [(DEEP, "nested deeper than 56 levels"), (HALF, "surrogates not allowed")])
-def test_texts_that_no_data_set_holds_are_refused_where_they_stand(tmp_path, text, said):
+@pytest.mark.parametrize(
+    ("text", "message"), [(DEEP, "nested deeper than 56 levels"), (HALF, "surrogates not allowed")]
+)
+def test_texts_that_no_data_set_holds_are_refused_where_they_stand(tmp_path, text, message):
     path = lerobot(tmp_path)
     (path / "meta/stats.json").write_text(text)
-    refused(path, tmp_path / "out", "LeRobot", rf"meta/stats\.json: expected JSON .*{said}")
+    refused(path, tmp_path / "out", "LeRobot", rf"meta/stats\.json: expected JSON .*{message}")
     (path / "meta/stats.json").unlink()
     info = json.loads((path / "meta/info.json").read_text())
     (path / "meta/info.json").write_text(json.dumps({**info, "robot_type": 0}).replace('type": 0', f'type": {text}'))
-    refused(path, tmp_path / "out", "LeRobot", rf"meta/info\.json: expected JSON .*{said}")
-    refused(robomimic(tmp_path, text), tmp_path / "out", "Robomimic", rf"/data/env_args: expected JSON .*{said}")
+    refused(path, tmp_path / "out", "LeRobot", rf"meta/info\.json: expected JSON .*{message}")
+    refused(robomimic(tmp_path, text), tmp_path / "out", "Robomimic", rf"/data/env_args: expected JSON .*{message}")
     path = write_rlds(tmp_path / "rlds")
     (path / "dataset_info.json").write_text(f'{{"splits": [], "about": {text}}}')
-    refused(path, tmp_path / "out", "Rlds", rf"dataset_info\.json: expected JSON .*{said}")
+    refused(path, tmp_path / "out", "Rlds", rf"dataset_info\.json: expected JSON .*{message}")
     (path / "features.json").write_text(text)
-    refused(path, tmp_path / "out", "Rlds", rf"features\.json: expected JSON .*{said}")
+    refused(path, tmp_path / "out", "Rlds", rf"features\.json: expected JSON .*{message}")
 
 
 def test_bytes_that_are_no_text_are_refused_where_they_stand(tmp_path):
@@ -118,34 +120,34 @@ def test_a_folder_of_any_name_may_be_imported(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         ({"next__reward": LARGE}, r"'reward' of frame 0 has 1e\+300 in element 0 \(too large for float32\)"),
         ({"next__reward": 1e39}, "'reward' of frame 0 has 1e"),
         ({"timestamp": LARGE}, r"expected times in seconds, frame 0 has 1e\+300"),
     ],
 )
-def test_numbers_of_lerobot_out_of_range_are_named(tmp_path, columns, said):
-    refused(lerobot(tmp_path, **columns), tmp_path / "out", "LeRobot", rf"file-000\.parquet: episode 0.*{said}")
+def test_numbers_of_lerobot_out_of_range_are_named(tmp_path, columns, message):
+    refused(lerobot(tmp_path, **columns), tmp_path / "out", "LeRobot", rf"file-000\.parquet: episode 0.*{message}")
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"rewards": np.full(STEPS, LARGE)}, r"'reward' of frame 0 has 1e\+300 in element 0 \(too large for float32\)"),
         ({"obs/state": np.full((STEPS, 3), LARGE)}, r"'obs/state' of frame 0 has inf in element 0 \(or too large\)"),
         ({"actions": np.full((STEPS, 2), LARGE)}, r"'action' of frame 0 has 1e\+300 in element 0 \(too large"),
     ],
 )
-def test_numbers_of_robomimic_out_of_range_are_named(tmp_path, changes, said):
-    refused(robomimic(tmp_path, **changes), tmp_path / "out", "Robomimic", rf"demo\.hdf5: demo_0.*{said}")
+def test_numbers_of_robomimic_out_of_range_are_named(tmp_path, changes, message):
+    refused(robomimic(tmp_path, **changes), tmp_path / "out", "Robomimic", rf"demo\.hdf5: demo_0.*{message}")
 
 
 def test_numbers_of_rlds_out_of_range_are_named(tmp_path):
     wide = Feature("tensor", (), "float64", True)
     flag, small = (Feature("tensor", (), kind) for kind in ("bool", "int8"))
     rows = [np.float64(LARGE).tobytes()] * RLDS_STEPS
-    for name, columns, said in (
+    for name, columns, message in (
         ("reward", {"reward": (wide, rows)}, r"episode 0: 'reward' of frame 0 has 1e\+300 in element 0"),
         (
             "small",
@@ -155,7 +157,7 @@ def test_numbers_of_rlds_out_of_range_are_named(tmp_path):
         ("flag", {"is_terminal": (flag, [0] * 7 + [2])}, "found 2 in row 7"),
     ):
         columns = {key: (kind, np.array(v) if kind is flag else v) for key, (kind, v) in columns.items()}
-        refused(write_rlds(tmp_path / name, **columns), tmp_path / "out", "Rlds", said)
+        refused(write_rlds(tmp_path / name, **columns), tmp_path / "out", "Rlds", message)
     path = write_rlds(tmp_path / "time", observation__time=(wide, rows))
     with pytest.raises(DataError, match=r"'steps/observation/time': expected times in seconds, frame 0 has 1e\+300"):
         load_rlds(path, {"time": "observation/time"})

@@ -59,12 +59,12 @@ def test_an_episode_ends_at_a_gap(tmp_path, capsys):
         np.testing.assert_array_equal(episode.observation["state"], states[first : last + 1])
         assert episode.truncated.tolist() == [False] * (last - first - 1) + [True]
     assert data.notes.lines() == [
-        "Jumps of recorded time, at which an episode ends: 2 (episode 0 frame 5: 2.1 s, episode 1 frame 5: 2.1 s)"
+        "Jumps in recorded time, each of which ends an episode: 2 (episode 0 frame 5: 2.1 s, episode 1 frame 5: 2.1 s)"
     ]
     with pytest.raises(SystemExit) as caught:
         main(["import", f"path={CASES / 'gap'}", f"output={tmp_path / 'out'}"])
     assert not caught.value.code
-    assert "Jumps of recorded time, at which an episode ends: 2" in capsys.readouterr().out
+    assert "Jumps in recorded time, each of which ends an episode: 2" in capsys.readouterr().out
     with EpisodeStore.open(tmp_path / "out") as store:
         assert len(store) == 4 and store.metadata["instructions"] == ["do it"] * 4
         assert store.metadata["import_notes"] == data.notes.lines()
@@ -110,10 +110,10 @@ def test_jitter_is_no_gap(copy):
 @pytest.mark.parametrize("factor", [0.5, 2.0, 0.8])
 def test_another_rate_is_refused(copy, factor):
     path = copy("gap", timestamp=lambda times: [factor * 0.1 * (n if n < 12 else n - 12) for n in range(len(times))])
-    with pytest.raises(DataError, match=r"episode 0: the control rate is 10 Hz, the recorded times say .* Hz"):
+    with pytest.raises(DataError, match=r"episode 0: the control rate is 10 Hz, but the recorded times give .* Hz"):
         load(path)
     data, episodes = load(path, control_rate=10 / factor)
-    assert data.notes.lines() == [f"Control rate of {10 / factor:g} Hz as given, the data says 10 Hz"]
+    assert data.notes.lines() == [f"Control rate of {10 / factor:g} Hz as configured; the data states 10 Hz"]
     assert [episode.record.steps for episode in episodes] == [11, 8]
 
 
@@ -131,15 +131,15 @@ def test_times_that_are_missing_or_contradict_are_named(copy):
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "kept", "cut"),
+    ("name", "message", "kept", "cut"),
     [
         ("nan_action", "episode 1: 'action' of frame 4 has nan in element 1", [0], [11, 4, 3]),
         ("nan_state", r"episode 1: 'observation\.state' of frame 4 has nan in element 1", [0], [11, 3, 3]),
         ("null_rows", r"episode 0: 'observation\.state' of frame 3 has nan in element 0", [1], [2, 7, 8]),
     ],
 )
-def test_values_that_are_missing_are_named_dropped_or_cut_out(name, said, kept, cut):
-    with pytest.raises(DataError, match=rf"file-000\.parquet: {said}.*foreign\.faults=cut"):
+def test_values_that_are_missing_are_named_dropped_or_cut_out(name, message, kept, cut):
+    with pytest.raises(DataError, match=rf"file-000\.parquet: {message}.*foreign\.faults=cut"):
         load(CASES / name)
     data, episodes = load(CASES / name, faults="drop")
     assert [episode.record.session for episode in episodes] == kept
@@ -174,8 +174,8 @@ def test_actions_out_of_range_are_named_or_clipped(copy):
     path = copy(
         "listed_success", action=lambda rows: [[0, 1.79, 0.1] if n in (3, 4) else row for n, row in enumerate(rows)]
     )
-    said = r"episode 0: 'action' of frame 3 is 1\.79 in element 1.*2 of 12 are not.*foreign\.clip=true"
-    with pytest.raises(DataError, match=said):
+    message = r"episode 0: 'action' of frame 3 is 1\.79 in element 1.*2 of 12 are not.*foreign\.clip=true"
+    with pytest.raises(DataError, match=message):
         load(path)
     data, episodes = load(path, clip=True)
     assert episodes[0].executed_action[3, 1] == 1
@@ -190,7 +190,7 @@ def test_one_element_lists_are_numbers():
 
 
 @pytest.mark.parametrize(
-    ("success", "reward", "said"),
+    ("success", "reward", "message"),
     [
         ([True, True], [1.0, 0.5], "2 (episode 0: success and a reward, episode 1: success and a reward)"),
         ([False, True], [0.0, 0.0], "1 (episode 1: success)"),
@@ -198,13 +198,13 @@ def test_one_element_lists_are_numbers():
         ([False, False], [0.0, 0.0], None),
     ],
 )
-def test_what_is_left_out_with_the_last_action_is_said(copy, success, reward, said):
+def test_what_is_left_out_with_the_last_action_is_said(copy, success, reward, message):
     def ends(values, other):
         last = dict(zip((11, 20), values, strict=True))
         return lambda _: [[last.get(row, other)] for row in range(21)]
 
     data, _ = load(copy("listed_success", next__success=ends(success, False), next__reward=ends(reward, 0.0)))
-    assert data.notes.lines() == ([f"{LAST_LEFT_OUT}: {said}"] if said else [])
+    assert data.notes.lines() == ([f"{LAST_LEFT_OUT}: {message}"] if message else [])
 
 
 # --- images ----------------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_grey_is_one_channel_and_depth_left_out_is_said(tmp_path, capsys):
         assert store.spec.observation["images/grey"].shape == (32, 48, 3)
         assert store.spec.observation["images/depth"].shape == (32, 48, 1)
     with pytest.raises(
-        ConfigError, match="names 'images/dept', which is no observation of the data; it has images/depth"
+        ConfigError, match="names 'images/dept', which is not an observation of the data; it has images/depth"
     ):
         load(CASES / "grey_depth", leave_out=["images/dept"])
 
@@ -320,8 +320,8 @@ def test_images_may_be_paths_or_bytes_alone(tmp_path):
     shutil.rmtree(tmp_path / "set/images/observation.images.front/episode_000001")
     _, episodes = load(tmp_path / "set")
     _, expected = load(CASES / "images_by_path")
-    for ours, theirs in zip(episodes, expected, strict=True):
-        np.testing.assert_array_equal(ours.observation["images/front"], theirs.observation["images/front"])
+    for actual, original in zip(episodes, expected, strict=True):
+        np.testing.assert_array_equal(actual.observation["images/front"], original.observation["images/front"])
 
 
 def test_an_episode_without_images_is_left_out(copy):
@@ -346,13 +346,13 @@ def test_episodes_without_tasks_are_told_the_name_of_the_task(tmp_path):
 def test_counts_are_compared(tmp_path):
     shutil.copytree(CASES / "gap", tmp_path / "gap")
     info = json.loads((tmp_path / "gap/meta/info.json").read_text())
-    for change, said in (
-        ({"total_frames": 22}, "counts 22 frames, the episodes have 21"),
+    for change, message in (
+        ({"total_frames": 22}, "states 22 frames, but the episodes have 21"),
         ({"total_episodes": 3}, "0 to 2"),
         ({"fps": 0}, "fps must be above 0"),
     ):
         (tmp_path / "gap/meta/info.json").write_text(json.dumps(info | change))
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             load(tmp_path / "gap")
 
 
@@ -372,4 +372,4 @@ def test_other_kinds_of_values_and_rounded_numbers_are_said(tmp_path):
     assert set(data.spec.observation) == {"state", "ticks"}
     lines = data.notes.lines()
     assert "Observations left out: 1 (sound: values of type audio)" in lines
-    assert "Whole numbers too large for float32, rounded: 1 (observation.ticks)" in lines
+    assert "Integers too large for float32, rounded: 1 (observation.ticks)" in lines

@@ -46,8 +46,8 @@ def test_success_that_is_missing_is_unknown_and_said(tmp_path, missing):
     data, episodes = load(with_flags(tmp_path, "next.success", values))
     assert [int(episode.success.min()) for episode in episodes] == [-1, 1]
     assert episodes[0].success.tolist().count(-1) == 2
-    said = "Episodes with steps whose success is missing, which is unknown: 1 (0: 2)"
-    assert (said in data.notes.lines()) == (missing != -1)
+    note = "Episodes with steps whose success is missing, stored as unknown: 1 (0: 2)"
+    assert (note in data.notes.lines()) == (missing != -1)
 
 
 def test_an_episode_keeps_the_step_that_is_done_before_a_gap(tmp_path):
@@ -60,5 +60,5 @@ def test_an_episode_keeps_the_step_that_is_done_before_a_gap(tmp_path):
     data, episodes = load(path)
     ends = [(episode.record.steps, bool(episode.terminated[-1])) for episode in episodes]
     assert ends == [(6, True), (6, True), (9, True)]
-    said = "Episodes that are done before their last step, where an episode ends: 1 (0: 1 steps, first 5 of 12)"
-    assert said in data.notes.lines()
+    note = "Episodes that are done before their last step, and are split there: 1 (0: 1 steps, first 5 of 12)"
+    assert note in data.notes.lines()

@@ -128,15 +128,15 @@ def test_a_restored_ring_imitates_the_same() -> None:
 
 
 def test_demonstrations_are_no_examples_of_the_running_training() -> None:
-    shown = ring_of(episode(7, [HUMAN] * 3, True), episode(8, [HUMAN] * 3, False))
+    demonstrations = ring_of(episode(7, [HUMAN] * 3, True), episode(8, [HUMAN] * 3, False))
     own = ring_of(episode(1, [POLICY] * 4, True))
-    assert imitated(own, shown) == {100, 101, 102, 103}
+    assert imitated(own, demonstrations) == {100, 101, 102, 103}
 
 
 def test_own_successes_take_the_place_of_demonstrations() -> None:
-    shown = ring_of(episode(7, [HUMAN] * 6, True), episode(8, [HUMAN] * 2, False))
+    demonstrations = ring_of(episode(7, [HUMAN] * 6, True), episode(8, [HUMAN] * 2, False))
     own = ring_of(episode(1, [POLICY] * 4, False))
-    sampler = MixedSampler(own, shown, 0.5, 0.9, 1, REWARD, generator(0, "sampler"), imitate_online=True)
+    sampler = MixedSampler(own, demonstrations, 0.5, 0.9, 1, REWARD, generator(0, "sampler"), imitate_online=True)
 
     def weights() -> dict[int, set[float]]:
         batch = sampler.sample(4_000, 100)
@@ -151,8 +151,8 @@ def test_own_successes_take_the_place_of_demonstrations() -> None:
 
 
 def test_without_imitation_nothing_fades() -> None:
-    shown, own = ring_of(episode(7, [HUMAN] * 6, True)), ring_of(episode(1, [POLICY] * 4, True))
-    batch = MixedSampler(own, shown, 0.5, 0.9, 1, REWARD, generator(0, "sampler")).sample(4_000, 100)
+    demonstrations, own = ring_of(episode(7, [HUMAN] * 6, True)), ring_of(episode(1, [POLICY] * 4, True))
+    batch = MixedSampler(own, demonstrations, 0.5, 0.9, 1, REWARD, generator(0, "sampler")).sample(4_000, 100)
     assert set(batch["demonstration"].tolist()) == {0.0, 1.0}
     assert not batch["online_example"].any()
 

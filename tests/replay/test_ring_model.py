@@ -83,11 +83,11 @@ def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, action_ch
     smallest = min(0.0, *(expected_row(held, gamma, 1)[0] for held in rows.values()))
     seen, first = np.unique(batch["action"][:, 0], return_index=True)
     assert set(seen.tolist()) == rows.keys()
-    shown = ring.rows.gather(ring.rows.available.interventions, gamma=gamma, n_step=1, reward=REWARD)["action"][
+    actions = ring.rows.gather(ring.rows.available.interventions, gamma=gamma, n_step=1, reward=REWARD)["action"][
         :, 0
     ].tolist()
     by_others = [action for action, held in rows.items() if held.transition.source in (Source.HUMAN, Source.SCRIPT)]
-    assert sorted(shown) == sorted(by_others)
+    assert sorted(actions) == sorted(by_others)
     for row in first:
         held = rows[float(batch["action"][row, 0])]
         transition = held.transition

@@ -91,10 +91,13 @@ def test_sizes_that_differ_are_named(tmp_path):
     with pytest.raises(DataError, match=r"'steps/observation/front': image of step 5: expected an image of 12 x 20"):
         load(path)
     path = write(tmp_path / "few", observation__front=(Feature("image", (12, 20, 3), "uint8"), sound[:-1]))
-    with pytest.raises(DataError, match="episode 0: 'steps/observation/front' has 7 rows, there are 8 steps"):
+    with pytest.raises(DataError, match="episode 0: 'steps/observation/front' has 7 rows, but there are 8 steps"):
         load(path)
     path = write(tmp_path / "state", observation__state=(STATE, np.zeros(15)))
-    with pytest.raises(DataError, match=r"expected tensor values of shape \(2,\) \(they are 15, which is no multiple"):
+    with pytest.raises(
+        DataError,
+        match=r"expected tensor values of shape \(2,\) \(found 15 values, which is not a multiple",
+    ):
         load(path)
 
 
@@ -121,8 +124,8 @@ def test_times_of_steps_are_checked_where_they_are_named(tmp_path):
     data, episodes = load(path, {"time": "observation/time"})
     assert [episode.record.steps for episode in episodes] == [3, 3]
     assert [int(episode.stamp_ns[0]) for episode in episodes] == [5_000_000_000, 8_400_000_000]
-    assert data.notes.lines() == ["Jumps of recorded time, at which an episode ends: 1 (episode 0 frame 3: 3.1 s)"]
-    with pytest.raises(DataError, match=r"the control rate is 20 Hz, the recorded times say 10 Hz"):
+    assert data.notes.lines() == ["Jumps in recorded time, each of which ends an episode: 1 (episode 0 frame 3: 3.1 s)"]
+    with pytest.raises(DataError, match=r"the control rate is 20 Hz, but the recorded times give 10 Hz"):
         list(Rlds(time="observation/time").load(path, ForeignConfig(control_rate=20.0)).episodes())
     with pytest.raises(ConfigError, match=r"format\.time names 'stamp', which no step has"):
         load(path, {"time": "stamp"})
@@ -132,14 +135,14 @@ def test_times_of_steps_are_checked_where_they_are_named(tmp_path):
 def test_flags_within_an_episode_are_refused(tmp_path, flag, place):
     flags = (np.arange(STEPS) == place).astype(int)
     path = write(tmp_path / "set", **{flag: (Feature("tensor", (), "bool"), flags)})
-    with pytest.raises(DataError, match=rf"episode 0: {flag} in step {place} of 8, expected in [07] alone"):
+    with pytest.raises(DataError, match=rf"episode 0: {flag} is set in step {place} of 8, expected only in step [07]"):
         load(path)
 
 
 def test_numbers_of_episodes_are_compared(tmp_path):
     path = write(tmp_path / "set")
     (path / "dataset_info.json").write_text(json.dumps({"splits": [{"name": "train", "shardLengths": ["2"]}]}))
-    with pytest.raises(DataError, match=r"expected 2 episodes, as dataset_info\.json says, found 1"):
+    with pytest.raises(DataError, match=r"expected 2 episodes, as dataset_info\.json states, found 1"):
         load(path)
 
 
@@ -160,7 +163,7 @@ def test_examples_are_read_as_protobuf_reads_them():
         try:
             decode_example(whole[:cut], "here")
         except DataError as error:
-            assert "here: a record is no tf.train.Example" in str(error)
+            assert "here: a record is not a tf.train.Example" in str(error)
 
 
 @pytest.mark.parametrize("flag", ["is_first", "is_last", "is_terminal"])
@@ -168,5 +171,5 @@ def test_examples_are_read_as_protobuf_reads_them():
 def test_flags_other_than_0_and_1_are_refused(tmp_path, flag, value):
     rows = np.where(np.arange(STEPS) == (0 if flag == "is_first" else STEPS - 1), value, 0)
     path = write(tmp_path / "set", **{flag: (Feature("tensor", (), "float32"), rows)})
-    with pytest.raises(DataError, match=f"one flag a step in {flag}, 0 or 1, found"):
+    with pytest.raises(DataError, match=f"one flag per step in {flag}, 0 or 1, found"):
         load(path)

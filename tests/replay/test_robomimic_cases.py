@@ -82,7 +82,7 @@ def test_an_environment_without_arguments_has_no_control_rate():
 
 def test_another_control_rate_than_that_of_the_file_is_said():
     data, _ = load(CASES / "images_chw.hdf5", control_rate=10.0)
-    assert "Control rate of 10 Hz as given, the file says 20 Hz" in data.notes.lines()
+    assert "Control rate of 10 Hz as configured; the file states 20 Hz" in data.notes.lines()
     assert load(CASES / "images_chw.hdf5", control_rate=None)[0].spec.control_rate == 20
 
 
@@ -101,7 +101,7 @@ def test_a_slight_excess_is_clipped_on_request():
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "said"),
+    ("name", "rows", "message"),
     [
         (
             "wrist_image",
@@ -123,8 +123,8 @@ def test_a_slight_excess_is_clipped_on_request():
     ],
     ids=["rgba", "float", "depth", "ambiguous", "stack"],
 )
-def test_images_of_another_kind_are_refused_by_name(tmp_path, name, rows, said):
-    with pytest.raises(DataError, match=said):
+def test_images_of_another_kind_are_refused_by_name(tmp_path, name, rows, message):
+    with pytest.raises(DataError, match=message):
         load(write(tmp_path / "a.hdf5", **{f"obs/{name}": rows}))
 
 
@@ -157,20 +157,23 @@ def test_an_episode_of_other_shape_is_refused_by_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
-        ({"rewards": np.zeros(STEPS - 1)}, "demo_0/rewards has 5 rows, there are 6 actions"),
-        ({"dones": np.zeros(STEPS + 1)}, "demo_0/dones has 7 rows, there are 6 actions"),
-        ({"obs/state": np.zeros((STEPS - 2, 3))}, "demo_0/obs/state has 4 rows, there are 6 actions"),
+        ({"rewards": np.zeros(STEPS - 1)}, "demo_0/rewards has 5 rows, but there are 6 actions"),
+        ({"dones": np.zeros(STEPS + 1)}, "demo_0/dones has 7 rows, but there are 6 actions"),
+        ({"obs/state": np.zeros((STEPS - 2, 3))}, "demo_0/obs/state has 4 rows, but there are 6 actions"),
         ({"obs/goal": np.zeros(())}, "demo_0/obs/goal has a single value"),
         ({"next_obs/state": np.zeros((STEPS - 1, 3))}, "demo_0/next_obs/state has 5 rows"),
-        ({"rewards": np.zeros((STEPS, 2))}, r"one number a step in /data/demo_0/rewards, found float64 \(6, 2\)"),
-        ({"actions": np.zeros((STEPS, 1, 2))}, r"actions of one row of numbers, demo_0 has rows of shape \(1, 2\)"),
-        ({"next_obs/state": np.zeros((STEPS, 1, 3))}, r"rows of shape \(3,\), next_obs/state \(1, 3\)"),
+        ({"rewards": np.zeros((STEPS, 2))}, r"one number per step in /data/demo_0/rewards, found float64 \(6, 2\)"),
+        (
+            {"actions": np.zeros((STEPS, 1, 2))},
+            r"vectors of numbers, but demo_0 has rows of shape \(1, 2\)",
+        ),
+        ({"next_obs/state": np.zeros((STEPS, 1, 3))}, r"rows of shape \(3,\), but next_obs/state has \(1, 3\)"),
     ],
 )
-def test_lengths_and_shapes_that_do_not_agree_are_named(tmp_path, changes, said):
-    with pytest.raises(DataError, match=said):
+def test_lengths_and_shapes_that_do_not_agree_are_named(tmp_path, changes, message):
+    with pytest.raises(DataError, match=message):
         load(write(tmp_path / "a.hdf5", **changes))
 
 
@@ -182,11 +185,11 @@ def test_counts_are_compared_with_what_the_file_says(tmp_path):
     assert len(load(path)[1]) == 2
     with h5py.File(path, "r+") as file:
         file["data"].attrs["total"] = 3 * STEPS
-    with pytest.raises(DataError, match="/data has 12 actions, its attribute 'total' says 18"):
+    with pytest.raises(DataError, match="/data has 12 actions, but its attribute 'total' states 18"):
         load(path)
     with h5py.File(path, "r+") as file:
         file["data/demo_1"].attrs["num_samples"] = STEPS + 2
-    with pytest.raises(DataError, match="/data/demo_1 has 6 actions, its attribute 'num_samples' says 8"):
+    with pytest.raises(DataError, match="/data/demo_1 has 6 actions, but its attribute 'num_samples' states 8"):
         load(path)
 
 
@@ -201,7 +204,7 @@ def test_arrays_that_were_written_in_part_are_refused(tmp_path):
     with h5py.File(path, "r+") as file:
         del file["data/demo_1/obs/state"]
         file["data/demo_1"].create_dataset("obs/state", (STEPS, 3), "f4")
-    with pytest.raises(DataError, match=r"demo_1/obs/state says it has 72 bytes, stored are 0; .* never written"):
+    with pytest.raises(DataError, match=r"demo_1/obs/state declares 72 bytes, but only 0 are stored; .* never written"):
         load(path)
 
 
@@ -232,8 +235,8 @@ def test_what_is_left_out_is_said(tmp_path):
     data, episodes = load(path)
     assert set(episodes[0].observation) == {"state"}
     assert data.notes.lines() == [
-        "Members of 'data' that are no episodes (demo_N), left out: 1 (episode_7)",
-        "Observations left out: 2 (group: no array, words: |S4, which are no numbers)",
+        "Members of 'data' that are not episodes (demo_N), left out: 1 (episode_7)",
+        "Observations left out: 2 (group: no array, words: |S4, which is not numeric)",
     ]
 
 
@@ -251,23 +254,28 @@ def test_what_an_environment_is_said_to_be_never_stops_an_import(tmp_path, about
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "said"),
+    ("name", "rows", "message"),
     [
-        ("rewards", None, "demo_0 has 'rewards', demo_1 has not"),
-        ("obs/more", np.zeros((STEPS, 2)), "demo_1 has 'obs/more', demo_0 has not"),
-        ("obs/state", np.array([b"a"] * STEPS), r"demo_1/obs/state has rows of shape \(\) \(\|S1\), those of demo_0"),
+        ("rewards", None, "demo_0 has 'rewards', but demo_1 does not"),
+        ("obs/more", np.zeros((STEPS, 2)), "demo_1 has 'obs/more', but demo_0 does not"),
+        (
+            "obs/state",
+            np.array([b"a"] * STEPS),
+            r"demo_1/obs/state has rows of shape \(\) \(\|S1\), but those of "
+            "demo_0",
+        ),
         ("actions", np.array([[b"a", b"b"]] * STEPS), r"expected numbers in /data/demo_1/actions, found \|S1"),
         ("actions", np.zeros((STEPS, 3)), r"expected actions of shape \(2,\), found \(3,\)"),
     ],
 )
-def test_episodes_that_differ_are_named(tmp_path, name, rows, said):
+def test_episodes_that_differ_are_named(tmp_path, name, rows, message):
     path = write(tmp_path / "a.hdf5")
     with h5py.File(path, "r+") as file:
         if name in file["data/demo_1"]:
             del file[f"data/demo_1/{name}"]
         if rows is not None:
             file[f"data/demo_1/{name}"] = rows
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         load(path)
 
 
@@ -311,7 +319,7 @@ def test_more_members_than_a_file_may_have_are_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("last", "said"),
+    ("last", "message"),
     [
         (0.5, r"demo_0: episode 0: 'done' of frame 5 is 0\.5, expected one of 0, 1, or a boolean; 1 of its 6 frames"),
         (2, r"'done' of frame 5 is 2\.0"),
@@ -321,8 +329,8 @@ def test_more_members_than_a_file_may_have_are_refused(tmp_path, monkeypatch):
         (np.inf, r"'done' of frame 5 has inf"),
     ],
 )
-def test_dones_that_are_no_flags_are_refused(tmp_path, last, said):
-    with pytest.raises(DataError, match=said):
+def test_dones_that_are_no_flags_are_refused(tmp_path, last, message):
+    with pytest.raises(DataError, match=message):
         load(write(tmp_path / "a.hdf5", dones=np.array([0, 0, 0, 0, 0, last], float)))
 
 
@@ -344,8 +352,8 @@ def test_an_episode_ends_at_each_step_that_is_done(tmp_path, dones, lengths, ter
     kept = sum(lengths)
     np.testing.assert_array_equal(np.concatenate([each.rewards["reward"] for each in episodes]), rewards[:kept])
     early, first = sum(dones[:-1]), dones.index(1)
-    said = "Episodes that are done before their last step, where an episode ends"
-    assert f"{said}: 1 (0: {early} steps, first {first} of 6)" in data.notes.lines()
+    note = "Episodes that are done before their last step, and are split there"
+    assert f"{note}: 1 (0: {early} steps, first {first} of 6)" in data.notes.lines()
 
 
 @pytest.mark.parametrize("kind", [np.uint64, np.int64])
@@ -353,7 +361,7 @@ def test_an_episode_ends_at_each_step_that_is_done(tmp_path, dones, lengths, ter
 def test_whole_numbers_that_are_rounded_are_said(tmp_path, value, kind):
     large = np.full((STEPS, 2), value, kind)
     data, _ = load(write(tmp_path / "a.hdf5", **{"obs/count": large, "rewards": large[:, 0]}))
-    assert data.notes.lines() == ["Whole numbers too large for float32, rounded: 2 (obs/count, reward)"]
+    assert data.notes.lines() == ["Integers too large for float32, rounded: 2 (obs/count, reward)"]
 
 
 def test_whole_numbers_that_fit_are_kept_without_a_word(tmp_path):
@@ -362,7 +370,7 @@ def test_whole_numbers_that_fit_are_kept_without_a_word(tmp_path):
     data, episodes = load(write(tmp_path / "a.hdf5", **arrays))
     assert not data.notes.lines() and episodes[0].observation["b"].max() == 255 << 40
     data, _ = load(write(tmp_path / "b.hdf5", **{"obs/a": np.full((STEPS, 1), 2**64 - 1, np.uint64)}))
-    assert data.notes.lines() == ["Whole numbers too large for float32, rounded: 1 (obs/a)"]
+    assert data.notes.lines() == ["Integers too large for float32, rounded: 1 (obs/a)"]
 
 
 def test_rewards_beyond_float32_are_refused_rather_than_infinite(tmp_path):

@@ -136,8 +136,8 @@ def images(encoding, rows, height=HEIGHT, width=WIDTH):
 
 def test_a_camera_of_yuv_is_read_and_its_encoding_named_where_it_is_not(tmp_path):
     packed = np.full((HEIGHT, WIDTH, 2), 128, np.uint8)
-    (episode,), said = load(tmp_path / "a", images("yuv422_yuy2", packed))
-    assert (episode.observation["images/front"].shape, said) == ((10, HEIGHT, WIDTH, 3), [])
+    (episode,), lines = load(tmp_path / "a", images("yuv422_yuy2", packed))
+    assert (episode.observation["images/front"].shape, lines) == ((10, HEIGHT, WIDTH, 3), [])
     with pytest.raises(DataError, match=r"/camera \(sensor_msgs/msg/Image\) at .* s: unknown encoding 'nv24'.*yuv422"):
         load(tmp_path / "b", images("nv24", packed))
 
@@ -146,15 +146,15 @@ def test_depth_is_refused_or_scaled_on_request(tmp_path):
     depth = np.linspace(0, 2000, HEIGHT * WIDTH).astype(np.uint16).reshape(HEIGHT, WIDTH)
     with pytest.raises(DataError, match=r"16-bit images.*'foreign\.images=\{front:\{low:LOW,high:HIGH\}\}'"):
         load(tmp_path / "a", images("16UC1", depth))
-    (episode,), said = load(tmp_path / "b", images("16UC1", depth), images={"front": ImageConfig(low=0, high=2000)})
+    (episode,), lines = load(tmp_path / "b", images("16UC1", depth), images={"front": ImageConfig(low=0, high=2000)})
     expected = np.rint(depth[..., None] * (255 / 2000)).astype(np.uint8)
     np.testing.assert_array_equal(episode.observation["images/front"][0], expected)
-    assert said == ["Images converted: 1 (images/front: uint16 values 0 to 2000 become 0 to 255)"]
+    assert lines == ["Images converted: 1 (images/front: uint16 values 0 to 2000 become 0 to 255)"]
 
 
 def test_a_camera_that_changes_size_or_encoding_is_refused_with_its_time(tmp_path):
     other = [(0.5, image("rgb8", WIDTH, HEIGHT, COLOURS.transpose(1, 0, 2)))]
-    for name, changed, said in (
+    for name, changed, message in (
         (
             "size",
             other,
@@ -167,7 +167,7 @@ def test_a_camera_that_changes_size_or_encoding_is_refused_with_its_time(tmp_pat
         ),
     ):
         rows = [each for each in images("rgb8", COLOURS) if each[0] != 0.5] + changed
-        with pytest.raises(DataError, match=rf"/camera at 1000000000\.500 s: .*{said}"):
+        with pytest.raises(DataError, match=rf"/camera at 1000000000\.500 s: .*{message}"):
             load(tmp_path / name, rows)
 
 

@@ -63,9 +63,9 @@ def test_what_a_killed_recorder_left_in_the_log_of_sqlite_is_read(tmp_path, caps
     shutil.copytree(CASES / "wal_db3", tmp_path / "bag")
     before = {file.name: file.read_bytes() for file in (tmp_path / "bag").iterdir()}
     assert run_import("lab", tmp_path / "bag", tmp_path / "set") == 0
-    said = capsys.readouterr().out
-    assert "SQLite files with a log that the recorder had not merged, read with it: 1 (" in said
-    assert "/joint_states has 150 messages, 75 by the metadata" in said
+    output = capsys.readouterr().out
+    assert "SQLite files with a log that the recorder had not merged; the log was read too: 1 (" in output
+    assert "/joint_states has 150 messages, but 75 according to the metadata" in output
     with EpisodeStore.open(tmp_path / "set") as store:
         assert [record.steps for record in store.records] == [29]
     assert {file.name: file.read_bytes() for file in (tmp_path / "bag").iterdir()} == before, "nothing is changed"
@@ -89,8 +89,8 @@ def test_an_unfinished_change_of_sqlite_is_undone(tmp_path):
     connection.close()
     database.write_bytes(changed)
     Path(f"{database}-journal").write_bytes(journal)
-    episodes, said = load(path, STATE, COMMAND)
-    assert [episode.record.steps for episode in episodes] == [9] and "log that the recorder had not merged" in said[0]
+    episodes, lines = load(path, STATE, COMMAND)
+    assert [episode.record.steps for episode in episodes] == [9] and "log that the recorder had not merged" in lines[0]
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -106,7 +106,7 @@ def test_a_journal_that_names_another_file_is_refused_and_deletes_nothing(tmp_pa
     page, total = 0x40000000 // size + 1, sum(name) & 0xFFFFFFFF
     record = page.to_bytes(4, "big") + name + len(name).to_bytes(4, "big") + total.to_bytes(4, "big") + magic
     Path(f"{database}-journal").write_bytes(header + record)
-    with pytest.raises(DataError, match=r"bag\.db3-journal: it names another file"):
+    with pytest.raises(DataError, match=r"bag\.db3-journal: the journal names another file"):
         load(database if alone else path, STATE, COMMAND)
     assert precious.read_text() == "mine"
 
@@ -117,12 +117,14 @@ def test_messages_are_counted(tmp_path, storage, change):
     path = record_messages(tmp_path / "bag", joints(), storage)
     metadata = path / "metadata.yaml"
     metadata.write_text(metadata.read_text().replace("message_count: 50", f"message_count: {50 + change}"))
-    said = rf"has 50 messages, {50 + change} by the metadata: a part is missing.*format\.incomplete=true"
-    with pytest.raises(DataError, match=said):
+    message = (
+        rf"has 50 messages, but {50 + change} according to the metadata: a part is missing.*format\.incomplete=true"
+    )
+    with pytest.raises(DataError, match=message):
         load(path, STATE, COMMAND)
     episodes, lines = load(path, STATE, COMMAND, incomplete=True)
     assert episodes[0].record.steps == 9
-    assert lines[0].startswith("Topics with other numbers of messages than stated: 2 (")
+    assert lines[0].startswith("Topics whose number of messages differs from the stated one: 2 (")
 
 
 def test_a_file_that_lacks_rows_is_refused(tmp_path):
@@ -130,7 +132,7 @@ def test_a_file_that_lacks_rows_is_refused(tmp_path):
     with sqlite3.connect(path / "bag.db3") as database:
         database.execute("DELETE FROM messages WHERE id % 7 = 0")
     database.close()
-    with pytest.raises(DataError, match=r"/command has \d+ messages, 50 by the metadata"):
+    with pytest.raises(DataError, match=r"/command has \d+ messages, but 50 according to the metadata"):
         load(path, STATE, COMMAND)
 
 
@@ -155,7 +157,7 @@ def test_all_files_of_a_bag_are_read(tmp_path):
     metadata.write_text(whole.replace("  - bag.db3\n  - rest.db3\n", "  - rest.db3\n  - bag.db3\n"))
     assert load(path, STATE, COMMAND)[0][0].record.steps == 9, "in whatever order they are listed"
     metadata.write_text(whole.replace("  - rest.db3\n", ""))
-    with pytest.raises(DataError, match=r"rest\.db3 lies in the bag, but metadata\.yaml does not list it"):
+    with pytest.raises(DataError, match=r"rest\.db3 is in the bag, but metadata\.yaml does not list it"):
         load(path, STATE, COMMAND)
     metadata.write_text(whole.replace("  - rest.db3\n", "  - bag.db3\n"))
     with pytest.raises(DataError, match=r"lists bag\.db3 twice"):
@@ -173,7 +175,7 @@ def test_a_folder_of_bags_is_read_whole(tmp_path):
     assert len(load(tmp_path, STATE, COMMAND)[0]) == 2
     record_messages(tmp_path / "third", joints())
     (tmp_path / "third/metadata.yaml").unlink()
-    with pytest.raises(DataError, match=r"third has files of a bag, third\.mcap for example, but no metadata\.yaml"):
+    with pytest.raises(DataError, match=r"third has files of a bag, such as third\.mcap, but no metadata\.yaml"):
         load(tmp_path, STATE, COMMAND)
     assert len(load(tmp_path / "third/third.mcap", STATE, COMMAND)[0]) == 1
 
@@ -207,7 +209,7 @@ def test_an_mcap_file_that_was_not_finished_is_refused(tmp_path):
     path = record_messages(tmp_path / "bag", joints())
     (file,) = path.glob("*.mcap")
     file.write_bytes(file.read_bytes()[:-400])
-    with pytest.raises(DataError, match=r"bag is no bag, or damaged or unfinished .*mcap recover"):
+    with pytest.raises(DataError, match=r"bag is not a bag, or is damaged or unfinished .*mcap recover"):
         load(path, STATE, COMMAND)
 
 
@@ -220,7 +222,7 @@ def test_compressed_bags_are_read_and_counted(tmp_path, storage, mode):
     assert load(path, STATE, COMMAND)[0][0].record.steps == 9
     metadata = path / "metadata.yaml"
     metadata.write_text(metadata.read_text().replace("message_count: 50", "message_count: 51"))
-    with pytest.raises(DataError, match="has 50 messages, 51 by the metadata"):
+    with pytest.raises(DataError, match="has 50 messages, but 51 according to the metadata"):
         load(path, STATE, COMMAND)
 
 
@@ -229,14 +231,17 @@ def test_a_message_that_cannot_be_decoded_is_named(tmp_path):
     with sqlite3.connect(path / "bag.db3") as database:
         database.execute("UPDATE messages SET data = x'00010000ff' WHERE id = 7")
     database.close()
-    with pytest.raises(DataError, match=r"bag: message 4 of /joints is no sensor_msgs/msg/JointState as the bag"):
+    with pytest.raises(
+        DataError,
+        match=r"bag: message 4 of /joints is not a sensor_msgs/msg/JointState as defined by",
+    ):
         load(path, STATE, COMMAND)
 
 
 def test_other_bags_than_can_be_read_together_are_refused(tmp_path, recorded):
     Rosbag().export(data_set(recorded[0], None), tmp_path / "bags/exported")
     record_messages(tmp_path / "bags/recorded", joints())
-    with pytest.raises(DataError, match=r"has 2 bags, and robo-rl wrote .*exported: give it alone"):
+    with pytest.raises(DataError, match=r"has 2 bags, but robo-rl wrote .*exported: import it alone"):
         load(tmp_path / "bags", STATE, COMMAND)
     (tmp_path / "old.bag").write_bytes(b"#ROSBAG V2.0\n")
     with pytest.raises(DataError, match=r"is a bag of ROS 1: rosbags-convert --src"):
@@ -286,13 +291,13 @@ def test_joints_are_found_by_name_whatever_their_order(configuration):
 
 def test_a_gripper_on_the_topic_of_its_arm_is_passed_over(tmp_path, capsys):
     assert run_import("lab", CASES / "gripper_in_turn", tmp_path / "set") == 0
-    said = capsys.readouterr().out
-    assert "Messages that name none of the wanted joints, passed over: 1 (" in said
-    assert "150 of /joint_states name finger_joint" in said
+    output = capsys.readouterr().out
+    assert "Messages that name none of the requested joints, skipped: 1 (" in output
+    assert "150 of /joint_states name finger_joint" in output
     with EpisodeStore.open(tmp_path / "set") as store:
         assert store.records[0].steps == 29
     with pytest.raises(
-        DataError, match=r"/joint_states .* at .* expected shoulder_pan_joint, .*, got finger_joint; say names"
+        DataError, match=r"/joint_states .* at .* expected shoulder_pan_joint, .*, got finger_joint; set names"
     ):
         load(CASES / "gripper_in_turn", *case_topics("noname").values())
 
@@ -329,22 +334,22 @@ def test_names_of_actions_are_followed_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bad", "names", "said"),
+    ("bad", "names", "message"),
     [
-        (joint_state(["a", "a"], [0, 0]), (), "a name stands twice in a, a"),
-        (joint_state(["a"], [0]), (), "expected b, got a; say names"),
-        (joint_state(["a", "b", "c"], [0, 0, 0]), (), "expected a, b, got a, b, c; say names"),
-        (joint_state(["a", "b"], []), (), "expected 2 values in 'position', one a name, got 0"),
+        (joint_state(["a", "a"], [0, 0]), (), "a name occurs twice in a, a"),
+        (joint_state(["a"], [0]), (), "expected b, got a; set names"),
+        (joint_state(["a", "b", "c"], [0, 0, 0]), (), "expected a, b, got a, b, c; set names"),
+        (joint_state(["a", "b"], []), (), "expected 2 values in 'position', one per name, got 0"),
         (joint_state(["a", "c"], [0, 0]), ("a", "b"), "expected b, got a, c"),
         (joint_state(["a", "b"], [0, np.inf]), ("a", "b"), r"b_position is inf; expected finite numbers"),
         (joint_state([], [0, 0]), (), r"expected 2 numbers \(a_position, b_position\), got position_0, position_1"),
     ],
 )
-def test_what_is_wrong_with_a_message_is_said_with_topic_and_time(tmp_path, bad, names, said):
+def test_what_is_wrong_with_a_message_is_said_with_topic_and_time(tmp_path, bad, names, message):
     path = record_messages(tmp_path / "bag", [*joints(), ("/joints", 1.25, bad)])
     topic = TopicConfig(topic="joints", gives="state", fields=("position",), names=names)
     with pytest.raises(
-        DataError, match=rf"bag: /joints \(sensor_msgs/msg/JointState\) at {START / 1e9 + 1.25:.3f} s: .*{said}"
+        DataError, match=rf"bag: /joints \(sensor_msgs/msg/JointState\) at {START / 1e9 + 1.25:.3f} s: .*{message}"
     ):
         load(path, topic, COMMAND)
 
@@ -362,14 +367,14 @@ def test_values_that_are_not_finite_end_an_episode_on_request(tmp_path):
 
 def test_a_mapping_that_cannot_be_is_refused(tmp_path):
     path = record_messages(tmp_path / "bag", joints())
-    with pytest.raises(ConfigError, match=r"reward is one number, these are 2: a_position, b_position"):
+    with pytest.raises(ConfigError, match=r"reward is one number, but its topics give 2: a_position, b_position"):
         load(path, STATE, COMMAND, TopicConfig(topic="joints", gives="reward", fields=("position",)))
     named = TopicConfig(topic="command", gives="action", fields=("data",), names=("a",))
-    with pytest.raises(DataError, match="nothing in its messages names the elements of 'data'; leave names out"):
+    with pytest.raises(DataError, match="its messages do not name the elements of 'data'; leave out names"):
         load(path, STATE, named)
-    with pytest.raises(DataError, match="no numbers 'datum' in its messages, which have data"):
+    with pytest.raises(DataError, match="its messages have no numbers 'datum', only data"):
         load(path, STATE, TopicConfig(topic="command", gives="action", fields=("datum",)))
-    with pytest.raises(ConfigError, match="names that differ"):
+    with pytest.raises(ConfigError, match="different names"):
         TopicConfig(topic="joints", gives="state", fields=("position",), names=("a", "a"))
 
 
@@ -377,8 +382,8 @@ def test_actions_beyond_the_limits_are_named_or_clipped(tmp_path):
     high = [("/command", t, number(1.5)) for topic, t, _ in joints() if topic == "/command" and 0.45 < t < 0.55]
     messages = [message for message in joints() if message[:2] not in [each[:2] for each in high]]
     path = record_messages(tmp_path / "bag", sorted(messages + high, key=lambda message: message[1]))
-    said = r"bag, 1000000000\.001 s on: episode 0: 'action' of frame 4 is 1\.5 in element 0.*foreign\.clip=true"
-    with pytest.raises(DataError, match=said):
+    refusal = r"bag, from 1000000000\.001 s on: episode 0: 'action' of frame 4 is 1\.5 in element 0.*foreign\.clip=true"
+    with pytest.raises(DataError, match=refusal):
         load(path, STATE, COMMAND)
     episodes, lines = load(path, STATE, COMMAND, clip=True)
     assert episodes[0].executed_action[4] == 1 and "clipped: 1 (0: 1 actions)" in lines[0]
@@ -395,7 +400,7 @@ def test_success_that_is_told_at_the_end_is_that_of_the_last_step(tmp_path, caps
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("reports", "expected"),
     [
         ([(0.95, 1)], [-1] * 8 + [1]),
         ([(1.5, 1)], [-1] * 8 + [1]),
@@ -405,8 +410,8 @@ def test_success_that_is_told_at_the_end_is_that_of_the_last_step(tmp_path, caps
     ],
     ids=["at the end", "after the end", "now and then", "all the time", "taken back"],
 )
-def test_success_is_unknown_where_nothing_says_it(tmp_path, told, expected):
-    messages = [*joints(), *(("/success", t, number(value)) for t, value in told)]
+def test_success_is_unknown_where_nothing_says_it(tmp_path, reports, expected):
+    messages = [*joints(), *(("/success", t, number(value)) for t, value in reports)]
     topic = TopicConfig(topic="success", gives="success", fields=("data",), max_age=0.11)
     (episode,), _ = load(record_messages(tmp_path / "bag", messages), STATE, COMMAND, topic)
     assert episode.success.tolist() == expected
@@ -415,8 +420,8 @@ def test_success_is_unknown_where_nothing_says_it(tmp_path, told, expected):
 def test_an_episode_of_which_nothing_says_success_is_counted(tmp_path):
     messages = [*joints(), ("/success", 0.1, number(1))]
     topic = TopicConfig(topic="success", gives="success", fields=("data",), max_age=0.05)
-    (episode,), said = load(record_messages(tmp_path / "bag", messages), STATE, COMMAND, topic)
-    assert said == [] and episode.success[0] == 1 and episode.record.success is None
+    (episode,), lines = load(record_messages(tmp_path / "bag", messages), STATE, COMMAND, topic)
+    assert lines == [] and episode.success[0] == 1 and episode.record.success is None
 
 
 @pytest.mark.parametrize("name", ["metadata.yaml", "bag.db3", "extra.mcap"])
@@ -424,7 +429,7 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path, name):
     path = record_messages(tmp_path / "bag", joints(), "SQLITE3")
     (path / name).unlink(missing_ok=True)
     os.mkfifo(path / name)
-    with pytest.raises(DataError, match=rf"{name}.*no regular file"):
+    with pytest.raises(DataError, match=rf"{name}.*not a regular file"):
         load(path, STATE, COMMAND)
 
 
@@ -441,7 +446,7 @@ def test_whole_numbers_that_are_rounded_are_said(tmp_path):
         return [("/count", n / 50, TYPES.types["std_msgs/msg/UInt64"](data=value + n)) for n in range(50)]
 
     topic = TopicConfig(topic="count", gives="count", fields=("data",))
-    _, said = load(record_messages(tmp_path / "large", joints() + counts(2**60 + 1)), STATE, COMMAND, topic)
-    assert said == ["Whole numbers too large for float32, rounded: 1 (/count: data)"]
-    _, said = load(record_messages(tmp_path / "small", joints() + counts(0)), STATE, COMMAND, topic)
-    assert said == []
+    _, lines = load(record_messages(tmp_path / "large", joints() + counts(2**60 + 1)), STATE, COMMAND, topic)
+    assert lines == ["Integers too large for float32, rounded: 1 (/count: data)"]
+    _, lines = load(record_messages(tmp_path / "small", joints() + counts(0)), STATE, COMMAND, topic)
+    assert lines == []

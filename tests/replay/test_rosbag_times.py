@@ -54,30 +54,30 @@ def spans(episodes):
 )
 def test_an_episode_ends_where_the_clock_was_put_back(tmp_path, storage, back, second):
     messages = recording(clock=lambda t: t if t < second else t - back)
-    episodes, said = load(record_messages(tmp_path / "bag", messages, storage))
+    episodes, notes = load(record_messages(tmp_path / "bag", messages, storage))
     (first, begin), (again, end) = spans(episodes)
     assert first == 0 and 1.7 <= begin <= 2.0 <= again <= 2.1 and end >= 3.8
-    assert len(said) == 1 and said[0].startswith("Clock put back in a bag, where an episode ends: 1 (")
+    assert len(notes) == 1 and notes[0].startswith("Clock set back in a bag, which ends an episode: 1 (")
 
 
 def test_a_clock_that_was_put_back_again_and_again(tmp_path):
     """As the time of a simulation that starts anew with each of its episodes."""
-    episodes, said = load(record_messages(tmp_path / "bag", recording(8.0, clock=lambda t: t % 2)))
+    episodes, notes = load(record_messages(tmp_path / "bag", recording(8.0, clock=lambda t: t % 2)))
     assert spans(episodes) == [(0, 1.9), (2, 3.9), (4, 5.9), (6, 7.9)]
-    assert "where an episode ends: 3" in said[0]
+    assert "which ends an episode: 3" in notes[0]
 
 
 def test_a_clock_that_was_put_forward_leaves_a_gap(tmp_path):
-    episodes, said = load(record_messages(tmp_path / "bag", recording(clock=lambda t: t if t < 2 else t + 500)))
+    episodes, notes = load(record_messages(tmp_path / "bag", recording(clock=lambda t: t if t < 2 else t + 500)))
     assert len(spans(episodes)) == 2
-    assert "/joints, silent for 500.02 s, 1.98 s after the begin" in said[0]
+    assert "/joints, silent for 500.02 s, 1.98 s after the beginning" in notes[0]
 
 
 def test_an_episode_ends_where_the_stamps_go_back(tmp_path):
     """A simulation is reset while the recorder's clock goes on: the robot is somewhere else at once."""
-    episodes, said = load(record_messages(tmp_path / "bag", recording(stamp=lambda t: t if t < 2 else t - 1.9)))
+    episodes, notes = load(record_messages(tmp_path / "bag", recording(stamp=lambda t: t if t < 2 else t - 1.9)))
     assert spans(episodes) == [(0, 1.9), (2, 3.9)]
-    assert "/joints, stamps go back, 1.98 s after the begin" in said[0]
+    assert "/joints, stamps go back, 1.98 s after the beginning" in notes[0]
 
 
 @pytest.mark.parametrize("storage", ["MCAP", "SQLITE3"])
@@ -99,33 +99,33 @@ def test_a_file_in_another_order_than_that_of_time_is_put_right(tmp_path, storag
         messages = [messages[index] for index in random.permutation(len(messages))]
     else:
         messages = messages[::-1]
-    episodes, said = load(record_messages(tmp_path / "bag", messages, storage))
-    assert (spans(episodes), said) == ([(0, 3.9)], [])
+    episodes, notes = load(record_messages(tmp_path / "bag", messages, storage))
+    assert (spans(episodes), notes) == ([(0, 3.9)], [])
 
 
 @pytest.mark.parametrize(
-    ("silent", "expected", "said"),
+    ("silent", "expected", "note"),
     [
-        (lambda topic, t: 1 < t < 1.5, [(0, 1), (1.5, 3.9)], "silent for 0.50 s, 1.00 s after the begin"),
+        (lambda topic, t: 1 < t < 1.5, [(0, 1), (1.5, 3.9)], "silent for 0.50 s, 1.00 s after the beginning"),
         (lambda topic, t: topic == "/joints" and 1 < t < 1.5, [(0, 1), (1.5, 3.9)], "/joints, silent for 0.50 s"),
         (lambda topic, t: topic == "/command" and 1 < t < 1.5, [(0, 1), (1.5, 3.9)], "/command, silent for 0.55 s"),
-        (lambda topic, t: 1 < t < 1.5 or 2 < t < 3, [(0, 1), (1.5, 2), (3, 3.9)], "where an episode ends: 4"),
+        (lambda topic, t: 1 < t < 1.5 or 2 < t < 3, [(0, 1), (1.5, 2), (3, 3.9)], "each of which ends an episode: 4"),
     ],
     ids=["all", "joints", "commands", "twice"],
 )
-def test_an_episode_ends_at_a_gap(tmp_path, silent, expected, said):
+def test_an_episode_ends_at_a_gap(tmp_path, silent, expected, note):
     episodes, lines = load(record_messages(tmp_path / "bag", recording(without=silent)))
     for (begin, end), (first, last) in zip(spans(episodes), expected, strict=True):
         assert abs(begin - first) < 0.11 and abs(end - last) < 0.11
     assert [episode.record.episode for episode in episodes] == list(range(len(expected)))
-    assert any(said in line for line in lines)
+    assert any(note in line for line in lines)
 
 
 def test_parts_too_short_for_a_step_are_counted(tmp_path):
     path = record_messages(tmp_path / "bag", recording(without=lambda topic, t: 1 < t < 1.4 or 1.45 < t < 2))
-    episodes, said = load(path)
+    episodes, notes = load(path)
     assert len(spans(episodes)) == 2
-    assert any(line.startswith("Parts of bags shorter than a control period, left out: 1 (") for line in said)
+    assert any(line.startswith("Parts of bags shorter than a control period, left out: 1 (") for line in notes)
 
 
 def test_a_bag_of_which_nothing_is_left_says_what_it_has(tmp_path):
@@ -138,8 +138,8 @@ def test_a_bag_of_which_nothing_is_left_says_what_it_has(tmp_path):
 
 def test_topics_slower_than_the_control_rate_are_said(tmp_path):
     path = record_messages(tmp_path / "bag", recording())
-    _, said = load(path, rate=40.0)
-    assert said == [
+    _, notes = load(path, rate=40.0)
+    assert notes == [
         f"Topics slower than foreign.control_rate, whose values repeat: 1 ({path}: /command, one every 0.05 s)"
     ]
 
@@ -163,11 +163,11 @@ def test_nothing_is_paired_across_a_gap_in_any_recording(tmp_path, seed):
     for t, topic in events:
         clock = t + sum(delta for at, delta in jumps.items() if t >= at)
         messages.append((topic, clock, joint_state(["a"], [t]) if topic == "/joints" else number(t)))
-    episodes, said = load(record_messages(tmp_path / "bag", messages))
+    episodes, notes = load(record_messages(tmp_path / "bag", messages))
     for episode in episodes:
         times, actions = episode.observation["state"][:, 0], (episode.executed_action[:, 0] + 1) * 50
         np.testing.assert_allclose(np.diff(times), 0.1, atol=0.1)  # as far as max_age lets it
         np.testing.assert_allclose(actions, times[1:], atol=0.1)
     covered = sum(episode.record.steps for episode in episodes) / 10
     assert covered > seconds - 0.3 - 0.4 * (len(jumps) + 1), "what is sound is kept"
-    assert bool(said) == (len(episodes) > 1)
+    assert bool(notes) == (len(episodes) > 1)

@@ -123,8 +123,8 @@ def test_what_a_person_did_is_online_data_and_demonstration(demonstrations):
     # Four steps of people alone are no quarter of a minibatch: each is in it about once.
     share = 25 if demonstrations is DEMONSTRATIONS else 4
     assert (is_demonstration == (np.arange(100) < share)).all()
-    shown = {5, 20, 21, 22} | (set(range(-15, 0)) if demonstrations is DEMONSTRATIONS else set())
-    for rows, expected in ((states[:, :share], shown), (states[:, share:], set(range(1, 31)))):
+    demonstrated = {5, 20, 21, 22} | (set(range(-15, 0)) if demonstrations is DEMONSTRATIONS else set())
+    for rows, expected in ((states[:, :share], demonstrated), (states[:, share:], set(range(1, 31)))):
         values, counts = np.unique(rows, return_counts=True)
         assert set(values.tolist()) == expected
         assert chisquare(counts).pvalue > 1e-3
@@ -147,12 +147,12 @@ def test_what_nobody_looks_at_is_not_gathered_and_the_rest_is_the_same(online):
     wanted = "observation/state", "next_observation/state"
     images = "observation/images/front", "next_observation/images/front"
     every = copied(sampler_of(online, DEMONSTRATIONS).sample(24, 8))
-    some = sampler_of(online, DEMONSTRATIONS, keys=("state",)).sample(24, 8)
-    assert every.keys() - some.keys() == set(images) and set(wanted) <= some.keys()
-    for key, array in some.items():
+    partial = sampler_of(online, DEMONSTRATIONS, keys=("state",)).sample(24, 8)
+    assert every.keys() - partial.keys() == set(images) and set(wanted) <= partial.keys()
+    for key, array in partial.items():
         np.testing.assert_array_equal(array, every[key], err_msg=key)
-    shown = sampler_of(online, DEMONSTRATIONS, keys=("state",)).sample_with_returns(5)
-    assert not shown.keys() & set(images) and set(wanted) <= shown.keys()
+    batch = sampler_of(online, DEMONSTRATIONS, keys=("state",)).sample_with_returns(5)
+    assert not batch.keys() & set(images) and set(wanted) <= batch.keys()
     assert not DEMONSTRATIONS.rows.everything(REWARD, ("state",)).keys() & set(images)
 
 

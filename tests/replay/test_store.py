@@ -56,7 +56,7 @@ def test_what_is_said_of_a_data_set_can_be_replaced_and_nothing_else_changes(tmp
     with EpisodeStore.open(tmp_path / "set") as store:
         assert (store.metadata, store.spec) == ({"device": "another"}, SPEC)
         assert_same(store.episode(0), episode)
-        with pytest.raises(DataError, match="opened to read"):
+        with pytest.raises(DataError, match="opened for reading"):
             store.describe({})
 
 
@@ -97,9 +97,9 @@ def test_episodes_are_read_several_at_a_time_or_one_by_one(recorded, monkeypatch
         for first, stop in ((0, None), (1, 3), (2, 2), (4, None)):
             found = list(store.episodes(first, stop))
             assert len(found) == len(episodes[first:stop])
-            for ours, theirs in zip(found, episodes[first:stop], strict=True):
-                assert_same(ours, theirs)
-                assert all(later.observation is last.next_observation for last, later in pairwise(ours))
+            for actual, original in zip(found, episodes[first:stop], strict=True):
+                assert_same(actual, original)
+                assert all(later.observation is last.next_observation for last, later in pairwise(actual))
 
 
 def test_episodes_are_read_a_number_at_a_time_however_short(recorded, monkeypatch):
@@ -110,8 +110,8 @@ def test_episodes_are_read_a_number_at_a_time_however_short(recorded, monkeypatc
         monkeypatch.setattr(
             store._files, "read", lambda name, first, records: taken.add(len(records)) or read(name, first, records)
         )
-        for ours, theirs in zip(store.episodes(), episodes, strict=True):
-            assert_same(ours, theirs)
+        for actual, original in zip(store.episodes(), episodes, strict=True):
+            assert_same(actual, original)
     assert taken == {3, 1}
 
 
@@ -226,8 +226,8 @@ def test_data_of_another_task_is_refused_with_both_values(recorded, change, line
     with EpisodeStore.open(path) as store, pytest.raises(DataError) as caught:
         store.load_into(ReplayRing(500, task))
     assert str(caught.value) == (
-        f"{path}: recorded for another task or setting: {line}. Record for this task, or give the task the settings "
-        "of the data set"
+        f"{path}: recorded for another task or setting: {line}. Record for this task, or use the settings of the "
+        "data set for the task"
     )
 
 

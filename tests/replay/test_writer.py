@@ -158,7 +158,7 @@ def test_episode_without_a_step_is_refused(copy):
 
 def test_one_recording_at_a_time_and_readers_beside_it(copy):
     with EpisodeStore.open(copy, "a") as store:
-        with pytest.raises(DataError, match="another recording is writing into this data set"):
+        with pytest.raises(DataError, match="another process is recording into this data set"):
             EpisodeStore.open(copy, "a")
         writer = store.writer()
         for transition in make_episode(4, 260):
@@ -203,5 +203,5 @@ def test_a_commit_writes_each_array_once_and_closing_cuts_them_to_length(tmp_pat
 def test_a_data_set_opened_to_read_is_not_changed(copy):
     with EpisodeStore.open(copy) as store:
         for change in (store.writer, store.delete_last_episode):
-            with pytest.raises(DataError, match="was opened to read; open it with mode 'a'"):
+            with pytest.raises(DataError, match="was opened for reading; open it with mode 'a'"):
                 change()

@@ -180,13 +180,13 @@ def test_attempts_are_bounded_and_then_the_simulator_helps_and_is_counted():
     rig.act(1)
     rig.put_object((1.5, 0.0, 0.02))  # beyond the table
     rig.actor.abandon_episode()
-    said: list[str] = []
-    told: list[str] = []
-    rig.resets.watch(said.append, told.append)
+    messages: list[str] = []
+    reports: list[str] = []
+    rig.resets.watch(messages.append, reports.append)
     first = named(rig, rig.act(1)[0].observation)
     assert abs(first["cube_x"] - 0.5) <= 0.1
-    assert said == ["LEARNING", "RECOVERY", "TELEOP", "LEARNING"]
-    assert len(told) == 1 and told[0].startswith("Reset failed in 2 attempts: after 1 s the end effector is")
+    assert messages == ["LEARNING", "RECOVERY", "TELEOP", "LEARNING"]
+    assert len(reports) == 1 and reports[0].startswith("Reset failed in 2 attempts: after 1 s the end effector is")
     metrics = rig.resets.metrics()
     assert metrics["practice/reset_attempts"] == 2
     assert metrics["practice/manual_resets"] == 1
@@ -195,10 +195,10 @@ def test_attempts_are_bounded_and_then_the_simulator_helps_and_is_counted():
 
 def test_a_person_is_asked_as_the_last_resort():
     rig = Rig("pick_cube", random_every=0, attempts=1, seconds=1.0, ask=True)
-    asked: list[str] = []
+    questions: list[str] = []
 
     def help_it(text: str) -> None:
-        asked.append(text)
+        questions.append(text)
         rig.put_object((0.45, 0.05, 0.0225))
 
     rig.resets._ask = help_it
@@ -209,8 +209,8 @@ def test_a_person_is_asked_as_the_last_resort():
     assert outcome.attempts == 1
     assert "the end effector is" in outcome.reason
     assert named(rig, outcome.step.observation)["cube_x"] == pytest.approx(0.45, abs=1e-3)
-    assert len(asked) == 1
-    assert "press Enter" in asked[0]
+    assert len(questions) == 1
+    assert "press Enter" in questions[0]
     assert rig.resets.state is PracticeState.TELEOP
 
 

@@ -132,16 +132,16 @@ def test_attempts_are_bounded_and_then_a_person_is_called_and_counted():
     actor, resets = practise(vehicle, RecoveryConfig(attempts=3))
     drive(actor, resets, 10)
     vehicle.held = True
-    said: list[str] = []
-    told: list[str] = []
-    resets.watch(said.append, told.append)
+    messages: list[str] = []
+    reports: list[str] = []
+    resets.watch(messages.append, reports.append)
     transition = drive(actor, resets, 1)[0]
     assert vehicle.log.count("placed") == 2, "carried back, once"
     assert transition.observation["state"][2] == 2.0
     assert resets.metrics()["practice/recovery_attempts"] == 3
     assert resets.metrics()["practice/manual_resets"] == 1
-    assert said == ["CRASHED", "RECOVERY", "TELEOP", "LEARNING"]
-    assert told == ["Reset failed in 3 attempts: the robot stands where it cannot go on"]
+    assert messages == ["CRASHED", "RECOVERY", "TELEOP", "LEARNING"]
+    assert reports == ["Reset failed in 3 attempts: the robot stands where it cannot go on"]
 
 
 def test_a_cut_episode_goes_on_at_once():

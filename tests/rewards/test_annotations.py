@@ -76,9 +76,9 @@ def test_late_scores_are_learned_and_hold_where_nobody_was_asked(make, server):
     metrics = run(module, 4)
     assert [each["queries"] for each in metrics] == [40, 80, 120, 160]
     assert metrics[-1]["answers"] == 160
-    asked = requests(server[0])
-    assert 100 < len(asked) <= 160  # the same picture costs nothing
-    assert all("it is bright" in each["text"] and "to 10" in each["text"] for each in asked)
+    sent = requests(server[0])
+    assert 100 < len(sent) <= 160  # the same picture costs nothing
+    assert all("it is bright" in each["text"] and "to 10" in each["text"] for each in sent)
     truth = np.round(10 * states[:, 0]) / 10
     assert np.abs(module(rows) - truth).mean() < 0.08
     assert spearmanr(module(rows), states[:, 0]).statistic > 0.95
@@ -92,8 +92,8 @@ def test_the_loss_is_least_where_the_reward_is_the_mean_answer(make):
     """Against the logistic loss in float64, and an annotator who contradicts himself."""
     module = make("scores")
     outputs, answers = np.linspace(-3, 3, 7), np.array([0, 0.1, 0.5, 0.5, 0.7, 1, 1])
-    said = 1 / (1 + np.exp(-outputs))
-    expected = -np.mean(answers * np.log(said) + (1 - answers) * np.log(1 - said))
+    predicted = 1 / (1 + np.exp(-outputs))
+    expected = -np.mean(answers * np.log(predicted) + (1 - answers) * np.log(1 - predicted))
     found = module._loss(torch.from_numpy(outputs)[:, None, None], torch.from_numpy(answers))
     assert float(found) == pytest.approx(expected, rel=1e-12)
     candidates = torch.linspace(-4, 4, 801, dtype=torch.float64)
@@ -111,10 +111,10 @@ def test_state_goes_on_bit_for_bit(make):
     other.load({key: value.copy() for key, value in module.state().items()})
     for each in (module, other):
         run(each, 1)
-    ours, theirs = module.state(), other.state()
-    for key in ours.keys() - {"oracle/usage", "counters"}:
-        np.testing.assert_array_equal(ours[key], theirs[key], err_msg=key)
-    assert 60 < ours["oracle/usage"][0] <= 120
+    state, other_state = module.state(), other.state()
+    for key in state.keys() - {"oracle/usage", "counters"}:
+        np.testing.assert_array_equal(state[key], other_state[key], err_msg=key)
+    assert 60 < state["oracle/usage"][0] <= 120
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_the_network_sees_pictures_as_convolutions_do():
     network = TrainedNetwork(2 + 210 + 64, (5,), 1, learning_rate=1e-3, seed=0, name="goal", pictures=shapes)
     state = {key: torch.from_numpy(value).double() for key, value in network.state().items()}
     inputs = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 276)).astype(np.float32))
-    told = [inputs[:, :2].double()]
+    features = [inputs[:, :2].double()]
     for number, (shape, part) in enumerate(zip(shapes, inputs[:, 2:].double().split([210, 64], 1), strict=True)):
         height, width, channels = shape
         found = torch.stack([part[:, c::channels].reshape(-1, height, width) for c in range(channels)], 1)
@@ -197,8 +197,10 @@ def test_the_network_sees_pictures_as_convolutions_do():
             found = torch.nn.functional.conv2d(found, weight, bias, stride=2, padding=1).relu()
         prefix = f"encoder._towers.{number}"
         found = found.flatten(1) @ state[f"{prefix}.7.weight"].T + state[f"{prefix}.7.bias"]
-        told.append((found - found.mean(1, keepdim=True)) / (found.var(1, unbiased=False, keepdim=True) + 1e-5).sqrt())
-    np.testing.assert_allclose(network.embed(inputs).detach(), torch.cat(told, 1), rtol=1e-3, atol=1e-4)
+        features.append(
+            (found - found.mean(1, keepdim=True)) / (found.var(1, unbiased=False, keepdim=True) + 1e-5).sqrt()
+        )
+    np.testing.assert_allclose(network.embed(inputs).detach(), torch.cat(features, 1), rtol=1e-3, atol=1e-4)
     expected = network(inputs).detach()
     np.testing.assert_allclose(network.evaluate(inputs), expected, rtol=1e-5, atol=1e-6)
     many = inputs.repeat(200, 1)

@@ -66,16 +66,16 @@ def gail(demonstrations, **options) -> GailReward:
 
 def test_the_optimum_is_the_log_of_the_ratio_of_densities():
     """Steps between four places, of which both sides do some more often; some end the episode."""
-    theirs = {(0, 1, False): 4, (1, 2, False): 3, (2, 3, False): 1, (1, 3, True): 2}
-    ours = {(0, 1, False): 2, (1, 2, False): 3, (2, 3, False): 4, (1, 3, True): 1}
-    module = gail(repeated(theirs), discount=0.9)
-    sides = [repeated(counts) for counts in (theirs, ours)]
+    demonstrated = {(0, 1, False): 4, (1, 2, False): 3, (2, 3, False): 1, (1, 3, True): 2}
+    visited = {(0, 1, False): 2, (1, 2, False): 3, (2, 3, False): 4, (1, 3, True): 1}
+    module = gail(repeated(demonstrated), discount=0.9)
+    sides = [repeated(counts) for counts in (demonstrated, visited)]
     inputs = [module._with_absorbing(module._vectors(side), side["terminated"]) for side in sides]
     for _ in range(400):
         module._network.descend(module._cross_entropy(*inputs, 10))
-    log_ratio = np.log([theirs[step] / ours[step] for step in theirs])
+    log_ratio = np.log([demonstrated[step] / visited[step] for step in demonstrated])
     np.testing.assert_allclose(module._logits(module._absorbing), np.log(2 / 1), atol=0.01)
-    found = module(repeated(dict.fromkeys(theirs, 1)))
+    found = module(repeated(dict.fromkeys(demonstrated, 1)))
     np.testing.assert_allclose(found, log_ratio + np.array([0, 0, 0, 0.9 / 0.1 * np.log(2 / 1)]), atol=0.1)
     np.testing.assert_allclose(found[:3], log_ratio[:3], atol=0.01)
 
@@ -132,20 +132,20 @@ def trained(**options):
 
 
 def test_the_loss_is_that_of_a_computation_by_hand():
-    module, (theirs, ours) = trained()
-    probability = 1 / (1 + np.exp(-in_float64(module)(np.concatenate((theirs, ours)).astype(np.float64))))
+    module, (demonstrated, visited) = trained()
+    probability = 1 / (1 + np.exp(-in_float64(module)(np.concatenate((demonstrated, visited)).astype(np.float64))))
     expected = -(np.log(probability[:9]).sum() + np.log(1 - probability[9:]).sum()) / 8
-    assert float(module._cross_entropy(theirs, ours, 8).detach()) == pytest.approx(expected, rel=1e-4)
+    assert float(module._cross_entropy(demonstrated, visited, 8).detach()) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("actions", [False, True])
 def test_the_penalty_is_that_of_gradients_from_differences(actions):
     """At points between both sides, how far between drawn for each of the two parts; only norms above 1 count."""
-    module, (theirs, ours) = trained(actions=actions)
-    found = float(module._penalty(theirs, ours, 50, np.random.default_rng(1)).detach())
+    module, (demonstrated, visited) = trained(actions=actions)
+    found = float(module._penalty(demonstrated, visited, 50, np.random.default_rng(1)).detach())
 
     rng = np.random.default_rng(1)
-    one, other = (side[rng.integers(0, 9, 50)].astype(np.float64) for side in (theirs, ours))
+    one, other = (side[rng.integers(0, 9, 50)].astype(np.float64) for side in (demonstrated, visited))
     first, second = rng.uniform(size=(50, 2)).T
     widths = (2, 1, 1) if actions else (2, 2, 1)
     share = np.concatenate([np.tile(s[:, None], w) for s, w in zip((first, second, first), widths, strict=True)], 1)
@@ -160,14 +160,16 @@ def test_the_penalty_is_that_of_gradients_from_differences(actions):
 def test_the_penalty_bounds_the_slope_of_the_reward():
     """Sides that never overlap: without it the logit rises without end."""
     rng = np.random.default_rng(2)
-    theirs, ours = (rows(rng.normal(m, 0.1, (40, 2)), rng.normal(m, 0.1, (40, 2)), [False] * 40) for m in (0, 1))
+    demonstrated, visited = (
+        rows(rng.normal(m, 0.1, (40, 2)), rng.normal(m, 0.1, (40, 2)), [False] * 40) for m in (0, 1)
+    )
     slopes = {}
     for penalty in (0.0, 10.0):
-        module = gail(theirs, penalty=penalty)
+        module = gail(demonstrated, penalty=penalty)
         for _ in range(8):
-            metrics = module.update(Experience(ours))
-        gap = np.linalg.norm(module._vectors(theirs).mean(0) - module._vectors(ours).mean(0))
-        slopes[penalty] = (module(theirs).mean() - module(ours).mean()) / gap
+            metrics = module.update(Experience(visited))
+        gap = np.linalg.norm(module._vectors(demonstrated).mean(0) - module._vectors(visited).mean(0))
+        slopes[penalty] = (module(demonstrated).mean() - module(visited).mean()) / gap
         assert set(metrics) == {"loss", "penalty", "demonstrated", "policy"}
     assert slopes[10.0] < 1.2
     assert slopes[0.0] > slopes[10.0]
@@ -176,21 +178,21 @@ def test_the_penalty_bounds_the_slope_of_the_reward():
 def test_actions_are_looked_at_where_they_shall_be():
     """The same observations, other actions: told by actions alone."""
     still = np.zeros((20, 2))
-    theirs, ours = (rows(still, still, [False] * 20, np.full((20, 1), action)) for action in (-0.5, 0.5))
+    demonstrated, visited = (rows(still, still, [False] * 20, np.full((20, 1), action)) for action in (-0.5, 0.5))
     for actions in (False, True):
-        module = gail(theirs, actions=actions, penalty=0.1)
+        module = gail(demonstrated, actions=actions, penalty=0.1)
         for _ in range(5):
-            module.update(Experience(ours))
-        assert (module(theirs).mean() > module(ours).mean() + 1) == actions
+            module.update(Experience(visited))
+        assert (module(demonstrated).mean() > module(visited).mean() + 1) == actions
 
 
 def test_updates_come_at_their_interval_and_state_goes_on_bit_for_bit():
     rng = np.random.default_rng(3)
-    shown = rows(rng.normal(size=(30, 2)), rng.normal(size=(30, 2)), rng.uniform(size=30) < 0.2)
+    demonstrations = rows(rng.normal(size=(30, 2)), rng.normal(size=(30, 2)), rng.uniform(size=30) < 0.2)
     experience = Experience(rows(rng.normal(size=(40, 2)), rng.normal(size=(40, 2)), rng.uniform(size=40) < 0.2))
     config = GailConfig(**SMALL | {"interval": 3, "updates": 2})
     module, other = (config.make("gail", SPEC, 0) for _ in range(2))
-    module.fit([shown])
+    module.fit([demonstrations])
     versions = []
     for _ in range(7):
         module.update(experience)
@@ -202,7 +204,7 @@ def test_updates_come_at_their_interval_and_state_goes_on_bit_for_bit():
             each.update(experience)
     for key, value in module.state().items():
         np.testing.assert_array_equal(value, other.state()[key], err_msg=key)
-    torch.testing.assert_close(module(shown), other(shown), rtol=0, atol=0)
+    torch.testing.assert_close(module(demonstrations), other(demonstrations), rtol=0, atol=0)
     with pytest.raises(CheckpointError, match="reward module 'gail': expected 'shift'"):
         other.load({})
 

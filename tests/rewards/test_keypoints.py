@@ -116,8 +116,8 @@ def test_waypoints_are_asked_for_once_an_episode_on_a_grid(tmp_path, capsys):
         np.testing.assert_allclose(rewards, [0.5, 0.75, 1], atol=1e-6)
         rewards = module(episode([[0.25, 0.25], [0.25, 0.35]]))  # the same first picture
         np.testing.assert_allclose(rewards, [0, 0.25], atol=1e-6)
-        (asked,) = requests(folder)
-        assert "go right" in asked["text"]
+        (request,) = requests(folder)
+        assert "go right" in request["text"]
         assert module.update(None) == {"requests": 1, "input_tokens": 100, "output_tokens": 20}
         assert module.update(None) == {}, "it is told once"
         assert module.state()["usage"][0] == 1
@@ -171,12 +171,12 @@ def test_cells(answer, cells):
 
 
 def test_the_grid_lies_where_its_numbers_say():
-    shown = under_grid(np.zeros((40, 60, 3), np.uint8), 4)
-    assert shown.shape == (640, 960, 3)
+    picture = under_grid(np.zeros((40, 60, 3), np.uint8), 4)
+    assert picture.shape == (640, 960, 3)
     for line in range(5):
-        assert (shown[:, round(line * 959 / 4)] == 255).all()
-        assert (shown[round(line * 639 / 4)] == 255).all()
-    assert not shown[300:310, 500:600].any()
+        assert (picture[:, round(line * 959 / 4)] == 255).all()
+        assert (picture[round(line * 639 / 4)] == 255).all()
+    assert not picture[300:310, 500:600].any()
 
 
 def test_what_is_missing_is_named():

@@ -79,8 +79,8 @@ def test_what_a_model_sees_is_learned(make, server):
     assert metrics["answers"] + metrics["equal"] == 40
     assert 10 <= metrics["equal"] < 16  # a quarter looks the same, a few more nearly so
     assert metrics["requests"] == 2 * 30  # none for those; two questions for all others
-    asked = [each["text"] for each in requests(server[0])]
-    assert all("it is bright" in text for text in asked)
+    texts = [each["text"] for each in requests(server[0])]
+    assert all("it is bright" in text for text in texts)
     states = np.random.default_rng(5).uniform(0, 1, (200, 1)).astype(np.float32)
     rewards = module({"action": states, "next_observation/state": states})
     assert spearmanr(rewards, states[:, 0]).statistic > 0.8
@@ -135,8 +135,8 @@ def test_a_spent_budget_is_said_once_and_nothing_more_is_asked(make, capsys):
     module = make("brightness", most_requests=9, analysis=True)
     rounds(module, 1)
     assert [module.update(World()) for _ in range(5)] == [{}] * 5
-    said = capsys.readouterr().err
-    assert said.count("the budget is spent: 9 requests") == 1
+    output = capsys.readouterr().err
+    assert output.count("the budget is spent: 9 requests") == 1
 
 
 def test_the_budget_and_answers_are_in_the_state(make):

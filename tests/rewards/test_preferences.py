@@ -49,8 +49,8 @@ def test_the_loss_is_that_of_bradley_and_terry():
 def test_the_oracle_errs_at_its_rate_and_has_no_opinion_on_ties():
     difference = np.random.default_rng(0).normal(size=20_000).astype(np.float32)
     difference[:1000] = 0.01
-    said, answered = noisy_answers(difference, 0.2, 0.05, np.random.default_rng(1))
-    assert (said != (difference > 0)).mean() == pytest.approx(0.2, abs=0.01)
+    given_answers, answered = noisy_answers(difference, 0.2, 0.05, np.random.default_rng(1))
+    assert (given_answers != (difference > 0)).mean() == pytest.approx(0.2, abs=0.01)
     assert not answered[:1000].any()
     np.testing.assert_array_equal(answered, np.abs(difference) > 0.05)
     np.testing.assert_array_equal(noisy_answers(difference, 0.0, 0.0, np.random.default_rng(1))[0], difference > 0)
@@ -147,8 +147,8 @@ def test_before_the_first_answer_there_is_no_reward():
 def test_questions_are_asked_at_their_interval_and_not_beyond_the_most():
     config = PreferencesConfig(interval=3, queries=4, most_queries=10, epochs=1, members=1, hidden=(4,), length=2)
     module = config.make("liked", SPEC, 0)
-    asked = [module.update(World()).get("queries") for _ in range(14)]
-    assert asked == [None, None, 4, None, None, 8, None, None, 10, None, None, None, None, None]
+    query_counts = [module.update(World()).get("queries") for _ in range(14)]
+    assert query_counts == [None, None, 4, None, None, 8, None, None, 10, None, None, None, None, None]
 
 
 class Recorded(World):

@@ -52,8 +52,8 @@ def test_lengths_may_differ():
 def test_a_hundred_iterations_are_enough_for_the_default_of_the_paper():
     """Of an episode far from a demonstration, where the last weight of the entropy alone is off by half a mean cost."""
     rng = np.random.default_rng(0)
-    ours, theirs = (np.cumsum(rng.normal(size=(40, 2)), 0) for _ in range(2))
-    costs = torch.from_numpy(np.linalg.norm(ours[:, None] - theirs, axis=-1))
+    path, reference = (np.cumsum(rng.normal(size=(40, 2)), 0) for _ in range(2))
+    costs = torch.from_numpy(np.linalg.norm(path[:, None] - reference, axis=-1))
     exact, found = (40 * (sinkhorn(costs, 0.01 * costs.mean(), count) * costs).sum(1) for count in (20_000, 100))
     assert (found - exact).abs().max() < 0.1 * costs.mean()
 
@@ -100,11 +100,11 @@ def test_the_cosine_is_that_of_the_features_as_they_are():
     path = np.array([[0, 1], [1, 0], [-3, 200], [5, 5]], np.float32)
     module = OptimalTransportConfig(reward="cost", metric="cosine", epsilon=0.1).make("match", SPEC, 0)
     module.fit([episode(demonstration)])
-    ours, theirs = path[1:].astype(np.float64), demonstration[1:].astype(np.float64)
-    lengths = np.linalg.norm(ours, axis=1)[:, None] * np.linalg.norm(theirs, axis=1)
-    costs = 1 - (ours @ theirs.T) / lengths
+    states, reference = path[1:].astype(np.float64), demonstration[1:].astype(np.float64)
+    lengths = np.linalg.norm(states, axis=1)[:, None] * np.linalg.norm(reference, axis=1)
+    costs = 1 - (states @ reference.T) / lengths
     plan = sinkhorn(torch.from_numpy(costs), 0.1 * costs.mean(), 100).numpy()
-    one = theirs / np.linalg.norm(theirs, axis=1)[:, None]
+    one = reference / np.linalg.norm(reference, axis=1)[:, None]
     unit = (1 - one @ one[0]).mean()
     np.testing.assert_allclose(module(episode(path)), -3 * (plan * costs).sum(1) / unit, atol=1e-5)
 
@@ -129,8 +129,8 @@ def test_rewards_follow_from_the_plan_and_the_best_demonstration_counts():
     scale = np.concatenate([each["next_observation/state"] for each in demonstrations]).std(0)
     candidates = []
     for each in demonstrations:
-        ours, theirs = (x["next_observation/state"].astype(np.float64) / scale for x in (agent, each))
-        costs = np.sqrt(((ours[:, None] - theirs) ** 2).sum(-1))
+        states, reference = (x["next_observation/state"].astype(np.float64) / scale for x in (agent, each))
+        costs = np.sqrt(((states[:, None] - reference) ** 2).sum(-1))
         kernel, left, right = np.exp(-costs / (0.05 * costs.mean())), np.ones(5), np.ones(7)
         for _ in range(5_000):
             left = (1 / 5) / (kernel @ right)
@@ -155,12 +155,12 @@ def plan_with_free_columns(costs, epsilon):
     return rows_of(minimize(objective, np.zeros(costs.size), tol=1e-12).x)
 
 
-def costs_between(ours, theirs, metric):
+def costs_between(states, reference, metric):
     """Costs (L, M) of states, one element after the other."""
-    costs = np.zeros((len(ours), len(theirs)))
-    for t, j, f in np.ndindex(len(ours), len(theirs), ours.shape[1]):
-        squared = (ours[t, f] - theirs[j, f]) ** 2
-        costs[t, j] += squared if metric == "euclidean" else np.log(1 + squared / 0.01) / ours.shape[1]
+    costs = np.zeros((len(states), len(reference)))
+    for t, j, f in np.ndindex(len(states), len(reference), states.shape[1]):
+        squared = (states[t, f] - reference[j, f]) ** 2
+        costs[t, j] += squared if metric == "euclidean" else np.log(1 + squared / 0.01) / states.shape[1]
     return np.sqrt(costs) if metric == "euclidean" else costs
 
 
@@ -171,14 +171,14 @@ def test_progress_is_what_is_done_in_the_states_that_a_step_is_moved_onto(metric
     demonstrations = [episode(rng.normal(size=(length, 2))) for length in (5, 7, 4)]
     agent = episode(rng.normal(size=(5, 2)) * np.array([[1], [1], [1], [1], [4]]))
     scale = np.concatenate([each["next_observation/state"] for each in demonstrations]).std(0)
-    ours, *each_theirs = (x["next_observation/state"].astype(np.float64) / scale for x in (agent, *demonstrations))
-    theirs = np.concatenate(each_theirs)
-    done = np.concatenate([np.arange(1, len(each) + 1) / len(each) for each in each_theirs])
-    costs = costs_between(ours, theirs, metric)
+    states, *references = (x["next_observation/state"].astype(np.float64) / scale for x in (agent, *demonstrations))
+    reference = np.concatenate(references)
+    done = np.concatenate([np.arange(1, len(each) + 1) / len(each) for each in references])
+    costs = costs_between(states, reference, metric)
     plan = plan_with_free_columns(costs, 0.3 * costs.mean())
     nearest = [
-        min(costs_between(state[None], other, metric).min() for other in each_theirs if other is not one)
-        for one in each_theirs
+        min(costs_between(state[None], other, metric).min() for other in references if other is not one)
+        for one in references
         for state in one
     ]
     familiar = np.minimum(1, max(nearest) / costs.min(1))
@@ -190,10 +190,10 @@ def test_progress_is_what_is_done_in_the_states_that_a_step_is_moved_onto(metric
 
 def test_progress_rises_along_a_demonstration_and_not_in_an_episode_that_stands_still():
     module = fitted([line(10), line(14)], reward="progress")
-    there = module(line(20))
-    assert (np.diff(there) > -1e-6).all()
-    assert there[0] < -0.85
-    assert there[-1] == pytest.approx(0, abs=1e-3)
+    rewards = module(line(20))
+    assert (np.diff(rewards) > -1e-6).all()
+    assert rewards[0] < -0.85
+    assert rewards[-1] == pytest.approx(0, abs=1e-3)
     still = module(episode(np.full((21, 2), 0.05)))
     assert still.max() < -0.85
     assert np.ptp(still) == 0

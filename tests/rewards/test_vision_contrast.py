@@ -118,12 +118,12 @@ def test_a_saved_encoder_is_one_of_timm_and_of_the_agent_that_learns_from_images
     encoder = load_encoder(EncoderConfig(model=f"local-dir:{folder}"))
     found = encoder.encode(images)
     assert found.shape == (8, 32)
-    theirs = timm().create_model(f"local-dir:{folder}", pretrained=True).eval()
-    known = timm().data.resolve_model_data_config(theirs)
+    reference = timm().create_model(f"local-dir:{folder}", pretrained=True).eval()
+    known = timm().data.resolve_model_data_config(reference)
     mean, deviation = (torch.tensor(known[key]).view(3, 1, 1) for key in ("mean", "std"))
     pictures = (torch.from_numpy(images).permute(0, 3, 1, 2) / 255 - mean) / deviation
     with torch.inference_mode():
-        np.testing.assert_allclose(found, theirs(pictures).numpy(), atol=1e-4)
+        np.testing.assert_allclose(found, reference(pictures).numpy(), atol=1e-4)
     parameters, _ = load_resnet(folder / "model.safetensors", 4)
     maps = apply_resnet(parameters, "", torch.from_numpy(images), torch.float32)
     np.testing.assert_allclose(found, maps.mean(-1).numpy(), atol=1e-3)

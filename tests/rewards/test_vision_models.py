@@ -38,17 +38,17 @@ def copy(made, tmp_path):
 
 def test_a_saved_model_is_one_of_open_clip(made):
     """By open_clip's own loader, tokenizer and transforms, as somebody else would use the folder."""
-    theirs, _, transform = open_clip().create_model_and_transforms(f"local-dir:{made}")
+    reference, _, transform = open_clip().create_model_and_transforms(f"local-dir:{made}")
     tokenizer = open_clip().get_tokenizer(f"local-dir:{made}")
-    theirs.eval()
-    ours = load_encoder(EncoderConfig(model=f"local-dir:{made}"))
+    reference.eval()
+    actual = load_encoder(EncoderConfig(model=f"local-dir:{made}"))
     images = frames(3)
     with torch.inference_mode():
         pictures = torch.stack([transform(Image.fromarray(image)) for image in images])
-        expected = theirs.encode_image(pictures, normalize=True).numpy()
-        texts = theirs.encode_text(tokenizer(list(CAPTIONS)), normalize=True).numpy()
-    np.testing.assert_allclose(ours.encode(images), expected, atol=1e-5)
-    np.testing.assert_allclose(ours.texts(CAPTIONS), texts, atol=1e-6)
+        expected = reference.encode_image(pictures, normalize=True).numpy()
+        texts = reference.encode_text(tokenizer(list(CAPTIONS)), normalize=True).numpy()
+    np.testing.assert_allclose(actual.encode(images), expected, atol=1e-5)
+    np.testing.assert_allclose(actual.texts(CAPTIONS), texts, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["shortest", "longest", "squash"])
@@ -62,11 +62,11 @@ def test_preprocessing_is_that_of_open_clip(mode, shape, size):
               "resize_mode": mode, "fill_color": 7}  # fmt: skip
     rng = np.random.default_rng(0)
     smooth = np.asarray(Image.fromarray(rng.integers(0, 256, (6, 6, 3), dtype=np.uint8)).resize(shape[::-1]))
-    theirs = image_transform_v2(PreprocessCfg(**config), is_train=False)(Image.fromarray(smooth))
-    ours = Preprocessing(config)(torch.from_numpy(smooth[None].copy()))[0]
-    assert ours.shape == theirs.shape
+    reference = image_transform_v2(PreprocessCfg(**config), is_train=False)(Image.fromarray(smooth))
+    actual = Preprocessing(config)(torch.from_numpy(smooth[None].copy()))[0]
+    assert actual.shape == reference.shape
     # In grey levels: Pillow and PyTorch round a little differently where they enlarge.
-    levels = (ours - theirs).abs() * torch.tensor(config["std"]).view(3, 1, 1) * 255
+    levels = (actual - reference).abs() * torch.tensor(config["std"]).view(3, 1, 1) * 255
     assert float(levels.max()) < 4 and float(levels.mean()) < 0.5
 
 

@@ -83,7 +83,7 @@ class MalformedPackets:
             records.append([encoder.encode(step) for step in steps_of(self._joined.session, [4])])
         session = self._joined.session
         kind = messages.ExchangeRequest
-        return [self._request(kind, record_session=session, records=some).SerializeToString() for some in records]
+        return [self._request(kind, record_session=session, records=batch).SerializeToString() for batch in records]
 
     def _packet(self, name: str) -> bytes:
         kind = self._random.randrange(6)

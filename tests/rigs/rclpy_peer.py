@@ -40,7 +40,7 @@ def paced(count, rate, send):
 class Peer:
     def __init__(self, node):
         self.node = node
-        self.said = node.create_publisher(String, "/said", 10)
+        self.reports = node.create_publisher(String, "/said", 10)
         self.joints = node.create_publisher(JointState, "/joints", 1000)
         self.images = node.create_publisher(Image, "/front/image_raw", 5)
         self.stops = {name: node.create_publisher(Bool, "/subject/stop", qos) for name, qos in PROFILES.items()}
@@ -53,7 +53,7 @@ class Peer:
         threading.Thread(target=self.obey, args=message.data.split(), daemon=True).start()
 
     def obey(self, what, *arguments):
-        self.said.publish(String(data=f"{what} {getattr(self, f'do_{what}')(*arguments)}"))
+        self.reports.publish(String(data=f"{what} {getattr(self, f'do_{what}')(*arguments)}"))
 
     def do_joints(self):
         position = array("d", [0.1] * 7)

@@ -31,8 +31,8 @@ class Subject:
     def __init__(self, node: Node) -> None:
         self.node, self.make = node, node.types.make
         self.go = node.create_publisher(STRING, "/go")
-        self.said: list[str] = []
-        node.create_subscription(STRING, "/said", lambda message: self.said.append(message.data))
+        self.reports: list[str] = []
+        node.create_subscription(STRING, "/said", lambda message: self.reports.append(message.data))
         self.stops = 0
         listen_for_stop(node, "/subject/stop", self.stop)
         node.create_service(TRIGGER, "/subject/stop", self.answer)
@@ -55,15 +55,15 @@ class Subject:
         goal.succeed()
         return self.make(f"{MOVE}_Result", error_string="moved")
 
-    def tell(self, what: str, seconds: float = 20.0, meanwhile: Callable[[], None] = lambda: None) -> str:
+    def instruct(self, what: str, seconds: float = 20.0, meanwhile: Callable[[], None] = lambda: None) -> str:
         """Have the peer do something; return what it says of it."""
-        heard = len(self.said)
+        heard = len(self.reports)
         self.go.publish(self.make(STRING, data=what))
         meanwhile()
         deadline = time.monotonic() + seconds
-        while len(self.said) == heard and time.monotonic() < deadline:
+        while len(self.reports) == heard and time.monotonic() < deadline:
             time.sleep(0.01)
-        return self.said[-1].partition(" ")[2] if len(self.said) > heard else "nothing"
+        return self.reports[-1].partition(" ")[2] if len(self.reports) > heard else "nothing"
 
     def steps(self) -> dict[str, float]:
         """Run a control loop of 100 ms while joint states come; return how late its periods were, and the load."""
@@ -86,7 +86,7 @@ class Subject:
         clock = MonotonicClock()
         assembler = ObservationAssembler(timings_of(sources))
         listener = Listener(self.node, sources, {}, clock, assembler)
-        self.tell("images")
+        self.instruct("images")
         seen = listener.images["front"]
         return {"reliability": seen.reliability, "count": seen.count, "told": listener.advice("front")}
 
@@ -124,17 +124,17 @@ def main() -> None:
         while not (subject.go.matched_count and "/peer" in node.graph.nodes) and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(1.0)
-        seen["call"] = subject.tell("call")
+        seen["call"] = subject.instruct("call")
         for profile in ("best_effort", "volatile", "latched"):
             before = subject.stops
-            subject.tell(f"publish {profile}")
+            subject.instruct(f"publish {profile}")
             time.sleep(0.5)
             seen[profile] = subject.stops - before
-        seen["act"] = subject.tell("act")
+        seen["act"] = subject.instruct("act")
         seen["goal"] = attempt(subject.actions)
         real_time = RealTime(20)
         seen["priority"] = real_time.claim() or "SCHED_FIFO"
-        seen["sent"] = subject.tell("joints", meanwhile=lambda: seen.update(steps=subject.steps()))
+        seen["sent"] = subject.instruct("joints", meanwhile=lambda: seen.update(steps=subject.steps()))
         real_time.release()
         seen["joints"], seen["in_order"] = len(subject.joints), subject.joints == sorted(subject.joints)
         seen["images"] = subject.images()

@@ -68,9 +68,9 @@ def steps_of(number: int) -> int:
 
 def assert_same(found: list[Transition], expected: list[Transition]) -> None:
     assert len(found) == len(expected)
-    for ours, theirs in zip(found, expected, strict=True):
+    for actual, original in zip(found, expected, strict=True):
         for field in dataclasses.fields(Transition):
-            a, b = getattr(ours, field.name), getattr(theirs, field.name)
+            a, b = getattr(actual, field.name), getattr(original, field.name)
             if field.name.endswith("observation"):
                 assert a.keys() == b.keys()
                 for key in a:

@@ -121,8 +121,8 @@ class RestartRig:
         deadline = time.monotonic() + 120
         while not any(event == "command" for _, event in self._events(going)) or not self._steps():
             assert time.monotonic() < deadline, f"it does not go on: {self.lines[-10:]}"
-            asked = any(at > going and "robo-rl rearm robot=virtual" in line for at, line in self.lines)
-            if asked and latch.is_held() and not latch.is_under_way() and not self._resetting():
+            requested = any(at > going and "robo-rl rearm robot=virtual" in line for at, line in self.lines)
+            if requested and latch.is_held() and not latch.is_under_way() and not self._resetting():
                 latch.release()
                 person = True
             time.sleep(0.1)
@@ -148,8 +148,8 @@ class RestartRig:
         silent = 0.0
         for before, after in pairwise(moved):
             if after - before > SILENT_SECONDS:
-                said = [at for at, _ in self.lines if before - 1.0 < at < after]
-                silent = max(silent, min(said, default=after) - before)
+                times = [at for at, _ in self.lines if before - 1.0 < at < after]
+                silent = max(silent, min(times, default=after) - before)
         return at_once, inside, round(silent, 2)
 
     # --- phases ------------------------------------------------------------------------------------------------------

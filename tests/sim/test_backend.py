@@ -52,10 +52,10 @@ def test_experts_need_end_effector_actions():
 
 def test_a_long_way_is_shortened_without_a_change_of_direction():
     backend = reach()
-    here = backend.arm.position(backend.data)
-    action = backend.simulation.action_towards(here + np.array([0.2, -0.1, 0.05]), gripper=0.5)
+    position = backend.arm.position(backend.data)
+    action = backend.simulation.action_towards(position + np.array([0.2, -0.1, 0.05]), gripper=0.5)
     np.testing.assert_allclose(action, [1.0, -0.5, 0.25, 0, 0, 0, 0.5], atol=1e-6)
-    action = backend.simulation.action_towards(here + np.array([0.01, 0.0, -0.02]))
+    action = backend.simulation.action_towards(position + np.array([0.01, 0.0, -0.02]))
     np.testing.assert_allclose(action, [0.2, 0, -0.4, 0, 0, 0, -1.0], atol=1e-6)
 
 
@@ -74,7 +74,7 @@ def test_axes_that_actions_do_not_move_are_left_out():
     backend = reach("z+yaw+gripper")
     assert backend.spec.action.names == ("z", "yaw", "gripper")
     turned = exponential(np.array([0.0, 0.3, 0.1])) @ backend.arm.rotation(backend.data)
-    here = backend.arm.position(backend.data)
-    action = backend.simulation.action_towards(here + np.array([1.0, 1.0, 0.01]), rotation=turned, gripper=1.0)
+    position = backend.arm.position(backend.data)
+    action = backend.simulation.action_towards(position + np.array([1.0, 1.0, 0.01]), rotation=turned, gripper=1.0)
     np.testing.assert_allclose(action, [0.2, 0.5, 1.0], atol=0.02)
-    assert reach("xyz").simulation.action_towards(here).shape == (3,)
+    assert reach("xyz").simulation.action_towards(position).shape == (3,)

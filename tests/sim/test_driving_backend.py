@@ -94,12 +94,12 @@ def test_driving_back_is_regress_and_undoes_the_way(backend):
     driver = backend.expert(0)
     for _ in range(40):
         backend.step(driver.act({}))
-    there = backend.task.progress.travelled
+    travelled = backend.task.progress.travelled
     for _ in range(30):
         step = backend.step(np.array([0, -0.5], np.float32))
     assert step.rewards["regress"] > 0
     assert step.rewards["progress"] == 0
-    assert backend.task.progress.travelled < there
+    assert backend.task.progress.travelled < travelled
 
 
 def test_checkpoints_are_shown_in_the_cars_frame(backend):

@@ -204,18 +204,22 @@ def test_a_gymnasium_environment_survives_the_way_there_and_back() -> None:
     env = BackendEnv(make(), reward={"reward": 1.0})
     original = gymnasium.make("FetchReach-v4", max_episode_steps=5)
     check_env(BackendEnv(make()), skip_render_check=True)
-    ours, _ = env.reset(seed=11)
-    theirs, _ = original.reset(seed=11)
+    actual, _ = env.reset(seed=11)
+    original_observation, _ = original.reset(seed=11)
     rng = np.random.default_rng(0)
     truncated = False
     while not truncated:
         action = rng.uniform(-1, 1, 4).astype(np.float32)
-        ours, reward, terminated, truncated, info = env.step(action)
-        theirs, expected, *_, their_truncated, their_info = original.step(action)
+        actual, reward, terminated, truncated, info = env.step(action)
+        original_observation, expected, *_, their_truncated, their_info = original.step(action)
         assert (reward, truncated, terminated) == (expected, their_truncated, False)
         assert info["is_success"] == bool(their_info["is_success"])
-        parts = [theirs["achieved_goal"], theirs["desired_goal"], theirs["observation"]]
-        difference = theirs["desired_goal"] - theirs["achieved_goal"]
-        np.testing.assert_array_equal(ours["state"], np.concatenate([*parts, difference]).astype(np.float32))
+        parts = [
+            original_observation["achieved_goal"],
+            original_observation["desired_goal"],
+            original_observation["observation"],
+        ]
+        difference = original_observation["desired_goal"] - original_observation["achieved_goal"]
+        np.testing.assert_array_equal(actual["state"], np.concatenate([*parts, difference]).astype(np.float32))
     env.close()
     original.close()

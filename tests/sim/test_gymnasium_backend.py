@@ -180,15 +180,15 @@ def test_every_reset_says_that_it_placed_everything() -> None:
 def test_steps_are_those_of_the_environment() -> None:
     """Pendulum's Box is [-2, 2]: half an action of ours is 1 Nm."""
     backend, env = make("Pendulum-v1"), gymnasium.make("Pendulum-v1")
-    ours, (theirs, _) = backend.reset(seed=5), env.reset(seed=5)
+    actual, (reference, _) = backend.reset(seed=5), env.reset(seed=5)
     for _ in range(200):
-        np.testing.assert_array_equal(ours.observation["state"], theirs)
-        assert not ours.ended
-        ours = backend.step(np.array([0.5], np.float32))
-        theirs, reward, *_ = env.step(np.array([1.0], np.float32))
-        assert ours.rewards == {"reward": reward}
-    assert ours.stamp_ns == 10_000_000_000
-    assert (ours.terminated, ours.truncated) == (False, True)
+        np.testing.assert_array_equal(actual.observation["state"], reference)
+        assert not actual.ended
+        actual = backend.step(np.array([0.5], np.float32))
+        reference, reward, *_ = env.step(np.array([1.0], np.float32))
+        assert actual.rewards == {"reward": reward}
+    assert actual.stamp_ns == 10_000_000_000
+    assert (actual.terminated, actual.truncated) == (False, True)
 
 
 def test_a_fall_of_the_hopper_is_a_termination() -> None:

@@ -75,7 +75,7 @@ def backend(entry_point: Callable[..., Odd], **fields: Any) -> GymnasiumBackend:
 
 
 @pytest.mark.parametrize(
-    ("entry_point", "told"),
+    ("entry_point", "message"),
     [
         (NoFrameRate, "does not tell its control rate: give task.control_rate=<Hz>"),
         (OldStep, "does not work with task.env_kwargs={} (ValueError: not enough values to unpack (expected 5, got 4)"),
@@ -89,10 +89,10 @@ def backend(entry_point: Callable[..., Odd], **fields: Any) -> GymnasiumBackend:
         (seeing(spaces.Text(5)), "expected observations of Box (in Dict), got Text("),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(entry_point: Callable[..., Odd], told: str) -> None:
+def test_what_cannot_be_used_is_refused_by_name(entry_point: Callable[..., Odd], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         backend(entry_point)
-    assert "test/Case-v0" in str(caught.value) and told in str(caught.value)
+    assert "test/Case-v0" in str(caught.value) and message in str(caught.value)
 
 
 def test_a_control_rate_may_be_given() -> None:

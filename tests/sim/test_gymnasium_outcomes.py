@@ -248,7 +248,7 @@ def cancelled(env: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"step": unstable}, "RuntimeError: simulation is unstable (--debug"),
         ({"step": lambda env: 1 / (3 - env.count)}, "ZeroDivisionError: division by zero"),
@@ -263,7 +263,7 @@ def cancelled(env: Any) -> Any:
         ({"info": lambda env: None if env.count == 3 else {}}, "expected info to be a dict"),
     ],
 )
-def test_what_goes_wrong_in_a_step_names_environment_and_step(change: dict[str, Any], told: str) -> None:
+def test_what_goes_wrong_in_a_step_names_environment_and_step(change: dict[str, Any], message: str) -> None:
     with registered(**change) as env_id:
         backend = make(env_id)
         backend.reset(seed=0)
@@ -271,7 +271,7 @@ def test_what_goes_wrong_in_a_step_names_environment_and_step(change: dict[str, 
             for _ in range(5):
                 backend.step(np.zeros(2, np.float32))
         assert str(caught.value).startswith("environment test/Odd-v0, step 3 of the episode: ")
-        assert told in str(caught.value) and "\n" not in str(caught.value)
+        assert message in str(caught.value) and "\n" not in str(caught.value)
         assert backend.reset(seed=0).observation["state"].shape == (3,), "another episode may begin"
 
 

@@ -85,7 +85,7 @@ def test_other_arrays_are_vectors(box: spaces.Box) -> None:
 
 
 @pytest.mark.parametrize(
-    ("box", "told"),
+    ("box", "problem"),
     [
         (bytes_of((20, 24, 4)), r"RGBA images of shape \(20, 24, 4\); 'task.images={camera:{channels:3}}' drops alpha"),
         (bytes_of((24, 24, 24)), "several orders.*set it with 'task.images={camera:{axes:hwc}}'"),
@@ -101,9 +101,9 @@ def test_other_arrays_are_vectors(box: spaces.Box) -> None:
         (spaces.Box(0, 1023, (20, 24, 3), np.int64), "int64 images"),
     ],
 )
-def test_pictures_of_an_unclear_layout_are_refused_by_name(box: spaces.Box, told: str) -> None:
+def test_pictures_of_an_unclear_layout_are_refused_by_name(box: spaces.Box, problem: str) -> None:
     changes = with_picture(box, np.zeros(box.shape, box.dtype))
-    message = f"task.env_id=test/Odd-v0: observation '?camera'?.* {told}"
+    message = f"task.env_id=test/Odd-v0: observation '?camera'?.* {problem}"
     with registered(**changes) as env_id, pytest.raises(ConfigError, match=message):
         make(env_id)
 
@@ -168,7 +168,7 @@ def test_what_is_drawn_takes_no_other_pictures_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "problem"),
     [
         (COLOUR.transpose(2, 0, 1), r"expected shape \(20, 24, 3\) as in its space, got \(3, 20, 24\)"),
         (COLOUR[:18], r"expected shape \(20, 24, 3\) as in its space, got \(18, 24, 3\)"),
@@ -177,7 +177,7 @@ def test_what_is_drawn_takes_no_other_pictures_place() -> None:
         (None, "expected shape"),
     ],
 )
-def test_pictures_that_are_not_as_declared_are_refused(value: Any, told: str) -> None:
+def test_pictures_that_are_not_as_declared_are_refused(value: Any, problem: str) -> None:
     changes = with_picture(bytes_of((20, 24, 3)), COLOUR)
     true = changes["observation"]
     changes["observation"] = lambda env: true(env) | ({"camera": value} if env.count == 2 else {})
@@ -185,7 +185,7 @@ def test_pictures_that_are_not_as_declared_are_refused(value: Any, told: str) ->
         backend = make(env_id)
         backend.reset(seed=0)
         backend.step(np.zeros(2, np.float32))
-        with pytest.raises(DriverError, match=f"environment test/Odd-v0, step 2 .*observation 'camera': {told}"):
+        with pytest.raises(DriverError, match=f"environment test/Odd-v0, step 2 .*observation 'camera': {problem}"):
             backend.step(np.zeros(2, np.float32))
 
 
@@ -209,7 +209,7 @@ def test_what_is_drawn_becomes_a_picture(frame: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "told"),
+    ("frame", "problem"),
     [
         (None, "got NoneType"),
         ([], r"got float64 \(0,\)"),
@@ -219,11 +219,11 @@ def test_what_is_drawn_becomes_a_picture(frame: Any, expected: Any) -> None:
         ("picture.png", "got str"),
     ],
 )
-def test_what_is_no_picture_is_refused(frame: Any, told: str) -> None:
+def test_what_is_no_picture_is_refused(frame: Any, problem: str) -> None:
     with registered(frame=lambda env: frame) as env_id:
         backend = make(env_id)
         backend.reset(seed=0)
-        with pytest.raises(RenderingError, match=f"test/Odd-v0: expected .*{told}"):
+        with pytest.raises(RenderingError, match=f"test/Odd-v0: expected .*{problem}"):
             backend.render()
 
 

@@ -19,35 +19,35 @@ def in_python(backend):
 @pytest.mark.parametrize("task", [name for name in TASKS if name != "drive"])
 def test_states_are_those_of_the_controller_in_python(task):
     """Over one period to rounding; contacts make any two computations part over long times."""
-    ours, reference = make_backend(task), in_python(make_backend(task))
-    assert ours.simulation.servo is not None
+    native, reference = make_backend(task), in_python(make_backend(task))
+    assert native.simulation.servo is not None
     rng = np.random.default_rng(0)
-    step = ours.reset(3)
+    step = native.reset(3)
     reference.reset(3)
     for _ in range(12):
         assert not step.ended
-        np.testing.assert_array_equal(ours.data.qpos, reference.data.qpos)
-        action = rng.uniform(-1, 1, ours.spec.action.shape).astype(np.float32)
-        step = ours.step(action)
+        np.testing.assert_array_equal(native.data.qpos, reference.data.qpos)
+        action = rng.uniform(-1, 1, native.spec.action.shape).astype(np.float32)
+        step = native.step(action)
         expected = reference.step(action)
-        np.testing.assert_allclose(ours.data.qpos, reference.data.qpos, rtol=0, atol=1e-8)
-        np.testing.assert_allclose(ours.data.ctrl, reference.data.ctrl, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(native.data.qpos, reference.data.qpos, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(native.data.ctrl, reference.data.ctrl, rtol=0, atol=1e-4)
         np.testing.assert_allclose(step.observation["state"], expected.observation["state"], rtol=1e-3, atol=1e-3)
-        copy_state(ours, reference)
+        copy_state(native, reference)
 
 
 @needs_native
 def test_actions_come_late_alike():
     """With latency an action comes after some ticks, here as there."""
     late = RandomisationConfig(latency=0.08)
-    ours, reference = make_backend("reach", randomisation=late), in_python(make_backend("reach", randomisation=late))
-    action = np.ones(ours.spec.action.shape, np.float32)
-    ours.reset(5)
+    native, reference = make_backend("reach", randomisation=late), in_python(make_backend("reach", randomisation=late))
+    action = np.ones(native.spec.action.shape, np.float32)
+    native.reset(5)
     reference.reset(5)
-    assert ours.simulation.late_ticks == reference.simulation.late_ticks > 0
-    ours.step(action)
+    assert native.simulation.late_ticks == reference.simulation.late_ticks > 0
+    native.step(action)
     reference.step(action)
-    np.testing.assert_allclose(ours.data.qpos, reference.data.qpos, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(native.data.qpos, reference.data.qpos, rtol=0, atol=1e-9)
 
 
 def test_joint_control_is_in_python():

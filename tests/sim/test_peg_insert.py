@@ -148,8 +148,8 @@ def test_the_peg_enters_only_within_the_fitting_angle():
     """A square of width w turned by a fills w (cos a + sin a): that must not be more than the hole's width."""
     clearance = 0.001
     angles = np.linspace(0, 0.2, 20001)
-    fits = PEG_WIDTH * (np.cos(angles) + np.sin(angles)) <= PEG_WIDTH + clearance
-    limit = angles[fits][-1]
+    is_insertable = PEG_WIDTH * (np.cos(angles) + np.sin(angles)) <= PEG_WIDTH + clearance
+    limit = angles[is_insertable][-1]
     press = Press(clearance)
     assert press.depth_after(20.0, yaw=0.9 * limit) > 0.9 * HOLE_DEPTH
     assert press.depth_after(20.0, yaw=-0.9 * limit) > 0.9 * HOLE_DEPTH

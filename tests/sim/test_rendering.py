@@ -115,8 +115,8 @@ def test_choice_of_graphics(monkeypatch, environment, present, chosen):
         monkeypatch.delenv(key, raising=False)
     for key, value in environment.items():
         monkeypatch.setenv(key, value)
-    there = {library for name in present for library in graphics.LIBRARIES[name]}
-    monkeypatch.setattr(graphics, "_loads", lambda library: library in there)
+    available = {library for name in present for library in graphics.LIBRARIES[name]}
+    monkeypatch.setattr(graphics, "_loads", lambda library: library in available)
     graphics.choose_graphics()
     assert os.environ.get("MUJOCO_GL") == chosen
     monkeypatch.delenv("MUJOCO_GL", raising=False)

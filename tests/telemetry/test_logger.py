@@ -115,8 +115,8 @@ def test_an_episode_that_ended_at_the_step_of_the_checkpoint_after_it_is_told_on
     with make_logger(tmp_path, clock, resume_step=20, resume_episodes=saved)[0] as logger:
         assert logger.episodes == saved == 2
         logger.log("episode", 20, stopped="irreversible")
-    told = [(each["step"], each["kind"], each.get("stopped")) for each in read_metrics(tmp_path / "metrics.jsonl")]
-    assert told == [
+    records = [(each["step"], each["kind"], each.get("stopped")) for each in read_metrics(tmp_path / "metrics.jsonl")]
+    assert records == [
         (10, "episode", None),
         (20, "episode", None),
         (20, "evaluation", None),

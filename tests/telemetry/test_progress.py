@@ -60,8 +60,8 @@ def test_without_a_terminal_lines_are_rare_and_the_last_step_is_always_told() ->
         line.update(step, 250, step)
     line.close()
     line.close()
-    told = [text.split()[1] for text in stream.getvalue().splitlines()]
-    assert told == ["1/250", "101/250", "201/250", "250/250"]
+    lines = [text.split()[1] for text in stream.getvalue().splitlines()]
+    assert lines == ["1/250", "101/250", "201/250", "250/250"]
     assert "\x1b" not in stream.getvalue()
 
 
@@ -86,11 +86,11 @@ def test_in_a_terminal_one_line_is_rewritten_and_messages_stand_above_it() -> No
     line.close()
     screen = pyte.Screen(120, 10)
     pyte.Stream(screen).feed(stream.getvalue().replace("\n", "\r\n"))
-    shown = [text.rstrip() for text in screen.display if text.strip()]
-    assert shown[0] == "checkpoint [saved]"
-    assert len(shown) == 2
-    assert shown[1].startswith("reach  50/50 steps")
-    assert shown[1].endswith("20 updates/s  update-to-data 20  0:00 left")
+    lines = [text.rstrip() for text in screen.display if text.strip()]
+    assert lines[0] == "checkpoint [saved]"
+    assert len(lines) == 2
+    assert lines[1].startswith("reach  50/50 steps")
+    assert lines[1].endswith("20 updates/s  update-to-data 20  0:00 left")
     assert stream.getvalue().endswith("\x1b[?25h"), "the cursor must be given back"
 
 
@@ -119,6 +119,6 @@ def test_the_newest_step_is_shown_at_the_end_however_short_it_is_after_the_one_b
     line.show_newest()
     line.message("Evaluating")
     line.close()
-    told = stream.getvalue().splitlines()
-    assert told[0] == "pick_cube  1/100 steps" and told[2:] == ["Evaluating"]
-    assert told[1].startswith("pick_cube  2/100 steps  return 1.00  success 100 % of 1")
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "pick_cube  1/100 steps" and lines[2:] == ["Evaluating"]
+    assert lines[1].startswith("pick_cube  2/100 steps  return 1.00  success 100 % of 1")

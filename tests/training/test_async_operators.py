@@ -28,7 +28,7 @@ Attend = Callable[[], tuple[AsyncOperators, LearnerServer]]
 def attend(tmp_path: Path) -> Iterator[Attend]:
     """Start a learner's side of the run in ``tmp_path``, after the one before has ended; return it."""
     opened: list[Any] = []
-    said: list[str] = []
+    messages: list[str] = []
 
     def close() -> None:
         while opened:
@@ -40,9 +40,9 @@ def attend(tmp_path: Path) -> Iterator[Attend]:
         intake = Intake(tmp_path / "replay", SPEC)
         operators = AsyncOperators(LiveRun(tmp_path), learner, tmp_path)
         server = make_server(TransportConfig(f"unix:{tmp_path}/wire"), intake, paused=operators.was_paused)
-        operators.attend(server, said.append)
+        operators.attend(server, messages.append)
         opened.extend((intake, server, operators))
-        operators.said = said  # type: ignore[attr-defined]
+        operators.messages = messages  # type: ignore[attr-defined]
         return operators, server
 
     yield start
@@ -106,19 +106,19 @@ def test_a_rate_is_that_of_the_last_seconds_and_of_one_session() -> None:
 
 def test_words_of_actors_reach_the_terminal_once_and_those_who_watch(attend: Attend, tmp_path: Path) -> None:
     operators, server = attend()
-    said: list[str] = operators.said  # type: ignore[attr-defined]
+    messages: list[str] = operators.messages  # type: ignore[attr-defined]
     rig = ActorRig(TransportConfig(f"unix:{tmp_path}/wire"), tmp_path / "spool", "left")
     rig.join()
     rig.link.notify("Stopped: emergency stop (a test)")
-    wait_until(lambda: "left: Stopped: emergency stop (a test)" in said)
+    wait_until(lambda: "left: Stopped: emergency stop (a test)" in messages)
     rig.link.notify("\x1b[2J" + "x" * 1000 + "\nStored")
-    wait_until(lambda: len(said) == 2)
-    assert len(said[1]) <= WORDS_CHARACTERS + len("left: ") and said[1].isprintable()
+    wait_until(lambda: len(messages) == 2)
+    assert len(messages[1]) <= WORDS_CHARACTERS + len("left: ") and messages[1].isprintable()
     _, server = attend()  # the learner is started again: what it heard is not said again, and what is new is
     wait_until(lambda: rig.link.status.connected and "left" in server.actors())
     rig.link.notify("the reset failed 3 times: door open")
-    wait_until(lambda: said[-1].startswith("left: the reset failed 3 times: door open"))
-    assert len(said) == 3
+    wait_until(lambda: messages[-1].startswith("left: the reset failed 3 times: door open"))
+    assert len(messages) == 3
     rig.close()
 
 
@@ -151,8 +151,8 @@ def test_an_actor_that_stands_still_is_spoken_of_within_five_seconds() -> None:
     assert [bool(standing.look(view(), t / 10)) for t in range(50)].count(True) == 1
     assert standing.look(view(), 4.9) == "" and standing.look(view(), 64.5) == "has taken no step for 64 s"
     assert not standing.look(view(produced=6), 70.0) and not standing.look(view(produced=6), 73.9)
-    said = standing.look(view(produced=6, silent_seconds=4.2, practice_state="RECOVERY"), 74.1)
-    assert said == "has taken no step for 4 s (RECOVERY) and has been silent for 4 s"
+    messages = standing.look(view(produced=6, silent_seconds=4.2, practice_state="RECOVERY"), 74.1)
+    assert messages == "has taken no step for 4 s (RECOVERY) and has been silent for 4 s"
 
 
 @pytest.mark.parametrize(

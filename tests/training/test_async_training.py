@@ -61,10 +61,12 @@ def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_wor
 
 def test_people_are_told_while_no_step_can_be_stored() -> None:
     reasons = iter(["", "no space left", "no space left", "", ""])
-    said: list[str] = []
+    messages: list[str] = []
     logged: list[str | None] = []
     run = SimpleNamespace(
-        logger=SimpleNamespace(message=said.append, log=lambda kind, step, **values: logged.append(values["blocked"])),
+        logger=SimpleNamespace(
+            message=messages.append, log=lambda kind, step, **values: logged.append(values["blocked"])
+        ),
         step=0,
     )
     wire = SimpleNamespace(
@@ -79,7 +81,7 @@ def test_people_are_told_while_no_step_can_be_stored() -> None:
     for _ in range(5):
         reports.write()
     assert not reports.is_due
-    assert said == ["No steps are accepted: no space left. Actors keep theirs", "Steps are accepted again"]
+    assert messages == ["No steps are accepted: no space left. Actors keep theirs", "Steps are accepted again"]
     assert logged == [None, "no space left", "no space left", None, None]
 
 

@@ -235,10 +235,10 @@ class Run:
 
     def facts(self) -> dict[int, tuple[float | None, float, bool]]:
         """Return score, steps learned from at the last evaluation, and whether that was the end, by checkpoint."""
-        told = [json.loads((folder / "manifest.json").read_text()) for folder in self.checkpoints.folders()]
+        manifests = [json.loads((folder / "manifest.json").read_text()) for folder in self.checkpoints.folders()]
         return {
             each["step"]: (each["facts"]["score"], each["facts"]["learned_evaluation"], each["facts"]["reached"])
-            for each in told
+            for each in manifests
         }
 
 

@@ -23,14 +23,14 @@ def train(*words: str) -> int:
 
 
 def test_the_first_signal_ends_it_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     with Interruption() as interruption, pytest.raises(SystemExit) as ended:
-        for update in counted_updates(1000, "cloning", interruption, told.append):
+        for update in counted_updates(1000, "cloning", interruption, messages.append):
             if update == 3:
                 os.kill(os.getpid(), signal.SIGINT)
-    assert (ended.value.code, update, told) == (130, 3, ["cloning 0/1,000 updates"])
-    said = capfd.readouterr()
-    assert "Ctrl-C again ends at once" in said.err and "Ended while cloning" in said.out
+    assert (ended.value.code, update, messages) == (130, 3, ["cloning 0/1,000 updates"])
+    output = capfd.readouterr()
+    assert "Ctrl-C again ends at once" in output.err and "Ended while cloning" in output.out
 
 
 def test_what_may_wait_for_people_is_ended_at_once(capfd: pytest.CaptureFixture[str]) -> None:

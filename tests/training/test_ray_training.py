@@ -127,25 +127,25 @@ class PlayedCluster:
 
     def __init__(self, placed: bool) -> None:
         self.placed, self.ended = placed, False
-        self.told: list[int] = []
+        self.signals: list[int] = []
 
     def remote(self, _: object) -> Any:
         learner = SimpleNamespace(
             __ray_ready__=SimpleNamespace(remote=lambda: "placed"),
             run=SimpleNamespace(remote=lambda: "code"),
             wait_begun=SimpleNamespace(remote=lambda: "begun"),
-            interrupt=SimpleNamespace(remote=self.told.append),
+            interrupt=SimpleNamespace(remote=self.signals.append),
         )
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: learner))
 
     def wait(self, results: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
-        if results == ["code"] and not self.told:
+        if results == ["code"] and not self.signals:
             os.kill(os.getpid(), signal.SIGTERM)
-        done = self.placed and (results == ["placed"] or bool(self.told))
+        done = self.placed and (results == ["placed"] or bool(self.signals))
         return (results, []) if done else ([], results)
 
     def get(self, result: str) -> int | None:
-        return 128 + self.told[0] if result == "code" else None
+        return 128 + self.signals[0] if result == "code" else None
 
     def shutdown(self) -> None:
         self.ended = True
@@ -166,7 +166,7 @@ def test_the_first_signal_ends_a_run_whether_its_learner_has_a_place_or_not(
     else:
         with pytest.raises(SystemExit, match="143"):
             ray_training.learn(config, tmp_path, lambda: None)
-    assert cluster.told == ([signal.SIGTERM] if placed else []) and cluster.ended
+    assert cluster.signals == ([signal.SIGTERM] if placed else []) and cluster.ended
     assert (tmp_path / "config.yaml").exists() == (placed or resumed)
 
 

@@ -61,12 +61,12 @@ class Link:
         self.pictures: list[Mapping[str, bytes]] = []
         self.words: list[str] = []
         self.records: list[Record] = []
-        self.asked = self.ends = 0
+        self.queries = self.ends = 0
 
     @property
     def status(self) -> LinkStatus:
-        self.asked += 1
-        assert self.asked < 1000, "the actor waits"
+        self.queries += 1
+        assert self.queries < 1000, "the actor waits"
         steps = len(self.records)
         held, used_up = self.holds.get(steps, 0), self.used_up.get(steps, 0)
         self.holds[steps], self.used_up[steps] = held - 1, used_up - 1
@@ -199,12 +199,12 @@ def test_within_an_episode_a_simulator_waits_for_the_learner_and_a_robot_does_no
     with open_dict(config):
         config.robot = robot
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
-    told = getattr(link, why)
-    told[3] = 50
+    controls = getattr(link, why)
+    controls[3] = 50
     with Interruption() as interruption:
         act(config, backend, interruption, link)
     assert [record.episode for record in link.records] == [0] * 6
-    assert (told[3] <= 0) == waits
+    assert (controls[3] <= 0) == waits
     assert (link.reports["held_seconds"] > 0) == waits
 
 
@@ -269,7 +269,7 @@ class Person:
 
     def __init__(self, script: list[tuple[float, str]]) -> None:
         self.script = script
-        self.told: list[str] = []
+        self.displayed: list[str] = []
 
     def read(self) -> Intervention:
         x, button = self.script.pop(0) if self.script else (0.0, "")
@@ -278,7 +278,7 @@ class Person:
     def reset(self, closed: bool = False) -> None: ...
 
     def show(self, picture: Any, lines: list[str]) -> None:
-        self.told.append(lines[0])
+        self.displayed.append(lines[0])
 
     def close(self) -> None: ...
 
@@ -310,7 +310,7 @@ def test_a_person_takes_over_pauses_and_ends_the_run(tmp_path: Path) -> None:
     assert steps[1].executed_action[0] == pytest.approx(0.5)
     assert [step.truncated for step in steps] == [False, False, False, True, False, True], "by pause and stop"
     assert [step.episode for step in steps] == [0, 0, 0, 0, 1, 1]
-    assert person.told.count("paused") == 2
+    assert person.displayed.count("paused") == 2
     assert link.ends == 1
 
 
@@ -327,8 +327,8 @@ def test_people_are_told_why_the_learner_takes_nothing_in_but_not_all_the_time(
         clock = ManualClock()
         monkeypatch.setattr(link, "wake", lambda: clock.advance_ns(2_500_000_000))
         act(config, backend, interruption, link, clock=clock)
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The learner accepts")]
-    assert told == [
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The learner accepts")]
+    assert lines == [
         "The learner accepts no steps: no space left. They stay in the spool",
         "The learner accepts steps again",
     ]
@@ -344,15 +344,15 @@ def test_what_is_said_while_the_robot_is_brought_back_is_not_about_the_next_epis
     backend = build_backend(config)
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
     person = Person([])
-    reset, step, steps, said = backend.reset, backend.step, itertools.count(1), list[str]()
+    reset, step, steps, messages = backend.reset, backend.step, itertools.count(1), list[str]()
 
     def take() -> list[str]:
-        taken = said.copy()
-        said.clear()
+        taken = messages.copy()
+        messages.clear()
         return taken
 
     def late(seed: int) -> Step:
-        said.append("success")
+        messages.append("success")
         return reset(seed)
 
     def second_ends(action: Any) -> Step:
@@ -383,7 +383,7 @@ def test_a_person_who_pauses_or_stops_while_the_robot_is_brought_back_sees_no_st
     with Interruption() as interruption:
         act(config, backend, interruption, link, takeover)
     assert [record.episode for record in link.records] == [1, 1, 1], "the first was left without a step"
-    assert person.told.count("paused") == (0 if button == "stop" else 2)
+    assert person.displayed.count("paused") == (0 if button == "stop" else 2)
     assert link.ends == (button == "stop")
 
 

@@ -23,29 +23,29 @@ class Failed(grpc.RpcError):  # type: ignore[misc]
 
 
 def test_a_learner_that_does_not_answer_is_told_after_a_while_and_then_now_and_then() -> None:
-    clock, told = ManualClock(), list[str]()
-    notice = SilenceNotice(TransportConfig("localhost:5"), told.append, clock)
+    clock, messages = ManualClock(), list[str]()
+    notice = SilenceNotice(TransportConfig("localhost:5"), messages.append, clock)
     times = []
     for second in range(70):
-        before = len(told)
+        before = len(messages)
         notice.failed(Failed("Connection refused"))
-        if len(told) > before:
+        if len(messages) > before:
             times.append(second)
         clock.advance_ns(10**9)
     assert times == [5, 35, 65]
-    assert told[0] == (
+    assert messages[0] == (
         "The learner at localhost:5 has not answered for 5 s: Connection refused. Check the address, that the learner "
         "runs there, and that it has no certificates either."
     )
     notice.answered()
     notice.failed(Failed("Connection refused"))
-    assert told[3:] == ["The learner at localhost:5 answers again"], "what failed after it is another silence"
+    assert messages[3:] == ["The learner at localhost:5 answers again"], "what failed after it is another silence"
 
 
 @pytest.mark.parametrize("seconds", ["0.5", "5.000"])
 def test_a_learner_that_has_an_actor_wait_is_no_silent_one(seconds: str) -> None:
-    clock, told = ManualClock(), list[str]()
-    notice = SilenceNotice(TransportConfig("localhost:5"), told.append, clock)
+    clock, messages = ManualClock(), list[str]()
+    notice = SilenceNotice(TransportConfig("localhost:5"), messages.append, clock)
     clock.advance_ns(6 * 10**9)
     notice.failed(Failed("32 actors are connected already", seconds))
-    assert told == ["The learner at localhost:5 makes this actor wait: 32 actors are connected already"]
+    assert messages == ["The learner at localhost:5 makes this actor wait: 32 actors are connected already"]

@@ -36,15 +36,15 @@ async def echo(page: Any) -> None:
 
 def serving(config: WebConfig, visit: Callable[[PageServer, str], Awaitable[None]]) -> list[str]:
     """Serve, call ``visit`` with the server and its token; return what people were told."""
-    said: list[str] = []
+    messages: list[str] = []
 
     async def run() -> None:
-        server = PageServer(config, PAGES, echo, said.append)
+        server = PageServer(config, PAGES, echo, messages.append)
         async with server.serving():
             await visit(server, server.link.partition("#")[2])
 
     asyncio.run(run())
-    return said
+    return messages
 
 
 def socket_of(server: PageServer, origin: str | None = None, tls: ssl.SSLContext | None = None) -> Any:
@@ -68,8 +68,8 @@ def test_the_right_token_opens_and_a_wrong_one_is_refused_and_told_but_never_sho
                     await page.recv()
                 assert closed.value.rcvd is not None and closed.value.rcvd.code == REFUSED
 
-    said = serving(WebConfig("127.0.0.1:0"), visit)
-    assert said == ["Refused a page from 127.0.0.1: the token is missing or wrong"] * 6
+    messages = serving(WebConfig("127.0.0.1:0"), visit)
+    assert messages == ["Refused a page from 127.0.0.1: the token is missing or wrong"] * 6
 
 
 def test_pages_of_other_origins_and_large_messages_are_refused() -> None:

@@ -25,20 +25,20 @@ class Page:
     """A page that says ``messages``, each after what it is told fulfils a condition, and leaves after the last."""
 
     def __init__(self, *messages: dict[str, Any], until: Callable[[dict[str, Any]], object] = bool) -> None:
-        self.told: dict[str, Any] = {}
+        self.data: dict[str, Any] = {}
         self.answers: list[str] = []
         self._messages, self._until = messages, until
 
     async def send(self, message: str | bytes) -> None:
         news = json.loads(message if isinstance(message, str) else message.partition(b"\n")[0])
-        self.told |= news
+        self.data |= news
         if "answer" in news:
             self.answers.append(news["answer"])
 
     async def __aiter__(self) -> AsyncIterator[str]:
         async with asyncio.timeout(PATIENCE_SECONDS):
             for count, message in enumerate(self._messages):
-                while len(self.answers) < count or not self._until(self.told):
+                while len(self.answers) < count or not self._until(self.data):
                     await asyncio.sleep(0.01)
                 yield json.dumps(message)
             while len(self.answers) < len(self._messages):
@@ -70,8 +70,8 @@ def runs(tmp_path: Path) -> list[Path]:
 def test_a_stop_is_that_of_this_user_and_no_folder_says_where_it_is(runs: list[Path], emergency: EmergencyStop) -> None:
     precious = runs[0] / "stop"
     precious.write_text("a thesis")
-    page = visited(runs, Page(PRESS | {"run": str(runs[0])}, until=lambda told: told.get("run")))
-    assert page.told["answer"] == PRESSED and page.told["stopped"] == str(runs[0])
+    page = visited(runs, Page(PRESS | {"run": str(runs[0])}, until=lambda data: data.get("run")))
+    assert page.data["answer"] == PRESSED and page.data["stopped"] == str(runs[0])
     assert emergency.pressed() == "the page of robo-rl web"
     assert precious.read_text() == "a thesis" and not (runs[1] / "stop").exists()
 
@@ -82,14 +82,14 @@ def test_no_configuration_keeps_a_stop_from_being_pressed(
 ) -> None:
     for folder in runs:
         (folder / "config.yaml").write_text(config)
-    page = visited(runs, Page(PRESS | {"run": str(runs[1])}, until=lambda told: told.get("run")))
-    assert page.told["stopped"] == str(runs[1]) and emergency.pressed()
-    assert "emergency_stop" not in page.told["run"]["refused"]
+    page = visited(runs, Page(PRESS | {"run": str(runs[1])}, until=lambda data: data.get("run")))
+    assert page.data["stopped"] == str(runs[1]) and emergency.pressed()
+    assert "emergency_stop" not in page.data["run"]["refused"]
 
 
 def test_a_page_that_shows_no_run_stops_the_robots_of_this_user(tmp_path: Path, emergency: EmergencyStop) -> None:
     page = visited([tmp_path], Page({"command": "pause"}, PRESS))
-    assert page.answers == ["no run is chosen", PRESSED] and page.told["stopped"] is None and emergency.pressed()
+    assert page.answers == ["no run is chosen", PRESSED] and page.data["stopped"] is None and emergency.pressed()
 
 
 def test_a_run_that_was_chosen_before_the_server_started_is_commanded(runs: list[Path]) -> None:
@@ -107,7 +107,7 @@ def test_a_page_does_not_stay_with_a_run_that_was_removed(runs: list[Path]) -> N
             paths, note = await super()._find()
             return ([runs[0].parent / "removed", *paths], note) if self._listed is None else (paths, note)
 
-    page = Page({"command": "pause"}, until=lambda told: (told.get("run") or {}).get("path") in map(str, runs))
+    page = Page({"command": "pause"}, until=lambda data: (data.get("run") or {}).get("path") in map(str, runs))
     asyncio.run(Listed(WatchConfig([str(folder) for folder in runs], newest=5, interval=0.1)).serve(page))
     assert page.answers == ["the run is not going on: nobody takes commands"]
 
@@ -124,10 +124,10 @@ def test_why_no_step_is_taken_in_is_told_while_the_run_goes_on(runs: list[Path])
     dashboard = Dashboard(WatchConfig([str(folder) for folder in runs], newest=5, interval=1.0))
     line = {"step": 1, "wall_seconds": 0.1, "kind": "runtime", "blocked": "no space left"}
     (runs[0] / "metrics.jsonl").write_text(json.dumps(line) + "\n")
-    told = ("blocked", "no steps are accepted: no space left")
+    data = ("blocked", "no steps are accepted: no space left")
     with LiveRun(runs[0]):
-        assert told in dashboard._look_at(runs[0])["facts"]
-    assert told not in dashboard._look_at(runs[0])["facts"]
+        assert data in dashboard._look_at(runs[0])["facts"]
+    assert data not in dashboard._look_at(runs[0])["facts"]
 
 
 def test_a_stop_that_was_not_pressed_is_not_confirmed(
@@ -135,7 +135,7 @@ def test_a_stop_that_was_not_pressed_is_not_confirmed(
 ) -> None:
     monkeypatch.setattr(EmergencyStop, "press", lambda self, reason: False)
     page = visited(runs, Page(PRESS))
-    assert "stopped" not in page.told and page.answers[0].startswith("ROBOTS ARE NOT STOPPED")
+    assert "stopped" not in page.data and page.answers[0].startswith("ROBOTS ARE NOT STOPPED")
     assert str(emergency.file) in page.answers[0]
 
 

@@ -90,8 +90,9 @@ class MessageTypes:
         objects = int(extent.objects + extent.density * len(data))
         if objects > _OBJECTS or extent.density > _DENSITY:
             raise DataError(
-                f"{self._where}: a {kind} of {len(data)} bytes may hold {objects} texts and messages, "
-                f"{extent.density:g} a byte; at most {_OBJECTS} and {_DENSITY} a byte are read. Leave its topic out"
+                f"{self._where}: a {kind} of {len(data)} bytes may hold {objects} strings and messages, "
+                f"{extent.density:g} per byte; at most {_OBJECTS} and {_DENSITY} per byte are supported. Leave out its "
+                "topic"
             )
         return self._store.deserialize_cdr(data, kind)
 
@@ -111,7 +112,7 @@ class MessageTypes:
             store.register(types)
             for name, connection in connections.items():
                 if connection.digest and (computed := store.hash_rihs01(name)) != connection.digest:
-                    raise ValueError(f"hash mismatch: that of {name} is {computed}, stated is {connection.digest}")
+                    raise ValueError(f"hash mismatch: {name} has {computed}, the bag states {connection.digest}")
         except DataError:
             raise
         except Exception as error:  # of the parser, which quotes the whole text, or of the generated code
@@ -126,12 +127,14 @@ class MessageTypes:
             for field, description in fields:
                 element, length = _unfold(description)
                 if length < 1:
-                    raise DataError(f"{self._where}: {name}.{field} is an array of {length} elements, not of 1 or more")
+                    raise DataError(
+                        f"{self._where}: {name}.{field} is an array of {length} elements, expected 1 or more"
+                    )
                 members += 1 if _is_number(element) else length
         if members > _MEMBERS:
             raise DataError(
-                f"{self._where}: the messages that are read have {members} members, each text or message of a fixed "
-                f"array counted; at most {_MEMBERS} are read. Read fewer topics (format.topics)"
+                f"{self._where}: the imported messages have {members} members, counting each string and message of a "
+                f"fixed-size array; at most {_MEMBERS} are supported. Import fewer topics (format.topics)"
             )
 
     def _measure(self, name: str) -> _Extent:
@@ -139,9 +142,11 @@ class MessageTypes:
             self._measured[name] = None
             self._measured[name] = self._sum(description for _, description in self._store.fielddefs[name][1])
         if (extent := self._measured[name]) is None:
-            raise DataError(f"{self._where}: {name} is defined to hold another {name}")
+            raise DataError(f"{self._where}: the definition of {name} contains {name} itself")
         if extent.depth > _DEPTH:
-            raise DataError(f"{self._where}: {name} nests {extent.depth} messages; at most {_DEPTH} are read")
+            raise DataError(
+                f"{self._where}: {name} nests messages {extent.depth} levels deep; at most {_DEPTH} are supported"
+            )
         return extent
 
     def _sum(self, fields: Iterable[Any]) -> _Extent:
@@ -170,19 +175,23 @@ def _check_texts(definitions: Sequence[Any], where: object) -> None:
     """Check the length of the definitions that rosbags will parse."""
     for definition in definitions:
         if not isinstance(definition.data, str):
-            raise DataError(f"{where}: a message definition is no text; the bag is damaged")
+            raise DataError(f"{where}: a message definition is not text; the bag is damaged")
         if len(definition.data) > _TEXT_BYTES:
             length = len(definition.data)
-            raise DataError(f"{where}: a message definition of {length} characters; at most {_TEXT_BYTES} are read")
+            raise DataError(
+                f"{where}: a message definition has {length} characters; at most {_TEXT_BYTES} are supported"
+            )
         if _is_idl(definition) and re.search(r"<<|\*", _SKIPPED.sub(" ", definition.data)):
-            raise DataError(f"{where}: a message definition (IDL) computes with << or *; write its constants out")
+            raise DataError(
+                f"{where}: a message definition (IDL) computes constants with << or *; write out their values"
+            )
     size = sum(len(definition.data) * (_IDL_FACTOR if _is_idl(definition) else 1) for definition in definitions)
     lines = sum(map(_lines, definitions))
     if size > _ALL_BYTES or lines > _ALL_LINES:
         raise DataError(
-            f"{where}: the message definitions of the topics that are read have {size} characters and {lines} lines, "
-            f"those of IDL counted several times; at most {_ALL_BYTES} and {_ALL_LINES} are read. Read fewer topics "
-            "(format.topics)"
+            f"{where}: the message definitions of the imported topics have {size} characters and {lines} lines, where "
+            f"those of IDL count several times; at most {_ALL_BYTES} and {_ALL_LINES} are supported. Import fewer "
+            "topics (format.topics)"
         )
 
 

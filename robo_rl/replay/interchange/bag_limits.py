@@ -78,8 +78,9 @@ class Expansion:
                 self._expanded += len(part)
                 if self._expanded > FREE_BYTES + RATIO * self._packed:
                     raise DataError(
-                        f"{self._place}: {self._packed} packed bytes expand to over {self._expanded}: it is damaged "
-                        "or made to harm. If it is neither, unpack it first (mcap compress --compression none, zstd -d)"
+                        f"{self._place}: {self._packed} compressed bytes expand to more than {self._expanded}: it is "
+                        "damaged or malicious. If it is neither, decompress it first (mcap compress --compression "
+                        "none, zstd -d)"
                     )
                 yield part
             begin -= len(expander.unused_data or b"")
@@ -142,7 +143,7 @@ class _Profiles:
         where = f"{self._place}: offered_qos_profiles"
         self._values += _TOPIC_VALUES + check_yaml(text, where, _YAML_VALUES)
         if self._values > _YAML_VALUES:
-            raise DataError(f"{where}: more than {_YAML_VALUES} values in all topics, those of the metadata included")
+            raise DataError(f"{where}: more than {_YAML_VALUES} values in all topics and the metadata together")
 
 
 def _check_metadata(file: Path) -> None:
@@ -156,11 +157,11 @@ def _check_metadata(file: Path) -> None:
                 profiles.add(qos)
         packed = str(about.get("compression_mode", "")).lower() == "file"
         if (storage := about["storage_identifier"]) not in _SUFFIXES:
-            raise DataError(f"{file} names the storage {storage!r}; {' and '.join(_SUFFIXES)} are read")
+            raise DataError(f"{file} names the storage {storage!r}; only {' and '.join(_SUFFIXES)} are supported")
         suffix = f"{_SUFFIXES[storage]}{'.zstd' if packed else ''}"
         for name in about["relative_file_paths"]:
             if not PurePath(name).name.endswith(suffix):
-                kind = f"{storage}{', packed as files' if packed else ''}"
+                kind = f"{storage}{', compressed by file' if packed else ''}"
                 raise DataError(
                     f"{file} lists {name!r} in a bag of storage {kind}; expected names that end in {suffix}"
                 )
@@ -248,7 +249,7 @@ def _check_chunk(place: Path, chunk: bytes, expansion: Expansion, keep: bool) ->
         if keep:
             content += piece
     if size != stated:
-        raise DataError(f"{place}: a chunk states {stated} bytes and holds {size} or more; it is damaged")
+        raise DataError(f"{place}: a chunk declares {stated} bytes but expands to {size} or more; it is damaged")
     return bytes(content)
 
 
@@ -261,7 +262,7 @@ def _check_sqlite(file: Path, place: Path) -> None:
     try:
         entries = database.execute(f"SELECT type, name, sql FROM sqlite_master LIMIT {_ENTRIES + 1}").fetchall()
         if len(entries) > _ENTRIES:
-            raise DataError(f"{place} has more than {_ENTRIES} tables and indices, which no recorder writes")
+            raise DataError(f"{place} has more than {_ENTRIES} tables and indices; no recorder writes so many")
         for kind, name, text in entries:
             virtual = kind == "table" and "VIRTUAL" in str(text).upper()[:40]
             if kind in ("view", "trigger") or virtual:
@@ -270,15 +271,15 @@ def _check_sqlite(file: Path, place: Path) -> None:
                 )
             columns = database.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
             if computed := [column for column, hidden in columns if hidden]:
-                raise DataError(f"{place}: column {computed[0]!r} of {name!r} is computed, which no recorder writes")
+                raise DataError(f"{place}: column {computed[0]!r} of {name!r} is generated, which no recorder writes")
             if name.lower() == "topics":
                 _check_topics(database, place, {column.lower() for column, _ in columns})
             elif name.lower() == "message_definitions":
                 (count,) = database.execute("SELECT count(*) FROM message_definitions").fetchone()
                 if count > _DEFINITIONS:
-                    raise DataError(f"{place} has {count} message definitions; at most {_DEFINITIONS} are read")
+                    raise DataError(f"{place} has {count} message definitions; at most {_DEFINITIONS} are supported")
     except sqlite3.Error as error:
-        raise DataError(f"{place} is no SQLite file, or damaged ({error})") from error
+        raise DataError(f"{place} is not a SQLite file, or is damaged ({error})") from error
     finally:
         database.close()
 
@@ -287,12 +288,14 @@ def _check_topics(database: sqlite3.Connection, place: Path, columns: set[str]) 
     """Check that the numbers of topics, by which rosbags joins messages, are unique; count the topics' profiles."""
     count, numbers = database.execute("SELECT count(*), count(DISTINCT id) FROM topics").fetchone()
     if count != numbers:
-        raise DataError(f"{place} has {count} topics of {numbers} numbers, which no recorder writes")
+        raise DataError(
+            f"{place} has {count} topics but only {numbers} different topic numbers, which no recorder writes"
+        )
     profiles = _Profiles(place)
     column = "offered_qos_profiles" if "offered_qos_profiles" in columns else "''"
     for (text,) in database.execute(f"SELECT substr({column}, 1, {_METADATA_BYTES + 1}) FROM topics"):
         if len(qos := str(text or "")) > _METADATA_BYTES:
-            raise DataError(f"{place}: offered_qos_profiles of more than {_METADATA_BYTES} characters")
+            raise DataError(f"{place}: offered_qos_profiles has more than {_METADATA_BYTES} characters")
         profiles.add(qos)
 
 

@@ -99,7 +99,7 @@ def read_small(path: Path, most: int = 2**25) -> bytes:
         DataError: if the file is missing, not a regular file, or larger.
     """
     if not path.is_file():
-        raise DataError(f"{path} is missing, or no regular file; the data is incomplete")
+        raise DataError(f"{path} is missing or not a regular file; the data is incomplete")
     return read_bytes(path, most)
 
 
@@ -110,7 +110,9 @@ def check_packed(stored: int, size: int, where: object) -> None:
         DataError: if no supported compression has such a high ratio.
     """
     if size > FREE_BYTES + PACKED * stored:
-        raise DataError(f"{where}: {stored} bytes claim to hold {size} bytes; the data is damaged, or made to harm")
+        raise DataError(
+            f"{where}: {stored} stored bytes claim to expand to {size} bytes; the data is damaged or malicious"
+        )
 
 
 def check_names(spec: EnvSpec, name_of: Callable[[str], str]) -> None:
@@ -127,8 +129,8 @@ def check_names(spec: EnvSpec, name_of: Callable[[str], str]) -> None:
     for key in spec.observation:
         if (first_key := keys.setdefault(name_of(key), key)) != key:
             raise DataError(
-                f"the observations {first_key!r} and {key!r} would both be {name_of(key)!r} in this format; export to "
-                "another one, or record with other keys"
+                f"the observations {first_key!r} and {key!r} would both be named {name_of(key)!r} in this format; "
+                "export to another format, or record with other keys"
             )
 
 
@@ -265,9 +267,9 @@ def check_storable(data: DataSet, path: Path) -> None:
         DataError: if it cannot; the message names ``path``, from which the data set was read.
     """
     try:
-        parse_json(facts_json(data), f"{path}: names, descriptions or instructions in it cannot be stored")
+        parse_json(facts_json(data), f"{path}: it contains names, descriptions or instructions that cannot be stored")
     except ValueError as error:
-        raise DataError(f"{path}: a description in it cannot be stored ({error})") from error
+        raise DataError(f"{path}: it contains a description that cannot be stored ({error})") from error
 
 
 def counted(episodes: Iterator[EpisodeArrays], count: int, where: Path) -> Iterator[EpisodeArrays]:
@@ -281,4 +283,6 @@ def counted(episodes: Iterator[EpisodeArrays], count: int, where: Path) -> Itera
         actual += 1
         yield episode
     if actual != count:
-        raise DataError(f"{where}: {count} episodes were exported, found {actual}; copy or export the data again")
+        raise DataError(
+            f"{where}: expected the {count} exported episodes, found {actual}; copy or export the data again"
+        )

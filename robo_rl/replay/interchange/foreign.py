@@ -102,8 +102,8 @@ class ForeignConfig(Options, section="foreign"):
         for key in named:
             if key not in keys:
                 raise ConfigError(
-                    f"foreign.images or foreign.leave_out names {key!r}, which is no observation of the data; it has "
-                    f"{', '.join(sorted(keys))}"
+                    f"foreign.images or foreign.leave_out names {key!r}, which is not an observation of the data; it "
+                    f"has {', '.join(sorted(keys))}"
                 )
 
 
@@ -130,7 +130,7 @@ def foreign_spec(
     """
     rate = config.control_rate or control_rate
     if rate is None:
-        raise ConfigError("the data does not say its control rate: give foreign.control_rate in Hz")
+        raise ConfigError("the data does not state its control rate: set foreign.control_rate in Hz")
     scaling = {} if config.action_low is None else {"action_low": config.action_low, "action_high": config.action_high}
     return EnvSpec(
         task=config.task,
@@ -194,5 +194,5 @@ def as_float32(rows: NDArray[Any], name: str, notes: ImportNotes) -> NDArray[np.
         if rows.dtype.kind in "iu":
             too_large = floats >= np.float32(float(np.iinfo(rows.dtype).max) + 1)  # cannot be converted back
             if (too_large | (floats.astype(rows.dtype) != rows)).any():
-                notes.add("Whole numbers too large for float32, rounded", name)
+                notes.add("Integers too large for float32, rounded", name)
     return floats

@@ -28,7 +28,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 _LATEST = 9e9
 """Latest accepted time [s]; later times in nanoseconds do not fit into 64 bits."""
 
-LAST_LEFT_OUT = "Last actions left out with what came of them, since no observation follows and nothing says 'done'"
+LAST_LEFT_OUT = "Last actions left out with reward and success, since no observation follows and 'done' is not set"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def foreign_episodes(
     for key, rows in episode.observation.items():
         if len(rows) not in (count, count + 1):
             name = episode.names.get(key, key)
-            raise DataError(f"{_place(episode)}: {name!r} has {len(rows)} rows, there are {count} actions")
+            raise DataError(f"{_place(episode)}: {name!r} has {len(rows)} rows, but there are {count} actions")
     lacks_final = all(len(rows) == count for rows in episode.observation.values())
     observation = {
         key: np.concatenate([rows, rows[-1:]]) if lacks_final else _check_final(episode, key, rows)
@@ -189,7 +189,7 @@ def _check_final(episode: ForeignEpisode, key: str, rows: Array) -> Array:
     """Return ``rows`` after checking that an observation has a final row, since another observation has one."""
     if len(rows) != len(episode.actions) + 1:
         name = episode.names.get(key, key)
-        raise DataError(f"{_place(episode)}: {name!r} has no final observation, others have one")
+        raise DataError(f"{_place(episode)}: {name!r} has no final observation, but others have one")
     return rows
 
 
@@ -248,7 +248,7 @@ def _done_flags(episode: ForeignEpisode, valid: NDArray[np.bool_], notes: Import
     _check_flags(episode, "done", done, (0, 1))
     if early := int((done[:-1] == 1).sum()):
         place = f"{episode.number}: {early} steps, first {int(done.argmax())} of {len(done)}"
-        notes.add("Episodes that are done before their last step, where an episode ends", place)
+        notes.add("Episodes that are done before their last step, and are split there", place)
     return np.asarray(done == 1)
 
 
@@ -257,7 +257,7 @@ def _success(episode: ForeignEpisode, notes: ImportNotes) -> NDArray[np.int8]:
     if episode.success is None:
         return np.full(len(episode.actions), SUCCESS_UNKNOWN, np.int8)
     if missing := int(np.isnan(episode.success).sum()):
-        notes.add("Episodes with steps whose success is missing, which is unknown", f"{episode.number}: {missing}")
+        notes.add("Episodes with steps whose success is missing, stored as unknown", f"{episode.number}: {missing}")
     flags = np.nan_to_num(episode.success, nan=SUCCESS_UNKNOWN, posinf=np.inf, neginf=-np.inf)
     _check_flags(episode, "success", flags, (0, 1, SUCCESS_UNKNOWN))
     return np.asarray(flags, np.int8)
@@ -269,8 +269,8 @@ def _check_flags(episode: ForeignEpisode, name: str, values: Array, allowed: tup
         frame, numbers = int(wrong.argmax()), ", ".join(map(str, allowed))
         raise DataError(
             f"{_place(episode)}: {name!r} of frame {frame} is {values[frame]}, expected one of {numbers}, or a "
-            f"boolean; {int(wrong.sum())} of its {len(values)} frames have others. Correct the data, or "
-            "rename what is no flag"
+            f"boolean; {int(wrong.sum())} of its {len(values)} frames have other values. Correct the data, or rename "
+            "it if it is not a flag"
         )
 
 
@@ -283,7 +283,7 @@ def _scale_actions(
         low, high = np.asarray(config.action_low), np.asarray(config.action_high)
         if low.size not in (1, values.shape[1]):
             raise DataError(
-                f"{_place(episode)}: foreign.action_low has {low.size} elements, an action {values.shape[1]}"
+                f"{_place(episode)}: foreign.action_low has {low.size} elements, but an action has {values.shape[1]}"
             )
         with np.errstate(over="ignore", invalid="ignore"):  # infinite and invalid values are out of range
             values = 2 * (values - low) / (high - low) - 1
@@ -295,9 +295,9 @@ def _scale_actions(
         rows = int(outside.any(1).sum())
         if not config.clip:
             raise DataError(
-                f"{_place(episode)}: {example}; actions must be in [-1, 1] after scaling, {rows} of {len(values)} are "
-                f"not, they are {values.min(0).round(3).tolist()} to {values.max(0).round(3).tolist()}. "
-                "foreign.action_low and foreign.action_high scale them, foreign.clip=true clips them"
+                f"{_place(episode)}: {example}; actions must be in [-1, 1] after scaling, but {rows} of {len(values)} "
+                f"are not; the values are {values.min(0).round(3).tolist()} to {values.max(0).round(3).tolist()}. "
+                "foreign.action_low and foreign.action_high scale actions, foreign.clip=true clips them"
             )
         notes.add("Episodes with actions beyond the limits, clipped", f"{episode.number}: {rows} actions")
     return np.clip(values, -1, 1).astype(np.float32)
@@ -316,16 +316,16 @@ def _find_gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count
     median = float(np.median(intervals))
     typical = float(np.mean(intervals[np.abs(intervals - median) <= abs(median) / 2]))
     if len(intervals) > 2 and abs(median - 1) > _OTHER_RATE and abs(typical - 1) > _OTHER_RATE:
-        rate = f"{spec.control_rate / typical:.4g} Hz" if typical > 0 else "none, as they do not advance"
+        rate = f"{spec.control_rate / typical:.4g} Hz" if typical > 0 else "no rate, since they do not advance"
         raise DataError(
-            f"{_place(episode)}: the control rate is {spec.control_rate:g} Hz, the recorded times say {rate}: frames "
-            f"are {typical / spec.control_rate:.4g} s apart. If the times are right, give foreign.control_rate"
+            f"{_place(episode)}: the control rate is {spec.control_rate:g} Hz, but the recorded times give {rate}: "
+            f"frames are {typical / spec.control_rate:.4g} s apart. If the times are right, set foreign.control_rate"
         )
     gaps = np.flatnonzero(np.abs(intervals - 1) > GAP)
     for step in gaps[:count]:
         seconds = intervals[step] / spec.control_rate
         place = f"episode {episode.number} frame {step}: {seconds:.4g} s"
-        notes.add("Jumps of recorded time, at which an episode ends", place)
+        notes.add("Jumps in recorded time, each of which ends an episode", place)
     return set(gaps.tolist())
 
 

@@ -27,9 +27,7 @@ def check_text(text: str, where: object) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise DataError(
-            f"{where}: expected UTF-8 text, found {text[:80]!a}; correct it where it was written"
-        ) from error
+        raise DataError(f"{where}: expected UTF-8 text, found {text[:80]!a}; correct the text in the data") from error
     return text
 
 

@@ -32,15 +32,17 @@ def open_hdf5(path: Path, group: str) -> Any:
     """
     h5py = library("h5py")
     if not path.is_file():
-        raise DataError(f"{path} is no file; give the HDF5 file of robomimic")
+        raise DataError(f"{path} is not a file; give a robomimic HDF5 file")
     try:
         file = h5py.File(path, "r")
     except OSError as error:
-        raise DataError(f"{path} is no HDF5 file, or unfinished, damaged or open elsewhere ({error})") from error
+        raise DataError(
+            f"{path} is not an HDF5 file, or it is unfinished, damaged or open in another process ({error})"
+        ) from error
     try:
         _check_links(h5py, file, path)
         if group not in file or file.get(group, getclass=True) is not h5py.Group:
-            raise DataError(f"{path} is no robomimic file: it has no group {group!r}")
+            raise DataError(f"{path} is not a robomimic file: it has no group {group!r}")
     except (OSError, RuntimeError, KeyError) as error:
         file.close()
         raise DataError(f"{path} is damaged ({error})") from error
@@ -61,7 +63,9 @@ def _check_links(h5py: Any, file: Any, path: Path) -> None:
         links = _links(group)
         count += len(links)
         if count > _LINKS:
-            raise DataError(f"{path} has more than {_LINKS} members; split it, or copy what is needed (h5copy)")
+            raise DataError(
+                f"{path} has more than {_LINKS} members; split it, or copy the parts that are needed (h5copy)"
+            )
         for name, kind in links:
             if kind == h5py.h5l.TYPE_HARD:
                 info = h5py.h5o.get_info(group, name)
@@ -70,7 +74,7 @@ def _check_links(h5py: Any, file: Any, path: Path) -> None:
                     to_visit.append((group, name))
             elif kind != h5py.h5l.TYPE_SOFT:
                 place = b"/".join([h5py.h5i.get_name(group).rstrip(b"/"), name]).decode(errors="replace")
-                raise DataError(f"{path}: {place} lies in another file; copy it into this one (h5copy, h5repack)")
+                raise DataError(f"{path}: {place} is stored in another file; copy it into this one (h5copy, h5repack)")
 
 
 def _links(group: Any) -> list[tuple[bytes, int]]:
@@ -94,11 +98,11 @@ def find_array(demo: Any, name: str, path: Path) -> Any:
     try:
         rows = demo[name]
         if rows.file.filename != str(path) or (hasattr(rows, "external") and (rows.external or rows.is_virtual)):
-            raise DataError(f"{path}: {demo.name}/{name} lies in another file; copy it into this one (h5repack)")
+            raise DataError(f"{path}: {demo.name}/{name} is stored in another file; copy it into this one (h5repack)")
     except (KeyError, OSError, RuntimeError) as error:  # RuntimeError: circular links
         raise DataError(f"{path}: {demo.name}/{name} is missing or damaged ({error})") from error
     if not hasattr(rows, "shape") or rows.shape is None:
-        raise DataError(f"{path}: {demo.name}/{name} is no array")
+        raise DataError(f"{path}: {demo.name}/{name} is not an array")
     return rows
 
 
@@ -112,8 +116,8 @@ def read_array(demo: Any, name: str, path: Path) -> Array:
     size, stored = rows.size * rows.dtype.itemsize, rows.id.get_storage_size()
     if size > _PACKED * stored:
         raise DataError(
-            f"{path}: {demo.name}/{name} says it has {size} bytes, stored are {stored}; it is damaged or "
-            "was never written"
+            f"{path}: {demo.name}/{name} declares {size} bytes, but only {stored} are stored; it is damaged or was "
+            "never written"
         )
     if rows.chunks and size:
         chunks = math.prod(-(-side // chunk) for side, chunk in zip(rows.shape, rows.chunks, strict=True))

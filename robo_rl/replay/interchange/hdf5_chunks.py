@@ -28,22 +28,24 @@ def check_chunks(rows: Any, where: str) -> None:
             compression.
     """
     if rows.dtype.kind not in "biufSO":
-        raise DataError(f"{where} holds values of type {rows.dtype}; numbers are read")
+        raise DataError(f"{where} holds values of type {rows.dtype}, expected numbers")
     if rows.chunks is None:
         return
     size = math.prod(rows.chunks) * rows.dtype.itemsize
     if size > max(_CHUNK_BYTES, 4 * rows.size * rows.dtype.itemsize):
-        raise DataError(f"{where} has chunks of {size} bytes, the whole array has {rows.size * rows.dtype.itemsize}")
+        raise DataError(
+            f"{where} has chunks of {size} bytes, but the whole array has {rows.size * rows.dtype.itemsize}"
+        )
     properties = rows.id.get_create_plist()
     filters = [properties.get_filter(index)[0] for index in range(properties.get_nfilters())]
     compressions = [number for number in filters if number not in (_SHUFFLE, _FLETCHER32)]
     if compressions not in ([], [_DEFLATE], [_LZF], [_SZIP]):
-        raise DataError(f"{where} is packed by the filters {filters} of HDF5; gzip, lzf or szip alone are read")
+        raise DataError(f"{where} is compressed with the HDF5 filters {filters}; only gzip, lzf or szip is supported")
     if compressions != [_DEFLATE]:
         return
     position, has_checksum = filters.index(_DEFLATE), _FLETCHER32 in filters
     if has_checksum and filters.index(_FLETCHER32) < position:
-        raise DataError(f"{where} has its checksum within what is packed, which is not read")
+        raise DataError(f"{where} has its checksum inside the compressed data, which is not supported")
     for offset in itertools.product(*map(range, (0,) * rows.ndim, rows.shape, rows.chunks)):
         skipped, data = rows.id.read_direct_chunk(offset)
         if skipped >> position & 1:
@@ -54,4 +56,4 @@ def check_chunks(rows: Any, where: str) -> None:
         except Exception as error:  # type checkers do not accept the exception class of isal
             raise DataError(f"{where}: a chunk is damaged ({error})") from error
         if decompressed > size:
-            raise DataError(f"{where}: a chunk of {size} bytes expands to more; it is damaged or made to harm")
+            raise DataError(f"{where}: a chunk expands to more than its {size} bytes; it is damaged or malicious")

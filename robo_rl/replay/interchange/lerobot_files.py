@@ -52,13 +52,15 @@ class LeRobotFiles:
         self._v3 = self.version == layout.V3
         if not self._v3 and self.version != layout.V21:
             raise DataError(
-                f"{root}: a LeRobotDataset of version {self.version!r}; {layout.V21} and {layout.V3} are read. "
-                "Convert it with LeRobot's own scripts"
+                f"{root}: a LeRobotDataset of version {self.version!r}; only {layout.V21} and {layout.V3} are "
+                "supported. Convert it with LeRobot's own scripts"
             )
         paths = (layout.DATA_V3, layout.VIDEO_V3) if self._v3 else (layout.DATA_V21, layout.VIDEO_V21)
         for key, path in zip(("data_path", "video_path"), paths, strict=True):
             if self.info.get(key) not in (path, None):
-                raise DataError(f"{root}: {key} is {self.info[key]!r}, only LeRobot's own layout is read: {path!r}")
+                raise DataError(
+                    f"{root}: {key} is {self.info[key]!r}, but only LeRobot's own layout is supported: {path!r}"
+                )
         self.features: dict[str, layout.Feature] = self.info["features"]
         self.rate = float(self.info["fps"])
         if not 0 < self.rate < float("inf"):
@@ -73,7 +75,7 @@ class LeRobotFiles:
         """Return the content of a JSON file."""
         path = self.root / name
         if not path.is_file():
-            raise DataError(f"{self.root} is no LeRobotDataset: it has no {name}")
+            raise DataError(f"{self.root} is not a LeRobotDataset: it has no {name}")
         return read_foreign_json(read_small(path), path)
 
     # --- numbers -----------------------------------------------------------------------------------------------------
@@ -115,8 +117,8 @@ class LeRobotFiles:
         length = self.episodes[number]["length"]
         if len(table) != length:
             raise DataError(
-                f"{path}: expected {length} rows of episode {number}, as meta says, found {len(table)}; the data is "
-                "incomplete"
+                f"{path}: expected {length} rows of episode {number}, as its metadata states, found {len(table)}; the "
+                "data is incomplete"
             )
         return path, table
 
@@ -138,7 +140,7 @@ class LeRobotFiles:
                     except SpecError as error:
                         place = f"{self.data_path(number)}: episode {number}: {feature!r} of frame {frame}"
                         raise DataError(f"{place}: {error}") from error
-        raise DataError(f"{feature!r} has no image: neither in the tables nor files in {self.root}")
+        raise DataError(f"{feature!r} has no images: neither in the tables nor as files in {self.root}")
 
     def images(self, number: int, feature: str, stored: tuple[int, ...], missing: list[int] | None = None) -> Array:
         """Return the images of an episode (n, *stored), as they are stored.
@@ -177,7 +179,9 @@ class LeRobotFiles:
             rows.append(image)
         if len(rows) + len(absent) != length:
             count = len(rows) + len(absent)
-            raise DataError(f"{self.data_path(number)}: episode {number} has {count} of {length} images {feature!r}")
+            raise DataError(
+                f"{self.data_path(number)}: episode {number} has {count} images of {feature!r}, expected {length}"
+            )
         if missing is not None:
             missing += absent
         for frame in absent:
@@ -201,7 +205,7 @@ class LeRobotFiles:
                 place = f"{path}: episode {number}: {feature!r} of frame {frame}"
                 with contextlib.suppress(SpecError):
                     place = f"{place} is {read_image_header(data)}"
-                raise DataError(f"{place}: {len(data)} bytes, expected are at most {most}")
+                raise DataError(f"{place}: {len(data)} bytes, expected at most {most}")
             yield frame, data
 
     def _image_by_path(self, number: int, feature: str, frame: int, stated: Any, most: int) -> bytes | None:
@@ -250,12 +254,12 @@ class LeRobotFiles:
         rows.sort(key=lambda row: int(row["episode_index"]))
         if [row["episode_index"] for row in rows] != list(range(count)):
             raise DataError(
-                f"{self.root}: expected episodes 0 to {count - 1}, found {len(rows)}, or other numbers; the data is "
-                "incomplete"
+                f"{self.root}: expected episodes 0 to {count - 1}, found {len(rows)} episodes, or other numbers; the "
+                "data is incomplete"
             )
         total = sum(int(row["length"]) for row in rows)
         if total != self._frames or any(int(row["length"]) < 0 for row in rows):
-            raise DataError(f"{self.root}: info.json counts {self._frames} frames, the episodes have {total}")
+            raise DataError(f"{self.root}: info.json states {self._frames} frames, but the episodes have {total}")
         return rows
 
     def _read_table(self, path: Path, count: int) -> list[dict[str, Any]]:

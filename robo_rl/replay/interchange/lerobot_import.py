@@ -118,19 +118,23 @@ class ForeignReader:
                 observation[layout.key_of(name)] = array
         if "action" not in files.features or not observation:
             raise DataError(
-                f"{files.root}: no feature 'action', or no 'observation.*' that is read: there is nothing to learn from"
+                f"{files.root}: no feature 'action', or no supported 'observation.*': there is nothing to learn from"
             )
         action = ArraySpec(_shape(files.features["action"]), names=_names(files.features["action"]))
         if len(action.shape) != 1:
-            raise DataError(f"{files.root}: expected actions of one row of numbers, declared is shape {action.shape}")
+            raise DataError(
+                f"{files.root}: expected actions that are vectors of numbers, but shape {action.shape} is declared"
+            )
         rewarded, reports_success = "next.reward" in files.features, "next.success" in files.features
         self.spec = foreign_spec(config, observation, action, files.rate, rewarded, reports_success)
         present = [name for name in (*_TIMES, *_OF_STEPS) if name in files.features]
         self._columns = [*self._numbers, "action", *present]
         if config.control_rate not in (None, files.rate):
-            self._notes.add(f"Control rate of {config.control_rate:g} Hz as given, the data says {files.rate:g} Hz")
+            self._notes.add(
+                f"Control rate of {config.control_rate:g} Hz as configured; the data states {files.rate:g} Hz"
+            )
         if "timestamp" not in present:
-            self._notes.add("No timestamps in the data: recorded time is taken from the numbers of the frames")
+            self._notes.add("No timestamps in the data: recorded time is computed from the frame numbers")
 
     def data_set(self) -> DataSet:
         """Return the data set."""
@@ -252,7 +256,7 @@ def _shape(feature: Mapping[str, Any]) -> tuple[int, ...]:
 def _scalars(columns: Mapping[str, Array], name: str) -> Array | None:
     rows = columns.get(name)
     if rows is not None and rows.ndim != 1:
-        raise DataError(f"expected one value of {name!r} a frame, declared is shape {rows.shape[1:]}")
+        raise DataError(f"expected one value of {name!r} per frame, but shape {rows.shape[1:]} is declared")
     return rows
 
 

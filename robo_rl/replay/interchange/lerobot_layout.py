@@ -76,14 +76,16 @@ def check_holds(spec: EnvSpec, images: str) -> None:
         DataError: naming what it cannot hold.
     """
     if spec.control_rate != round(spec.control_rate):
-        raise DataError(f"a LeRobotDataset holds whole numbers of frames a second, the data has {spec.control_rate} Hz")
+        raise DataError(
+            f"a LeRobotDataset needs a whole number of frames per second, but the data has {spec.control_rate} Hz"
+        )
     check_names(spec, feature_of)
     for key, array in spec.observation.items():
         if key.startswith(IMAGES) and array.shape[2] == 1 and images == "video":
-            raise DataError(f"a video holds colours, {key!r} has shape {array.shape}: format.images=png")
+            raise DataError(f"a video needs colour images, but {key!r} has shape {array.shape}: use format.images=png")
         if key.startswith(IMAGES) and array.shape[2] not in (1, 3):
             raise DataError(
-                f"a LeRobotDataset holds images of one frame, {key!r} has shape {array.shape}; record with "
+                f"a LeRobotDataset holds images of one frame, but {key!r} has shape {array.shape}; record with "
                 "task.observation.frame_stack=1, or export to robomimic"
             )
 
@@ -196,12 +198,12 @@ def from_arrow(column: Any, shape: tuple[int, ...], name: str) -> Array:
         if not _is_list(values.type):
             if rows_per * size == 1:
                 continue
-            raise DataError(f"column {name!r} holds {values.type}, declared is shape {shape}")
+            raise DataError(f"column {name!r} holds {values.type}, but shape {shape} is declared")
         lengths = compute.fill_null(compute.list_value_length(values), size).to_numpy(zero_copy_only=False)
         if (wrong := lengths != size).any():
             row = int(wrong.argmax())
             raise DataError(
-                f"{name!r} of row {row // rows_per} has {lengths[row]} values, expected {size}; declared shape {shape}"
+                f"{name!r} of row {row // rows_per} has {lengths[row]} values, expected {size} (declared shape {shape})"
             )
         if values.null_count:
             absent = np.repeat(~values.is_valid().to_numpy(zero_copy_only=False), size)
@@ -212,7 +214,7 @@ def from_arrow(column: Any, shape: tuple[int, ...], name: str) -> Array:
     values = getattr(values, "storage", values)
     kind = values.type
     if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_boolean(kind)):
-        raise DataError(f"column {name!r} holds {kind}, declared are numbers of shape {shape}")
+        raise DataError(f"column {name!r} holds {kind}, but numbers of shape {shape} are declared")
     if values.null_count:
         values = values.cast(arrow.float32() if arrow.types.is_boolean(kind) else arrow.float64())
     numbers: Array = values.to_numpy(zero_copy_only=False)

@@ -29,7 +29,7 @@ def check_mp4(path: Path, frames: int) -> None:
         with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             _Boxes(data, path, 4 * frames + _SPARE).check(0, len(data), 0)
     except (ValueError, struct.error) as error:
-        raise DataError(f"{path} is no MP4 file, or damaged ({error})") from error
+        raise DataError(f"{path} is not an MP4 file, or is damaged ({error})") from error
 
 
 class _Boxes:
@@ -66,5 +66,5 @@ class _Boxes:
             largest = max(largest, sum(struct.unpack_from(f">{2 * count}I", self._data, first)[::2]))
         if largest > self._most:
             raise DataError(
-                f"{self._path}: table {name.decode()} claims {largest} samples, expected are at most {self._most}"
+                f"{self._path}: table {name.decode()} claims {largest} samples, expected at most {self._most}"
             )

@@ -70,7 +70,7 @@ class ParquetReader:
             raise DataError(f"{path} has no column {', '.join(missing)}")
         self.rows = int(self._file.metadata.num_rows)
         if self.rows > rows:
-            raise DataError(f"{path} has {self.rows} rows, expected are at most {rows}")
+            raise DataError(f"{path} has {self.rows} rows, expected at most {rows}")
         self._largest_dictionary = 0
         check_packed(path.stat().st_size, self.rows * sum(8 * columns[name].values for name in self.names), path)
         try:
@@ -98,11 +98,13 @@ class ParquetReader:
     def _check(self, data: mmap.mmap, columns: Mapping[str, ColumnLimit]) -> None:
         metadata = self._file.metadata
         if metadata.num_row_groups > self.rows + 8:
-            raise DataError(f"{self.path} has {metadata.num_row_groups} groups of rows for {self.rows} rows")
+            raise DataError(f"{self.path} has {metadata.num_row_groups} row groups for {self.rows} rows")
         for group in range(metadata.num_row_groups):
             row_group = metadata.row_group(group)
             if row_group.num_rows > self.rows:
-                raise DataError(f"{self.path} has a row group of {row_group.num_rows} rows, there are {self.rows}")
+                raise DataError(
+                    f"{self.path} has a row group of {row_group.num_rows} rows, but the file has {self.rows}"
+                )
             for index in range(row_group.num_columns):
                 chunk = row_group.column(index)
                 for name in self.names:  # names may contain dots, which also separate the parts of a path
@@ -127,9 +129,7 @@ class ParquetReader:
             count = int(page.get(1, 0))
             encoding = page.get(4 if kind == _DATA_PAGE_V2 else 2, 0)
             if min(uncompressed, compressed, count) < 0 or encoding not in _ENCODINGS:
-                raise DataError(
-                    f"{self.path}: a page of column {name!r} is damaged, or of an encoding that is not read"
-                )
+                raise DataError(f"{self.path}: a page of column {name!r} is damaged, or has an unsupported encoding")
             if kind == _DICTIONARY_PAGE:
                 self._largest_dictionary = max(self._largest_dictionary, uncompressed)
             else:
@@ -143,12 +143,12 @@ class ParquetReader:
                 values > max(expected, rows) + 8 or size > most + self._largest_dictionary
             ):
                 raise DataError(
-                    f"{self.path}: column {name!r} has {values} values in {size} bytes so far, expected are at most "
-                    f"{expected} values in {rows} rows, of {limit.bytes} bytes each"
+                    f"{self.path}: column {name!r} has {values} values in {size} bytes so far, expected at most "
+                    f"{expected} values in {rows} rows, {limit.bytes} bytes each"
                 )
             if kind == _DICTIONARY_PAGE and uncompressed > (expected + 1) * (limit.bytes + 4) + _SLACK:
                 raise DataError(
-                    f"{self.path}: column {name!r} has a dictionary of {uncompressed} bytes, expected are at most "
+                    f"{self.path}: column {name!r} has a dictionary of {uncompressed} bytes, expected at most "
                     f"{expected} values of {limit.bytes} bytes"
                 )
 
@@ -189,7 +189,7 @@ class _Thrift:
             return self._skip(self._varint())
         if kind == 12:
             return self.struct(depth + 1)
-        raise ValueError(f"a header has a field of type {kind}, which no page has")
+        raise ValueError(f"a header has a field of type {kind}, which does not occur in pages")
 
     def _byte(self) -> int:
         if self.position >= self._end:

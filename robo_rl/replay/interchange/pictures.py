@@ -76,11 +76,12 @@ class VideoEncoder:
     def __init__(self, path: Path, height: int, width: int, rate: int, quality: int) -> None:
         if height % 2 or width % 2:
             raise DataError(
-                f"a video holds pictures of even sizes only, these have {width} x {height} pixels: format.images=png"
+                f"a video needs images of even width and height, but these have {width} x {height} pixels: use "
+                "format.images=png"
             )
         codec = next((codec for codec in ENCODERS if codec in av.codecs_available), None)
         if codec is None:
-            raise DataError(f"this PyAV encodes neither {' nor '.join(ENCODERS)}: choose format.images=png")
+            raise DataError(f"the installed PyAV has no encoder {' or '.join(ENCODERS)}: use format.images=png")
         path.parent.mkdir(parents=True, exist_ok=True)
         self.codec = {"libx264": "h264", "libsvtav1": "av1"}[codec]
         self.frames = 0
@@ -136,7 +137,7 @@ class VideoDecoder:
             context = container.streams.video[0].codec_context
             self.size = context.height, context.width
             if context.name not in DECODERS:
-                raise DataError(f"{path}: a video of codec {context.name!r}; {', '.join(DECODERS)} are read")
+                raise DataError(f"{path}: the codec {context.name!r} is not supported, only {', '.join(DECODERS)}")
         if self.size != (size or self.size) or math.prod(self.size) > MAX_PIXELS:
             expected = (
                 f"of {size[0]} x {size[1]} pixels (height x width)" if size else f"of at most {MAX_PIXELS} pixels"
@@ -158,7 +159,7 @@ class VideoDecoder:
             while self._next < first + count:
                 frame = next(self._frames, None)
                 if frame is None:
-                    raise DataError(f"{self._path}: expected {first + count} images or more, found {self._next}")
+                    raise DataError(f"{self._path}: expected at least {first + count} images, found {self._next}")
                 self._check(frame)
                 if self._next >= first:
                     images[self._next - first] = frame.to_ndarray(format="rgb24")
@@ -179,15 +180,15 @@ class VideoDecoder:
     def _check(self, frame: av.VideoFrame) -> None:
         if (frame.height, frame.width) != self.size:
             raise DataError(
-                f"{self._path}: image {self._next} has {frame.height} x {frame.width} pixels, not {self.size}"
+                f"{self._path}: image {self._next} has {frame.height} x {frame.width} pixels, expected {self.size}"
             )
         if self._next == 0:
             self._begin = frame.time or 0.0
         expected = self._next / self._rate
         if frame.time is not None and abs(frame.time - self._begin - expected) * self._rate > _LATE:
             raise DataError(
-                f"{self._path}: image {self._next} is shown at {frame.time - self._begin:.4g} s, at {self._rate:g} Hz "
-                f"it would be {expected:.4g} s: it has gaps or is of another rate"
+                f"{self._path}: image {self._next} is shown at {frame.time - self._begin:.4g} s, but at {self._rate:g} "
+                f"Hz it should be at {expected:.4g} s: the video has gaps or another rate"
             )
 
     def _container(self) -> "av.container.InputContainer":
@@ -209,4 +210,4 @@ class VideoDecoder:
         try:
             yield
         except av.FFmpegError as error:
-            raise DataError(f"{self._path}: the video is damaged, or of other sizes inside ({error})") from error
+            raise DataError(f"{self._path}: the video is damaged, or its images change size ({error})") from error

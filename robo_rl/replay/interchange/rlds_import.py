@@ -38,19 +38,21 @@ def read_rlds(path: Path, foreign: ForeignConfig, split: str, last_step: str, ti
     """
     if not (path / layout.FEATURES).is_file():
         raise DataError(
-            f"{path} is no RLDS data set of TensorFlow Datasets: it has no {layout.FEATURES}; give the folder of a "
+            f"{path} is not an RLDS data set of TensorFlow Datasets: it has no {layout.FEATURES}; give the folder of a "
             "version, such as NAME/1.0.0"
         )
     features = layout.read_features(read_small(path / layout.FEATURES), path / layout.FEATURES)
     shards = sorted(path.glob(layout.shard_name("*", split, "*", "*")))
     if not shards:
-        raise DataError(f"{path} has no TFRecord files of split {split!r}; is it of another one, or format?")
+        raise DataError(
+            f"{path} has no TFRecord files of split {split!r}; check its file names for another split or format"
+        )
     counts = {shard.name.rpartition("-of-")[2] for shard in shards}
     if counts != {f"{len(shards):05d}"}:
         stated = " or ".join(sorted(counts))
         raise DataError(
-            f"{path}: by their names there are {stated} TFRecord files of split {split!r}, found {len(shards)}; "
-            "copy the data again"
+            f"{path}: the file names state {stated} TFRecord files of split {split!r}, found {len(shards)}; copy the "
+            "data again"
         )
     if (facts := path / layout.FACTS).is_file():
         spec, metadata, instructions = read_facts(read_small(facts), facts)
@@ -159,7 +161,7 @@ class ForeignReader:
             or None in action.shape
         ):
             raise DataError(
-                f"{shards[0].parent}: expected observations and actions of one row of numbers, found "
+                f"{shards[0].parent}: expected observations and actions that are vectors of numbers, found "
                 f"{', '.join(features)}"
             )
         self._action = ArraySpec(tuple(side for side in action.shape if side is not None))
@@ -182,7 +184,7 @@ class ForeignReader:
             )
         where = self._shards[0].parent
         if not instructions or declared not in (None, len(instructions)):
-            expected = "an episode at least" if declared is None else f"{declared} episodes, as {layout.INFO} says"
+            expected = "at least one episode" if declared is None else f"{declared} episodes, as {layout.INFO} states"
             raise DataError(f"{where}: expected {expected}, found {len(instructions)}")
         _, first = next(_examples(self._shards, set(self._keys)))
         self._observations = self._observe(first)
@@ -201,7 +203,7 @@ class ForeignReader:
         metadata = {"imported": {"format": "rlds", "left_out": left_out}}
         for name in left_out:
             if name not in self._keys:
-                kind = "words" if self._features[name].kind == "text" else "of a kind that is not read"
+                kind = "words" if self._features[name].kind == "text" else "of an unsupported kind"
                 self._notes.add("Observations left out", f"{name}: {kind}")
         if self._time is None:
             self._notes.add("The data has no times: one control period between all steps is assumed (format.time)")
@@ -213,7 +215,7 @@ class ForeignReader:
         for name, key in self._keys.items():
             feature = self._features[name]
             if name not in first:
-                self._notes.add("Observations left out", f"{key}: declared, and not in the data")
+                self._notes.add("Observations left out", f"{key}: declared, but not in the data")
             elif key.startswith(IMAGES):
                 rows = _decoded(first, name, self._features, self._shards[0])
                 is_declared = feature.kind == "image" and None not in feature.shape
@@ -243,14 +245,15 @@ class ForeignReader:
         where, steps = f"{file}: episode {number}", len(rows[f"{STEPS}/action"])
         for name, values in rows.items():
             if len(values) != steps:
-                raise DataError(f"{where}: {name!r} has {len(values)} rows, there are {steps} steps")
+                raise DataError(f"{where}: {name!r} has {len(values)} rows, but there are {steps} steps")
         for name, place in (("is_first", 0), ("is_last", steps - 1), ("is_terminal", steps - 1)):
             flags = rows.get(f"{STEPS}/{name}")
             if flags is not None and not np.isin(flags, (0, 1)).all():
-                raise DataError(f"{where}: expected one flag a step in {name}, 0 or 1, found {np.unique(flags)[:5]}")
+                raise DataError(f"{where}: expected one flag per step in {name}, 0 or 1, found {np.unique(flags)[:5]}")
             if flags is not None and (wrong := np.flatnonzero(flags != 0)).size and (wrong != place).any():
                 raise DataError(
-                    f"{where}: {name} in step {wrong[wrong != place][0]} of {steps}, expected in {place} alone"
+                    f"{where}: {name} is set in step {wrong[wrong != place][0]} of {steps}, expected only in step "
+                    f"{place}"
                 )
         observation = {}
         for key, source in self._observations.items():
@@ -261,7 +264,7 @@ class ForeignReader:
         acting = slice(None) if self._has_action else slice(-1)
         times = None if self._time is None else np.asarray(rows[self._time], np.float64)
         if times is not None and (times.ndim != 1 or not np.isfinite(times).all()):
-            raise DataError(f"{where}: {self._time!r} must be one finite number a step")
+            raise DataError(f"{where}: {self._time!r} must be one finite number per step")
         if times is not None:
             check_times(times, f"{where}: {self._time!r}")
         terminal = rows.get(f"{STEPS}/is_terminal")

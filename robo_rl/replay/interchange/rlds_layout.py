@@ -78,7 +78,7 @@ class Feature:
             rows = np.frombuffer(b"".join(_bytes(values)), self.dtype) if self.as_bytes else np.asarray(values)
             size = math.prod(_fixed_sides(self.shape))
             if None in self.shape or len(rows) % max(size, 1) or not size:
-                raise ValueError(f"they are {len(rows)}, which is no multiple")
+                raise ValueError(f"found {len(rows)} values, which is not a multiple")
             return as_type(rows, self.dtype).reshape(len(rows) // size, *_fixed_sides(self.shape))
         except (ValueError, TypeError) as error:
             raise DataError(f"{where}: expected {self.kind} values of shape {self.shape} ({error})") from error
@@ -103,7 +103,7 @@ class Feature:
                     check_packed(stored, len(files) * math.prod(header.shape) * np.dtype(header.dtype).itemsize, where)
                 rows.append(decode_image_file(data, size))
                 if (rows[-1].shape, rows[-1].dtype) != (rows[0].shape, rows[0].dtype):
-                    raise SpecError(f"of shape {rows[-1].shape}, the first one has {rows[0].shape}")
+                    raise SpecError(f"its shape is {rows[-1].shape}, that of the first image is {rows[0].shape}")
             except SpecError as error:
                 raise DataError(f"{where}: image of step {number}: {error}") from error
         return np.stack(rows) if rows else np.zeros((0, *_fixed_sides(self.shape)), self.dtype)
@@ -254,5 +254,5 @@ def _fixed_sides(shape: tuple[int | None, ...]) -> list[int]:
 
 def _bytes(values: Values) -> list[bytes]:
     if not isinstance(values, list):
-        raise ValueError("they are numbers")
+        raise ValueError("found numbers")
     return values

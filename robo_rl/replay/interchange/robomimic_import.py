@@ -47,7 +47,7 @@ def read_robomimic(path: Path, foreign: ForeignConfig) -> DataSet:
         group = file["data"]
         demos = sorted((name for name in group if re.fullmatch(r"demo_\d+", name)), key=lambda name: int(name[5:]))
         if not demos:
-            raise DataError(f"{path}: there is no episode data/demo_0 in it")
+            raise DataError(f"{path}: it has no episode data/demo_0")
         holder = file if OURS in file else group  # older files have it in ``data``
         if OURS in holder:
             spec, metadata, instructions = read_facts(read_array(holder, OURS, path).item(), path)
@@ -67,7 +67,8 @@ def _observation(demo: Any, name: str, path: Path) -> Array:
     final = read_array(demo, f"next_obs/{name}", path)[-1:]
     if final.shape[1:] != rows.shape[1:]:
         raise DataError(
-            f"{path}: {demo.name}/obs/{name} has rows of shape {rows.shape[1:]}, next_obs/{name} {final.shape[1:]}"
+            f"{path}: {demo.name}/obs/{name} has rows of shape {rows.shape[1:]}, but next_obs/{name} has "
+            f"{final.shape[1:]}"
         )
     return np.concatenate([rows, final])
 
@@ -121,17 +122,19 @@ class _ForeignReader:
         if unknown := sorted(name for name in first if name not in ("actions", "obs", "next_obs", *_OF_STEPS)):
             self.notes.add("Members of episodes left out", *unknown)
         if rate and config.control_rate not in (None, rate):
-            self.notes.add(f"Control rate of {config.control_rate:g} Hz as given, the file says {rate:g} Hz")
+            self.notes.add(f"Control rate of {config.control_rate:g} Hz as configured; the file states {rate:g} Hz")
         config.check_keys({_key(name, find_array(first, f"obs/{name}", path)) for name in _arrays(first)})
         observation = {}
         for name in first["obs"]:
             if (array := self._observe(first, name)) is not None:
                 observation[next(key for key, stored_name in self._keys.items() if stored_name == name)] = array
         if not observation:
-            raise DataError(f"{path}: {demos[0]}/obs has no observation that is read; {'; '.join(self.notes.lines())}")
+            raise DataError(f"{path}: {demos[0]}/obs has no supported observation; {'; '.join(self.notes.lines())}")
         shape = find_array(first, "actions", path).shape[1:] or (1,)
         if len(shape) != 1:
-            raise DataError(f"{path}: expected actions of one row of numbers, {demos[0]} has rows of shape {shape}")
+            raise DataError(
+                f"{path}: expected actions that are vectors of numbers, but {demos[0]} has rows of shape {shape}"
+            )
         self.spec = foreign_spec(config, observation, ArraySpec(shape), rate, "rewards" in first)
 
     def _observe(self, demo: Any, name: str) -> ArraySpec | None:
@@ -154,10 +157,12 @@ class _ForeignReader:
         elif rows.dtype.kind in _NUMBERS:
             array = ArraySpec(shape or (1,))
         else:
-            self.notes.add("Observations left out", f"{name}: {rows.dtype}, which are no numbers")
+            self.notes.add("Observations left out", f"{name}: {rows.dtype}, which is not numeric")
             return None
         if (first_name := self._keys.setdefault(key, name)) != name:
-            raise DataError(f"{self._path}: {first_name!r} and {name!r} would both be {key!r}; rename one of them")
+            raise DataError(
+                f"{self._path}: {first_name!r} and {name!r} would both be named {key!r}; rename one of them"
+            )
         return array
 
     def _check_lengths(self, group: Any) -> None:
@@ -168,26 +173,28 @@ class _ForeignReader:
             arrays = _arrays_of_steps(demo) if hasattr(demo, "keys") else []
             if differing := sorted({*arrays} ^ {*expected}):
                 has, lacks = (name, self._demos[0]) if differing[0] in arrays else (self._demos[0], name)
-                raise DataError(f"{self._path}: {has} has {differing[0]!r}, {lacks} has not")
+                raise DataError(f"{self._path}: {has} has {differing[0]!r}, but {lacks} does not")
             count = len(find_array(demo, "actions", self._path))
             for array in arrays:
                 rows = find_array(demo, array, self._path)
                 final = array.startswith("obs/") and f"next_{array}" not in demo  # the last row may be the final one
                 if rows.ndim == 0 or len(rows) not in (count, count + final):
                     length = len(rows) if rows.ndim else "a single value in place of"
-                    raise DataError(f"{self._path}: {demo.name}/{array} has {length} rows, there are {count} actions")
+                    raise DataError(
+                        f"{self._path}: {demo.name}/{array} has {length} rows, but there are {count} actions"
+                    )
             self._compare(demo, "num_samples", count)
             steps += count
         self._compare(group, "total", steps)
         if unknown := sorted(name for name in group if name not in self._demos):
-            self.notes.add("Members of 'data' that are no episodes (demo_N), left out", *unknown)
+            self.notes.add("Members of 'data' that are not episodes (demo_N), left out", *unknown)
 
     def _compare(self, group: Any, attribute: str, count: int) -> None:
         stated = group.attrs.get(attribute)
         if stated is not None and not (np.size(stated) == 1 and str(np.ravel(stated)[0]) in (str(count), f"{count}.0")):
             raise DataError(
-                f"{self._path}: {group.name} has {count} actions, its attribute {attribute!r} says {stated}: a part is "
-                "missing, or the attribute is wrong; copy the file again, or correct it"
+                f"{self._path}: {group.name} has {count} actions, but its attribute {attribute!r} states {stated}: a "
+                "part is missing, or the attribute is wrong; copy the file again, or correct it"
             )
 
     def episodes(self) -> Iterator[EpisodeArrays]:
@@ -219,8 +226,8 @@ class _ForeignReader:
         row_kind = str(rows.dtype) if images is not None or rows.dtype.kind not in _NUMBERS else kind
         if (rows.shape[1:], row_kind) != (shape, kind):
             raise DataError(
-                f"{self._path}: {demo.name}/{name} has rows of shape {rows.shape[1:]} ({rows.dtype}), those of "
-                f"{self._demos[0]} are of shape {shape} ({kind})"
+                f"{self._path}: {demo.name}/{name} has rows of shape {rows.shape[1:]} ({rows.dtype}), but those of "
+                f"{self._demos[0]} have shape {shape} ({kind})"
             )
         return as_float32(rows, name, self.notes) if images is None else images.convert(rows)
 
@@ -237,7 +244,7 @@ class _ForeignReader:
         rows = find_array(demo, name, self._path)
         if rows.shape not in ((len(rows),), (len(rows), 1)) or rows.dtype.kind not in _NUMBERS:
             raise DataError(
-                f"{self._path}: expected one number a step in {demo.name}/{name}, found {rows.dtype} {rows.shape}"
+                f"{self._path}: expected one number per step in {demo.name}/{name}, found {rows.dtype} {rows.shape}"
             )
         if len(rows) and not rows.id.get_storage_size():  # the length was checked, so the array cannot be huge
             value = float(rows.fillvalue)
@@ -297,5 +304,5 @@ def _json(group: Any, attribute: str, path: Path) -> Any:
     """Return the value of an attribute that is a JSON text, or an empty object if it does not exist."""
     text, where = group.attrs.get(attribute, "{}"), f"{path}: {group.name}/{attribute}"
     if not isinstance(text, str | bytes):
-        raise DataError(f"{where}: expected a text of JSON, found {type(text).__name__}")
+        raise DataError(f"{where}: expected JSON text, found {type(text).__name__}")
     return read_foreign_json(text, where)

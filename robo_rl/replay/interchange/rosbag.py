@@ -79,7 +79,7 @@ class Rosbag(Options, section="format"):
         for key, array in data.spec.observation.items():
             is_exact = key.startswith(IMAGES) or np.dtype(array.dtype).kind == "f" or np.dtype(array.dtype).itemsize < 8
             if not is_exact:
-                raise DataError(f"a bag has numbers of type float64, {key!r} is {array.dtype}; export to robomimic")
+                raise DataError(f"a bag stores numbers as float64, but {key!r} is {array.dtype}; export to robomimic")
         rosbag2 = library("rosbags.rosbag2")
         plugin = rosbag2.StoragePlugin[self.storage.upper()]
         try:
@@ -99,7 +99,7 @@ class Rosbag(Options, section="format"):
             facts = next((message for _, _, message in bag.messages([FACTS])), None)
         if facts is not None:
             if len(bags) > 1:
-                raise DataError(f"{path} has {len(bags)} bags, and robo-rl wrote {bags[0]}: give it alone")
+                raise DataError(f"{path} has {len(bags)} bags, but robo-rl wrote {bags[0]}: import it alone")
             spec, metadata, instructions = read_facts(facts.data, path)
             count = len(instructions)
             return DataSet(
@@ -237,7 +237,7 @@ def _object(text: str, path: Path) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise DataError(f"{path}: a message of robo-rl's is damaged ({error}); export the data again") from error
+        raise DataError(f"{path}: a message written by robo-rl is damaged ({error}); export the data again") from error
     if not isinstance(value, dict):
-        raise DataError(f"{path}: a message of robo-rl's is damaged; export the data again")
+        raise DataError(f"{path}: a message written by robo-rl is damaged; export the data again")
     return value

@@ -53,9 +53,9 @@ class TopicConfig(Options, section="format.topics.*"):
         require(bool(self.topic), "format.topics.*.topic", "the name of a topic", self.topic)
         require(bool(self.gives), "format.topics.*.gives", "an observation, action, reward or success", self.gives)
         is_image = self.gives.startswith(IMAGES)
-        require(is_image != bool(self.fields), "format.topics.*.fields", "given, but for images", self.fields)
+        require(is_image != bool(self.fields), "format.topics.*.fields", "set, except for images", self.fields)
         is_unique = len(set(self.names)) == len(self.names)
-        require(is_unique, "format.topics.*.names", "names that differ", list(self.names))
+        require(is_unique, "format.topics.*.names", "different names", list(self.names))
 
     @property
     def full_name(self) -> str:
@@ -98,7 +98,7 @@ class NumberReader:
                 as_float32(stored, f"{self._topic.full_name}: {field}", self._notes)
             numbers = stored.astype(np.float64)
             if elements is None and self._topic.names:
-                raise SpecError(f"nothing in its messages names the elements of {field!r}; leave names out")
+                raise SpecError(f"its messages do not name the elements of {field!r}; leave out names")
             if elements is None or not (self._topic.names or _names_elements(value, elements)):
                 names += [field] if np.ndim(value) == 0 else [f"{field}_{index}" for index in range(len(numbers))]
                 values += numbers.tolist()
@@ -107,7 +107,7 @@ class NumberReader:
             if order is None:
                 return None
             if len(numbers) != len(elements):
-                raise SpecError(f"expected {len(elements)} values in {field!r}, one a name, got {len(numbers)}")
+                raise SpecError(f"expected {len(elements)} values in {field!r}, one per name, got {len(numbers)}")
             names += [f"{name}_{field}" for name in self._wanted]
             values += numbers[order].tolist()
         if self.names and self.names != tuple(names):
@@ -121,7 +121,7 @@ class NumberReader:
     def _order(self, elements: list[str]) -> list[int] | None:
         """Return the indices of the wanted names in ``elements``, or None if it has none of them."""
         if len(set(elements)) < len(elements):
-            raise SpecError(f"a name stands twice in {', '.join(elements)}")
+            raise SpecError(f"a name occurs twice in {', '.join(elements)}")
         if not self._wanted:
             self._wanted = list(elements)
         present = set(elements)
@@ -129,9 +129,9 @@ class NumberReader:
             self.passed_over = elements
             return None
         if missing := [name for name in self._wanted if name not in present]:
-            raise SpecError(f"expected {', '.join(missing)}, got {', '.join(elements) or 'no names'}; say names")
+            raise SpecError(f"expected {', '.join(missing)}, got {', '.join(elements) or 'no names'}; set names")
         if not self._topic.names and len(elements) > len(self._wanted):
-            raise SpecError(f"expected {', '.join(self._wanted)}, got {', '.join(elements)}; say names")
+            raise SpecError(f"expected {', '.join(self._wanted)}, got {', '.join(elements)}; set names")
         return [elements.index(name) for name in self._wanted]
 
 
@@ -146,7 +146,7 @@ def _look_up(message: Any, field: str) -> tuple[Any, list[str] | None]:
         value = getattr(value, attribute, None)
     if not isinstance(value, bool | int | float | np.ndarray):
         fields = ", ".join(name for name in getattr(message, "__dataclass_fields__", ()) if not name.startswith("_"))
-        raise SpecError(f"no numbers {field!r} in its messages, which have {fields}")
+        raise SpecError(f"its messages have no numbers {field!r}, only {fields}")
     return value, elements
 
 

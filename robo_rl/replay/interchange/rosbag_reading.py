@@ -21,7 +21,7 @@ _METADATA = "metadata.yaml"
 _STORAGES = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 _LOGS = ("-wal", "-journal")
-_REPAIR = "what a killed recorder left is repaired by mcap recover (MCAP), and ros2 bag reindex makes its metadata.yaml"
+_REPAIR = "if the recorder was killed, mcap recover repairs its file (MCAP) and ros2 bag reindex creates metadata.yaml"
 
 
 class Bag:
@@ -68,13 +68,13 @@ class Bag:
                 raise
             except Exception as error:  # rosbags raises any kind of error on a damaged message or an unknown type
                 raise DataError(
-                    f"{self.path}: message {counts[topic]} of {topic} is no {kind} as the bag, or else "
-                    f"format.distribution, defines it ({type(error).__name__}: {error})"
+                    f"{self.path}: message {counts[topic]} of {topic} is not a {kind} as defined by the bag or else by "
+                    f"format.distribution ({type(error).__name__}: {error})"
                 ) from error
             yield topic, at_ns, message
-        self._compare(counts, topics, self._reader.connections, "by the metadata")
+        self._compare(counts, topics, self._reader.connections, "according to the metadata")
         files = [connection for file in self._files for connection in file.connections]
-        self._compare(counts, topics, files, "by the index of the file")
+        self._compare(counts, topics, files, "according to the index of the file")
 
     def _records(self, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes, str]]:
         unpack = Expansion(self.path).unpack
@@ -100,13 +100,13 @@ class Bag:
             if connection.topic in topics:
                 stated[connection.topic] += connection.msgcount
         for topic in sorted(topic for topic in stated if stated[topic] != counts[topic]):
-            text = f"{topic} has {counts[topic]} messages, {stated[topic]} {source}"
+            text = f"{topic} has {counts[topic]} messages, but {stated[topic]} {source}"
             if not self._incomplete and not (self._logged and counts[topic] > stated[topic]):
                 raise DataError(
-                    f"{self.path}: {text}: a part is missing, or the metadata is of another bag. Copy it again; "
-                    f"{_REPAIR}; or take what there is by format.incomplete=true"
+                    f"{self.path}: {text}: a part is missing, or the metadata belongs to another bag. Copy the bag "
+                    f"again; {_REPAIR}; or import the existing messages with format.incomplete=true"
                 )
-            self._notes.add("Topics with other numbers of messages than stated", f"{self.path}: {text}")
+            self._notes.add("Topics whose number of messages differs from the stated one", f"{self.path}: {text}")
 
 
 def _rows(file: Any, connections: Sequence[Any]) -> Iterator[tuple[Any, int, bytes]]:
@@ -125,7 +125,9 @@ def find_bags(path: Path) -> list[Path]:
         DataError: if there is no bag, or there are files of bags without a metadata.yaml.
     """
     if path.suffix == ".bag" and path.is_file():
-        raise DataError(f"{path} is a bag of ROS 1: rosbags-convert --src {path} --dst {path.stem} makes one of ROS 2")
+        raise DataError(
+            f"{path} is a bag of ROS 1: rosbags-convert --src {path} --dst {path.stem} converts it to ROS 2"
+        )
     if path.is_file():
         return [path]
     bags = sorted(entry.parent for entry in path.rglob(_METADATA))
@@ -136,14 +138,14 @@ def find_bags(path: Path) -> list[Path]:
     ]
     if stray:
         raise DataError(
-            f"{stray[0].parent} has files of a bag, {stray[0].name} for example, but no {_METADATA}; where the "
-            "recorder was killed, ros2 bag reindex makes one. A single file can be given as path; move away what is "
-            "not to be read"
+            f"{stray[0].parent} has files of a bag, such as {stray[0].name}, but no {_METADATA}; if the recorder was "
+            "killed, ros2 bag reindex creates it. A single file can also be given as path. Move files that should not "
+            "be imported to another folder"
         )
     if not bags:
         raise DataError(
-            f"{path} is no bag of rosbag2, nor are there any in it: expected a {_METADATA}; where the recorder was "
-            "killed, ros2 bag reindex makes one"
+            f"{path} is not a rosbag2 bag and contains none: expected a {_METADATA}; if the recorder was killed, ros2 "
+            "bag reindex creates it"
         )
     return bags
 
@@ -164,7 +166,7 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
     make_reader = library("rosbags.rosbag2").Reader
     for file in path.iterdir() if path.is_dir() else ():
         if file.name.endswith((_METADATA, *_STORAGES)) and not file.is_file():
-            raise DataError(f"{file} is no regular file")  # opening a pipe could block forever
+            raise DataError(f"{file} is not a regular file")  # opening a pipe could block forever
     with TemporaryDirectory() as folder:
         merged = _merged(path, Path(folder), notes)
         check_bag_files(merged)
@@ -173,8 +175,8 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
             reader.open()
         except Exception as error:  # rosbags raises any kind of error on a damaged file
             raise DataError(
-                f"{path} is no bag, or damaged or unfinished ({error}); one whose recorder was killed is repaired by "
-                "mcap recover, or by ros2 bag reindex (SQLite)"
+                f"{path} is not a bag, or is damaged or unfinished ({error}); if its recorder was killed, repair it "
+                "with mcap recover, or with ros2 bag reindex (SQLite)"
             ) from error
         try:
             bag = Bag(path, reader, store, merged != path, incomplete, notes)
@@ -188,12 +190,12 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
 def _check_listed(path: Path, storage: Any) -> None:
     """Check that the metadata lists every file, since a killed recorder may have written files without listing them."""
     listed = [file.path.name.removesuffix(".zstd") for file in storage.storages]
-    if twice := sorted(name for name, count in Counter(listed).items() if count > 1):
-        raise DataError(f"{path}: {_METADATA} lists {twice[0]} twice; {_REPAIR}")
+    if repeated := sorted(name for name, count in Counter(listed).items() if count > 1):
+        raise DataError(f"{path}: {_METADATA} lists {repeated[0]} twice; {_REPAIR}")
     for file in sorted(path.iterdir()):
         stem = file.name.removesuffix(".zstd")
         if file.name.endswith(_STORAGES) and stem not in listed:
-            raise DataError(f"{path}: {file.name} lies in the bag, but {_METADATA} does not list it; {_REPAIR}")
+            raise DataError(f"{path}: {file.name} is in the bag, but {_METADATA} does not list it; {_REPAIR}")
 
 
 def _merged(path: Path, folder: Path, notes: ImportNotes) -> Path:
@@ -227,7 +229,7 @@ def _merged(path: Path, folder: Path, notes: ImportNotes) -> Path:
                 database.close()
         except sqlite3.Error as error:
             raise DataError(f"{file}: its log cannot be merged ({error}); the file or its log is damaged") from error
-        notes.add("SQLite files with a log that the recorder had not merged, read with it", str(file))
+        notes.add("SQLite files with a log that the recorder had not merged; the log was read too", str(file))
     return copy
 
 
@@ -240,7 +242,9 @@ def _refuse_other_files(journal: Path) -> None:
     with journal.open("rb") as file:
         file.seek(max(0, journal.stat().st_size - len(_JOURNAL_MAGIC)))
         if journal.stat().st_size > 2 * len(_JOURNAL_MAGIC) and file.read() == _JOURNAL_MAGIC:
-            raise DataError(f"{journal}: it names another file, which no recorder writes; remove it to read without it")
+            raise DataError(
+                f"{journal}: the journal names another file, which no recorder does; remove it to import without it"
+            )
 
 
 def _log_size(file: Path, end: str) -> int:

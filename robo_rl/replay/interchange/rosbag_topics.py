@@ -114,11 +114,11 @@ class TopicsReader:
         self._keys = [key for key in self._topics_by_key if key not in (ACTION, REWARD, SUCCESS)]
         if not self._keys or ACTION not in self._topics_by_key:
             raise ConfigError(
-                f"{bags[0]}: say what its topics give, an observation and the action at least: format.topics "
+                f"{bags[0]}: state in format.topics what its topics give, at least an observation and the action "
                 "(docs/reference/interchange.md has an example)"
             )
         if foreign.control_rate is None:
-            raise ConfigError("a bag does not say its control rate: give foreign.control_rate in Hz")
+            raise ConfigError("a bag does not state its control rate: set foreign.control_rate in Hz")
         self._readers = [
             ImageReader(topic, foreign, notes) if topic.gives.startswith(IMAGES) else NumberReader(topic, notes)
             for topic in self._topics
@@ -127,7 +127,9 @@ class TopicsReader:
         observation = {key: self._spec_of(key) for key in self._keys}
         for gives in (REWARD, SUCCESS):
             if gives in self._topics_by_key and len(names := self._spec_of(gives).names) > 1:
-                raise ConfigError(f"format.topics: {gives} is one number, these are {len(names)}: {', '.join(names)}")
+                raise ConfigError(
+                    f"format.topics: {gives} is one number, but its topics give {len(names)}: {', '.join(names)}"
+                )
         self.spec: EnvSpec = foreign_spec(
             foreign,
             observation,
@@ -149,15 +151,17 @@ class TopicsReader:
                     count += 1
             if not count:
                 raise DataError(
-                    f"{path}: there is no control period of {1 / self.spec.control_rate:g} s in which every topic is "
-                    f"heard, none of them silent for longer than its max_age. {'; '.join(map(str, messages))}"
+                    f"{path}: there is no control period of {1 / self.spec.control_rate:g} s in which every topic has "
+                    f"messages and none is silent for longer than its max_age. {'; '.join(map(str, messages))}"
                 )
 
     def _spec_of(self, gives: str) -> ArraySpec:
         readers = [self._readers[index] for index in self._topics_by_key[gives]]
         if isinstance(readers[0], ImageReader):
             if len(readers) > 1:
-                raise ConfigError(f"format.topics: {gives} is given by {len(readers)} topics, an image comes from one")
+                raise ConfigError(
+                    f"format.topics: {gives} is given by {len(readers)} topics, but an image comes from one"
+                )
             return ArraySpec(readers[0].shape, "uint8")
         names = tuple(name for reader in readers if isinstance(reader, NumberReader) for name in reader.names)
         return ArraySpec((len(names),), names=names)
@@ -201,7 +205,7 @@ class TopicsReader:
             name = source.topic.full_name
             for other_names, count in source.passed_over.items():
                 place = f"{path}: {count} of {name} name {other_names or 'nothing'}"
-                self._notes.add("Messages that name none of the wanted joints, passed over", place)
+                self._notes.add("Messages that name none of the requested joints, skipped", place)
             if not source.values and source.topic.gives != SUCCESS:
                 condition = f" that names any of {', '.join(source.topic.names)}" if source.passed_over else ""
                 raise DataError(f"{path}: there is no message on {name}{condition}")
@@ -218,10 +222,10 @@ class TopicsReader:
         period = round(1e9 / self.spec.control_rate)
         jumps = clock_jumps([tracks[index] for index in needed])
         for jump in jumps:
-            self._notes.add("Clock put back in a bag, where an episode ends", f"{path}: message {jump}")
+            self._notes.add("Clock set back in a bag, which ends an episode", f"{path}: message {jump}")
         for chosen in zip(*(runs(track, jumps) for track in tracks), strict=True):
             if not all(len(chosen[index]) for index in needed):
-                self._notes.add("Parts of bags in which a topic says nothing, left out", str(path))
+                self._notes.add("Parts of bags in which a topic has no messages, left out", str(path))
                 continue
             bounds = [tuple(tracks[index].times[chosen[index][[0, -1]]].tolist()) for index in needed]
             gaps = breaks([tracks[index] for index in needed], [chosen[index] for index in needed])
@@ -229,8 +233,8 @@ class TopicsReader:
             for gap in gaps:
                 reason = "stamps go back" if gap.stamps_back else f"silent for {gap.silence_ns / 1e9:.2f} s"
                 name = messages[needed[gap.track]].topic.full_name
-                place = f"{path}: {name}, {reason}, {(gap.at_ns - begin) / 1e9:.2f} s after the begin"
-                self._notes.add("Gaps in bags, where an episode ends", place)
+                place = f"{path}: {name}, {reason}, {(gap.at_ns - begin) / 1e9:.2f} s after the beginning"
+                self._notes.add("Gaps in bags, each of which ends an episode", place)
             parts = segments(bounds, gaps)
             ends = [*(first for first, _ in parts[1:]), np.iinfo(np.int64).max]
             for (first, last), until in zip(parts, ends, strict=False):
@@ -250,10 +254,10 @@ class TopicsReader:
             success = self._success(messages[self._topics_by_key[SUCCESS][0]], part, self._topics_by_key[SUCCESS][0])
             if (success == SUCCESS_UNKNOWN).all():
                 place = f"{path}: {part.ticks[0] / 1e9:.3f} s"
-                self._notes.add("Episodes of which no message says whether they succeeded", place)
+                self._notes.add("Episodes for which no message states whether they succeeded", place)
         return ForeignEpisode(
             number,
-            f"{path}, {part.ticks[0] / 1e9:.3f} s on",
+            f"{path}, from {part.ticks[0] / 1e9:.3f} s on",
             {key: self._as_stored(key, joined[key]) for key in self._keys},
             joined[ACTION][1:],
             rewards=joined[REWARD][1:, 0] if REWARD in joined else None,

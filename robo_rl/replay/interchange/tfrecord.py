@@ -47,10 +47,10 @@ def read_records(path: Path) -> Iterator[bytes]:
         with path.open("rb") as stream:
             while length := stream.read(8):
                 if len(length) < 8 or stream.read(4) != _checksum(length):
-                    raise DataError(f"{path}: a record's length does not fit its checksum; the file is damaged")
+                    raise DataError(f"{path}: a record's length does not match its checksum; the file is damaged")
                 data = stream.read(min(struct.unpack("<Q", length)[0], size))
                 if stream.read(4) != _checksum(data):
-                    raise DataError(f"{path}: a record does not fit its checksum; the file is damaged or cut short")
+                    raise DataError(f"{path}: a record does not match its checksum; the file is damaged or cut short")
                 yield data
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror})") from error
@@ -96,7 +96,7 @@ def decode_example(data: bytes, where: object, names: Container[str] | None = No
                 if 2 in parts and (names is None or name in names):
                     values[name] = _values(parts[2])
     except (ValueError, IndexError) as error:
-        raise DataError(f"{where}: a record is no tf.train.Example ({error})") from error
+        raise DataError(f"{where}: a record is not a tf.train.Example ({error})") from error
     return values
 
 
@@ -108,7 +108,7 @@ def _values(feature: memoryview) -> Values:
     if kind == 1:
         texts = [bytes(value) for _, value in islice(_fields(content, 1), _MAX_TEXTS + 1)]
         if len(texts) > _MAX_TEXTS:
-            raise ValueError(f"more than {_MAX_TEXTS} texts or images in a feature")
+            raise ValueError(f"more than {_MAX_TEXTS} strings or images in a feature")
         return texts
     runs = [value for _, value in _fields(content, 1)]
     if kind == 2:

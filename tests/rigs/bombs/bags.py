@@ -182,13 +182,13 @@ def channels(packed=False):
             about = record(0, b"offered_qos_profiles", PROFILE.encode() * 5)[9:]
             ids = struct.pack("<HH", topic, 0)
             parts.append(record(4, b"/t%d" % topic, b"cdr", about, numbers=ids))
-        told = b"".join(parts)
+        records = b"".join(parts)
         if packed:
-            data = zstd.compress(told)
-            head = struct.pack("<QQQII", START, START, len(told), 0, 4) + b"zstd" + struct.pack("<Q", len(data))
-            told = struct.pack("<BQ", 6, len(head) + len(data)) + head + data
+            data = zstd.compress(records)
+            head = struct.pack("<QQQII", START, START, len(records), 0, 4) + b"zstd" + struct.pack("<Q", len(data))
+            records = struct.pack("<BQ", 6, len(head) + len(data)) + head + data
         footer = struct.pack("<BQQQI", 2, 20, 0, 0, 0) + content[:8]
-        path.write_bytes(content[:begin] + told + footer)
+        path.write_bytes(content[:begin] + records + footer)
         return path
 
     return make
