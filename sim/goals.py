@@ -1,7 +1,7 @@
 """Other goals for steps of a simulated task: hindsight experience replay."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ class GoalDirected(Protocol):
     """The part of a :class:`~robo_rl.sim.episode.SimulatedTask` that concerns its goal."""
 
     config: Any
-    shaped_terms: tuple[str, ...]
-    goal_vector: str
+    shaped_terms: ClassVar[tuple[str, ...]]
+    goal_vector: ClassVar[str]
 
     def derived_from_goal(self, objects: Mapping[str, Array]) -> dict[str, Array]: ...
 
