@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from robo_rl.core import (
     ArraySpec,
-    Batch,
     DriverError,
     EnvSpec,
     ManualClock,
@@ -24,7 +23,7 @@ from robo_rl.core import (
 )
 
 from .cameras import Cameras
-from .goals import GoalShift
+from .goals import make_goal_shift
 from .observation import flatten, object_spec
 
 Array = NDArray[np.float64]
@@ -112,15 +111,12 @@ class SimulatedTask(ABC):
         cameras: cameras for ``observation.cameras`` that the task has in any configuration.
         has_file: whether configs/task contains a file of this task.
         shaped_terms: names of the reward terms besides ``success``.
-        goal_vector: name of the vector in ``object_state`` from what the task moves to its goal; empty if there is
-            none. Such a task implements ``goal_rewards``, and then supports hindsight experience replay.
     """
 
     config_class: ClassVar[Any]
     cameras: ClassVar[tuple[str, ...]]
     has_file: ClassVar[bool] = False
     shaped_terms: ClassVar[tuple[str, ...]] = ()
-    goal_vector: ClassVar[str] = ""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -169,14 +165,6 @@ class SimulatedTask(ABC):
         """Return all reward terms of this physics state, ``success`` first."""
         return {"success": float(self.success(data)), **self.reward_terms(data)}
 
-    def derived_from_goal(self, objects: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the vectors of ``objects``, an object state, that are computed from ``goal_vector``."""
-        return {}
-
-    def goal_rewards(self, objects: Mapping[str, Array]) -> dict[str, float]:
-        """Return all reward terms of a state with the object state ``objects``, as :meth:`rewards` does."""
-        raise NotImplementedError(f"{type(self).__name__} has a goal_vector, and needs goal_rewards")
-
     def ending(self, rewards: Mapping[str, float]) -> tuple[bool, bool]:
         """Return whether a step with these reward terms terminates the episode, and whether it truncates it."""
         return rewards["success"] > 0 and self.config.terminate_on_success, False
@@ -203,6 +191,7 @@ class SimulatedBackend:
         model: compiled model of the simulation.
         data: state of the model.
         clock: simulated time since the episode began.
+        relabel: see :class:`~robo_rl.core.GoalTask`.
     """
 
     def __init__(self, task: SimulatedTask, simulation: Simulation, in_place: bool = True) -> None:
@@ -217,6 +206,7 @@ class SimulatedBackend:
         self._running = self._placed = False
         task.bind(self.model)
         simulation.place(task.initialise, generator(0), generator(0))
+        self.relabel = make_goal_shift(task, task.object_state(self.data)) if self.config.observation.object else None
         self._spec = _make_spec(task, simulation, self._cameras.specs())
 
     @property
@@ -227,13 +217,6 @@ class SimulatedBackend:
     def robot(self) -> RobotDescription | None:
         """The robot's description for safety filters; None unless the robot is an arm."""
         return None
-
-    @property
-    def relabel(self) -> Callable[[Batch], Batch] | None:
-        """See :class:`~robo_rl.core.GoalTask`: None if the task has no goal, or it is not observed as a vector."""
-        if not (self.task.goal_vector and self.config.observation.object):
-            return None
-        return GoalShift(self.task, self.task.object_state(self.data))
 
     def reset(self, seed: int | None = None) -> Step:
         """Begin an episode, with the placement that ``seed`` determines; ``Step.info["placed"]`` is then true.

@@ -1,7 +1,8 @@
 """Other goals for steps of a simulated task: hindsight experience replay."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,23 +12,32 @@ from robo_rl.core import Batch
 Array = NDArray[np.float64]
 
 
-class GoalDirected(Protocol):
-    """The part of a :class:`~robo_rl.sim.episode.SimulatedTask` that concerns its goal."""
+class GoalDirected(ABC):
+    """A task whose object state has a vector from what the task moves to its goal: the part that hindsight needs.
+
+    Attributes:
+        config: configuration of the task.
+        shaped_terms: names of the reward terms besides ``success``.
+        goal_vector: name of the vector.
+    """
 
     config: Any
     shaped_terms: ClassVar[tuple[str, ...]]
     goal_vector: ClassVar[str]
 
-    def derived_from_goal(self, objects: Mapping[str, Array]) -> dict[str, Array]: ...
+    def derived_from_goal(self, objects: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the vectors of ``objects``, an object state, that are computed from ``goal_vector``."""
+        return {}
 
-    def goal_rewards(self, objects: Mapping[str, Array]) -> dict[str, float]: ...
+    @abstractmethod
+    def goal_rewards(self, objects: Mapping[str, Array]) -> dict[str, float]:
+        """Return all reward terms of a state with the object state ``objects``."""
 
 
 class GoalShift:
     """Steps of a task with the goal that they achieved, for :class:`~robo_rl.core.GoalTask`.
 
-    The task observes its goal as a vector from what it moves to where that should be, ``task.goal_vector``. Another
-    goal changes this vector by the same amount in all steps of an episode.
+    Another goal changes ``task.goal_vector`` by the same amount in all steps of an episode.
 
     Args:
         task: task with a goal.
@@ -65,3 +75,8 @@ class GoalShift:
             parts[self._task.goal_vector] = parts[self._task.goal_vector] - shift
             objects.append(parts | self._task.derived_from_goal(parts))
         return np.array([np.concatenate(list(parts.values())) for parts in objects], np.float32), objects
+
+
+def make_goal_shift(task: object, objects: Mapping[str, Array]) -> GoalShift | None:
+    """Return the relabelling of steps of ``task``, with the object state ``objects``; None if it has no goal vector."""
+    return GoalShift(task, objects) if isinstance(task, GoalDirected) else None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from robo_rl.core import option, require
 
 from ..config import ArmConfig, ControllerConfig, TaskConfig
+from ..goals import GoalDirected
 from ..simulation import ArmSimulation
 from .base import Array, FunctionExpert, Task, add_free_box, cube_axes, distance_captions, set_free_pose
 from .pick_cube import COLOURS
@@ -70,7 +71,7 @@ class PushCubeConfig(TaskConfig):
         require(0 < self.tolerance < self.push_distance[0], "tolerance", "in (0, push_distance)", self.tolerance)
 
 
-class PushCube(Task):
+class PushCube(Task, GoalDirected):
     """Push a cube from a random place over the table to a random goal, shown as a disc, with closed fingers.
 
     The fingers move along the table (x, y). Shaped terms: ``behind`` (1 with the fingers at the side of the cube that

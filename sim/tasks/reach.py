@@ -11,6 +11,7 @@ from robo_rl.core import option, require
 
 from ..arm import looking_at
 from ..config import ControllerConfig, TaskConfig
+from ..goals import GoalDirected
 from ..simulation import ArmSimulation
 from .base import Array, FunctionExpert, Task, distance_captions
 
@@ -48,7 +49,7 @@ class ReachConfig(TaskConfig):
         require(ordered, "goal_low", f"no more than goal_high {self.goal_high}", self.goal_low)
 
 
-class Reach(Task):
+class Reach(Task, GoalDirected):
     """The end effector reaches a random goal, shown as a sphere. Shaped term ``near``: 1 at the goal, 0 far away."""
 
     config_class = ReachConfig
