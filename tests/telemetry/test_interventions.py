@@ -80,7 +80,7 @@ def test_a_run_counts_logs_and_shows_interventions(tmp_path: Path) -> None:
     assert (record["intervened_steps"], record["interventions"], record["intervention_share"]) == (3, 2, 0.5)
     assert stream.getvalue().count("Correct early and briefly (intervened: 50% of the steps of the last 5") == 1
     assert "intervened 50 %" in stream.getvalue()
-    shown = Run(tmp_path, {}, tuple(read_metrics(tmp_path / "metrics.jsonl")), None)
-    assert dict(facts(shown, False))["intervened"].endswith("last 6 episodes. Correct early and briefly")
-    drawn = {curve["title"]: curve for curve in curves(shown)}
+    loaded = Run(tmp_path, {}, tuple(read_metrics(tmp_path / "metrics.jsonl")), None)
+    assert dict(facts(loaded, False))["intervened"].endswith("last 6 episodes. Correct early and briefly")
+    drawn = {curve["title"]: curve for curve in curves(loaded)}
     assert drawn["share of intervened steps, last 10 episodes"]["y"] == [0.5] * 6
