@@ -4,7 +4,7 @@ import numpy as np
 
 from robo_rl.core import SafetyStop, Step, Verdict
 
-from .chain import FilterChain
+from .chain import FILTER_FAULT, FilterChain
 from .motion import Action
 
 MAX_AGE = 0.1
@@ -13,6 +13,9 @@ MAX_AGE = 0.1
 
 class AgeLimit:
     """A filter chain that brings the robot to rest, within its limits, when the observation is too old.
+
+    An action is not executed either if the filters took longer than observations may be old: what it reacts to has
+    passed. The robot has long been without a command then, so it is stopped.
 
     Args:
         chain: filters of actions.
@@ -42,11 +45,7 @@ class AgeLimit:
         Raises:
             SafetyStop: after too many steps in a row on observations that were too old.
         """
-        age_ns = now_ns - last.stamp_ns
-        if self._max_age is None and last.expires_ns is not None:
-            allowed_ns: float = last.expires_ns - last.stamp_ns
-        else:
-            allowed_ns = 1e9 * (MAX_AGE if self._max_age is None else self._max_age)
+        age_ns, allowed_ns = now_ns - last.stamp_ns, self._allowed_ns(last)
         if age_ns <= allowed_ns:
             self._stale = 0
             return self._chain(last.observation, action, now_ns)
@@ -64,3 +63,23 @@ class AgeLimit:
             reasons=(*verdict.reasons, "observation_stale"),
             message="; ".join(text for text in (verdict.message, message) if text),
         )
+
+    def check_duration(self, last: Step, taken_ns: int) -> None:
+        """Check the time that the filters took for the action after ``last``.
+
+        Raises:
+            SafetyStop: if it is longer than the observation may be old.
+        """
+        allowed_ns = self._allowed_ns(last)
+        if taken_ns > allowed_ns:
+            raise SafetyStop(
+                FILTER_FAULT,
+                f"the safety filters took {taken_ns * 1e-9:.2f} s for one action, but {allowed_ns * 1e-9:.3g} s are "
+                "allowed: does one of safety.filters wait for something?",
+            )
+
+    def _allowed_ns(self, last: Step) -> float:
+        """Return the largest age of the observation of ``last`` [ns]."""
+        if self._max_age is None and last.expires_ns is not None:
+            return last.expires_ns - last.stamp_ns
+        return 1e9 * (MAX_AGE if self._max_age is None else self._max_age)

@@ -110,8 +110,8 @@ class SafeBackend:
 
         Raises:
             SpecError: if the action has another shape or dtype, or is out of range.
-            SafetyStop: if a person has stopped the robot, a guard rejects the new observation, or too many observations
-                in a row were too old.
+            SafetyStop: if a person has stopped the robot, a guard rejects the new observation, too many observations in
+                a row were too old, or the filters took too long.
             RuntimeError: if the episode has ended or none has begun.
         """
         last = self._last
@@ -121,7 +121,9 @@ class SafeBackend:
             self.spec.action.check("action", action)
         self._obey_button()
         try:
-            executed, verdict = self._filters(last, action, self._backend.clock.now_ns())
+            began_ns = self._backend.clock.now_ns()
+            executed, verdict = self._filters(last, action, began_ns)
+            self._filters.check_duration(last, self._backend.clock.now_ns() - began_ns)
         except SafetyStop as stop:
             self.stop(str(stop))
             raise

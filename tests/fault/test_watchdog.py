@@ -73,6 +73,28 @@ def test_an_actor_that_hangs_leaves_the_arm_at_rest(capsys):
         assert observer.speed() == 0.0
 
 
+@pytest.mark.parametrize(
+    "hang",
+    [
+        "time.sleep(5)",
+        "end = time.monotonic() + 2\nwhile time.monotonic() < end: pass",
+        "end = time.monotonic() + 2\nwhile time.monotonic() < end: hashlib.pbkdf2_hmac('sha256', b'', b'', 100000)",
+    ],
+    ids=["waits", "computes", "computes in C"],
+)
+def test_a_safety_filter_that_hangs_leaves_the_arm_at_rest_and_its_action_is_not_executed(hang):
+    with moving_arm(hang) as (process, observer):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "hangs\n"
+        assert observer.speed() > 0.5, "in motion"
+        assert observer.seconds_to_rest() < REST_SECONDS
+        while process.poll() is None:
+            assert observer.speed() == 0.0, "neither meanwhile nor afterwards"
+            time.sleep(0.01)
+        assert observer.look()["watch"] == Watch.STOPPED
+        assert process.stdout.readline().startswith("the safety filters took ")
+
+
 @pytest.mark.parametrize("time_around", [1, 2])
 def test_an_actor_that_is_killed_leaves_the_arm_at_rest(time_around, capsys):
     killed = kill_in_motion()

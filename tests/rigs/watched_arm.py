@@ -21,17 +21,38 @@ FAST = 1.5
 """Speed of a joint at which the actor is killed, of the 2 rad/s that it may have [rad/s]."""
 
 ACTOR = """
-import sys, time, numpy as np
+import hashlib, sys, time, numpy as np
+from robo_rl.core import PASSED, SafetyStop
 from robo_rl.drivers.fake import make_fake_arm
 from robo_rl.safety import make_safe_backend
+
+class Hangs:
+    def __init__(self, spec, robot):
+        self.calls = 0
+
+    def reset(self):
+        pass
+
+    def __call__(self, observation, action, now_ns):
+        self.calls += 1
+        if self.calls == 8 and HANG:
+            print("hangs", flush=True)
+            exec(HANG)
+        return action, PASSED
+
+HANG = sys.argv[1]
 inner = make_fake_arm(max_episode_steps=100000, tolerance=1e-6)
-backend = make_safe_backend(inner)
+backend = make_safe_backend(inner, filters=[{"target": "__main__.Hangs"}])
 backend.reset(0)
 print(inner.socket, flush=True)
 sign = np.array([1, -1, 1], np.float32)
 while True:
     for _ in range(12):
-        backend.step(sign)
+        try:
+            backend.step(sign)
+        except SafetyStop as stop:
+            print(stop, flush=True)
+            raise
     sign = -sign
 """
 
@@ -72,9 +93,13 @@ class Observer:
 
 
 @contextmanager
-def moving_arm() -> Iterator[tuple[subprocess.Popen, Observer]]:
-    """An actor's process that moves an arm to and fro, and who watches it."""
-    process = subprocess.Popen([sys.executable, "-c", ACTOR], stdout=subprocess.PIPE, text=True)
+def moving_arm(hang: str = "") -> Iterator[tuple[subprocess.Popen, Observer]]:
+    """An actor's process that moves an arm to and fro, and who watches it.
+
+    ``hang``: code that a safety filter executes while the arm moves, after the line ``hangs``. The line after it is
+    the reason why the episode ended.
+    """
+    process = subprocess.Popen([sys.executable, "-c", ACTOR, hang], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process, Observer(Path(process.stdout.readline().strip()))
