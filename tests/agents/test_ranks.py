@@ -1,8 +1,6 @@
 """An update of two processes is that of one; who is gone or differs is noticed, and nothing is half updated."""
 
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -17,6 +15,8 @@ from robo_rl.core import ConfigError, RankError
 from robo_rl.training import ranks as commands_ranks
 from robo_rl.training.ranks import check_ranks
 
+from ..rigs import second_rank
+from ..rigs.command_line import Forked
 from .test_update import SMALL, VARIANTS, experience, initial
 
 
@@ -27,8 +27,7 @@ def second(tmp_path, monkeypatch):
     processes = []
 
     def start(*behaviour):
-        command = [sys.executable, "-m", "tests.rigs.second_rank", str(tmp_path / "store"), *behaviour]
-        processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        processes.append(Forked(str(tmp_path / "store"), *behaviour, program=second_rank.main))
         dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=2)
         return processes[0]
 
@@ -61,7 +60,7 @@ def test_two_ranks_do_the_update_of_one(second, variant):
     for found, expected in zip(ours, alone, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-12)
     end_ranks()
-    assert process.wait(60) == 0, process.stderr.read()
+    assert process.wait(60) == 0, process.stdout.read()
 
 
 def test_what_rank_0_has_loaded_the_others_take_over(second):
@@ -73,7 +72,7 @@ def test_what_rank_0_has_loaded_the_others_take_over(second):
     update.is_spread = False
     update(*experience(SMALL, torch.float64), 1)  # after which they compare what they hold
     end_ranks()
-    assert process.wait(60) == 0, process.stderr.read()
+    assert process.wait(60) == 0, process.stdout.read()
 
 
 def test_ranks_that_differ_are_noticed(second):
@@ -86,7 +85,7 @@ def test_ranks_that_differ_are_noticed(second):
         update(*experience(SMALL, torch.float64), 1)
     torch.testing.assert_close(ours[0], before, rtol=0, atol=0)
     assert process.wait(60) == 1
-    assert "do not hold the same parameters" in process.stderr.read()
+    assert "do not hold the same parameters" in process.stdout.read()
 
 
 def test_a_rank_that_dies_leaves_what_was_before_the_update(second):

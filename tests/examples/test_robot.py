@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from robo_rl.app import config_folders
-from robo_rl.app.search_path import VARIABLE
+from robo_rl.app.search_path import CONFIG_PATH_VARIABLE
 from robo_rl.core import ConfigError
 
 from ..rigs.guide import SMALL, Reader
@@ -24,7 +24,7 @@ def test_the_arm_is_trained_on_the_simulated_robot(tmp_path):
         assert "six_joint_arm" in reader.follow("robo-rl train", "--cfg", "job")
         robot = reader.start("robo-rl robot")
         try:
-            assert robot.stdout is not None and "Ctrl-C ends it" in robot.stdout.readline()
+            assert "Ctrl-C ends it" in robot.stdout.readline()
             options = ["run.env_steps=40", "demonstrations.episodes=0", "robot.start_timeout=60", *PATIENCE]
             reader.follow("robo-rl train task=reach_six robot=six_joint_arm reward", *SMALL, *options)
             summary = json.loads((tmp_path / "runs/six/summary.json").read_text())
@@ -33,7 +33,7 @@ def test_the_arm_is_trained_on_the_simulated_robot(tmp_path):
         finally:
             robot.kill()
             robot.communicate()
-        del reader.environment[VARIABLE]
+        del reader.environment[CONFIG_PATH_VARIABLE]
         evaluation = ["robo-rl", "eval", "run=runs/six", "episodes=1"]
         with pytest.raises(
             AssertionError, match=r"was made with robot=six_joint_arm, which is not a choice here.*--config-"
@@ -44,11 +44,11 @@ def test_the_arm_is_trained_on_the_simulated_robot(tmp_path):
 
 
 def test_folders_hold_for_as_long_as_they_are_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "/elsewhere")
+    monkeypatch.setenv(CONFIG_PATH_VARIABLE, "/elsewhere")
     with config_folders([str(tmp_path)]):
-        assert os.environ[VARIABLE] == f"{tmp_path}{os.pathsep}/elsewhere"
-        output = subprocess.run(["printenv", VARIABLE], capture_output=True, text=True, check=True).stdout
+        assert os.environ[CONFIG_PATH_VARIABLE] == f"{tmp_path}{os.pathsep}/elsewhere"
+        output = subprocess.run(["printenv", CONFIG_PATH_VARIABLE], capture_output=True, text=True, check=True).stdout
         assert output.startswith(str(tmp_path)), "processes that are started have them too"
-    assert os.environ[VARIABLE] == "/elsewhere"
+    assert os.environ[CONFIG_PATH_VARIABLE] == "/elsewhere"
     with pytest.raises(ConfigError, match="--config-dir: there is no folder 'nowhere'"), config_folders(["nowhere"]):
         pass

@@ -19,7 +19,7 @@ from robo_rl.learner import CheckpointFolder, load_checkpoint
 from robo_rl.replay import EpisodeStore
 from robo_rl.telemetry import Command, LiveWatch
 
-from ..rigs.command_line import PATIENCE_SECONDS, SMALL_AGENT, finish, robo_rl, start
+from ..rigs.command_line import PATIENCE_SECONDS, SMALL_AGENT, Forked, finish, robo_rl
 from ..rigs.run_folder import records
 
 STEPS = 300
@@ -117,7 +117,7 @@ def test_it_learns_while_it_evaluates_and_an_evaluation_that_was_cut_off_is_made
     folder = tmp_path / "run"
     endless = ["run.env_steps=100000", "run.evaluation_interval=100", "run.evaluation_episodes=100000"]
     endless += ["logging.train_interval=10"]
-    process = start("train", *AGENT, *RUN, *endless, "runtime=async", f"run.dir={folder}")
+    process = Forked("train", *AGENT, *RUN, *endless, "runtime=async", f"run.dir={folder}")
     wait_until(lambda: records(folder, "train") and records(folder, "train")[-1]["step"] >= 150)
     assert facts_of(folder)["learned_evaluation"] == 0, "nobody knows yet what the first has come to"
     process.kill()
@@ -132,7 +132,7 @@ def test_it_learns_while_it_evaluates_and_an_evaluation_that_was_cut_off_is_made
         return found
 
     known = written()
-    process = start("train", f"resume={folder}", *endless)
+    process = Forked("train", f"resume={folder}", *endless)
     wait_until(lambda: written() != known)  # it has begun to make it anew
     process.send_signal(signal.SIGINT)
     finish(process, code=130)
@@ -167,7 +167,7 @@ def test_a_run_ends_with_the_policy_that_was_good_enough(tmp_path: Path) -> None
 
 def test_an_interrupted_run_goes_on_with_everything_that_was_stored(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = start("train", *AGENT, *RUN, "runtime=async", f"run.dir={folder}", "run.env_steps=100000")
+    process = Forked("train", *AGENT, *RUN, "runtime=async", f"run.dir={folder}", "run.env_steps=100000")
     wait_until(lambda: records(folder, "train"))
     process.send_signal(signal.SIGINT)
     output = finish(process, code=130)
@@ -195,7 +195,7 @@ def assert_same_steps(found: list[Transition], expected: list[Transition]) -> No
 
 def test_kill_9_of_learner_and_actor(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = start("train", *AGENT, *RUN, "runtime=async", f"run.dir={folder}", "run.env_steps=100000")
+    process = Forked("train", *AGENT, *RUN, "runtime=async", f"run.dir={folder}", "run.env_steps=100000")
     wait_until(lambda: records(folder, "train"))
     (actor,) = actor_processes(folder)
     os.kill(actor, signal.SIGKILL)
@@ -216,9 +216,9 @@ def test_kill_9_of_learner_and_actor(tmp_path: Path) -> None:
 def test_an_actor_elsewhere_waits_for_a_learner_that_failed(tmp_path: Path) -> None:
     folder, address = tmp_path / "run", f"127.0.0.1:{free_port()}"
     wire = [f"runtime.transport.address={address}", "runtime.restarts=0"]
-    learner = start("train", *AGENT, *RUN, "runtime=async", *wire, f"run.dir={folder}", "run.env_steps=100000")
+    learner = Forked("train", *AGENT, *RUN, "runtime=async", *wire, f"run.dir={folder}", "run.env_steps=100000")
     spool = f"actor.spool={tmp_path / 'spool'}"
-    actor = start("actor", *AGENT, f"transport.address={address}", "actor.name=left", spool)
+    actor = Forked("actor", *AGENT, f"transport.address={address}", "actor.name=left", spool)
     wait_until(lambda: records(folder, "train") and any(step.actor == "left" for step in stored(folder)))
     os.kill(actor_processes(folder / "actors")[0], signal.SIGKILL)
     assert "actor_0 ended with exit code -9 and has no restart left" in finish(learner, code=2)
@@ -234,9 +234,8 @@ def test_an_actor_elsewhere_waits_for_a_learner_that_failed(tmp_path: Path) -> N
 def test_a_full_disk_of_the_learner_does_not_end_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     long = ["run.env_steps=100000", "run.evaluation_interval=0"]
-    learner = start("train", *AGENT, *RUN, *long, "runtime=async", f"run.dir={folder}")
+    learner = Forked("train", *AGENT, *RUN, *long, "runtime=async", f"run.dir={folder}")
     messages: list[str] = []
-    assert learner.stdout is not None
     listening = threading.Thread(target=messages.extend, args=(learner.stdout,), daemon=True)
     listening.start()
     wait_until(lambda: records(folder, "train"))
@@ -263,7 +262,7 @@ def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> Non
     output = robo_rl("keys", f"path={keys}", "actors=[left]")
     assert f"transport.certificates={keys}" in output
     wire = [f"address=127.0.0.1:{free_port()}", f"certificates={keys}"]
-    learner = start(
+    learner = Forked(
         "learner",
         *AGENT,
         *RUN,
@@ -273,9 +272,9 @@ def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> Non
     )
     link = [f"transport.{word}" for word in wire]
     spool = f"actor.spool={tmp_path / 'spool'}"
-    actor = start("actor", *AGENT, *link, "actor.name=left", spool)
+    actor = Forked("actor", *AGENT, *link, "actor.name=left", spool)
     wait_until(lambda: records(folder, "train"))
-    stranger = start("actor", *AGENT, *link, "actor.name=left", f"actor.spool={tmp_path / 'other'}", "agent.gamma=0.5")
+    stranger = Forked("actor", *AGENT, *link, "actor.name=left", f"actor.spool={tmp_path / 'other'}", "agent.gamma=0.5")
     assert "agent.gamma: expected 0.97, found 0.5" in finish(stranger, code=2)
     check_live(folder)
     assert "pause: accepted" in robo_rl("control", "send=pause", *link)

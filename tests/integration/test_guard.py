@@ -1,9 +1,6 @@
 """robo-rl guard: stops a robot that somebody else drives too far, or that falls silent, over real DDS."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from robo_rl.drivers.robot.own_stop import rearm_robot
 from robo_rl.drivers.ros2 import Node, open_node
 from robo_rl.safety import make_safe_backend
 
+from ..rigs.command_line import Forked
 from ..rigs.robot_rig import begin, patient_driver, virtual_robot, wait_until
 from ..rigs.ros2_domain import free_domain
 
@@ -26,7 +24,7 @@ def call(node: Node, service: str) -> Any:
     return node.create_client(TRIGGER, service).call(node.types.make(f"{TRIGGER}_Request"), 60.0)
 
 
-def hung_guards_stop_who_drives(backend: EnvBackend, guard: subprocess.Popen[str]) -> None:
+def hung_guards_stop_who_drives(backend: EnvBackend, guard: Forked) -> None:
     """A driver with safety obeys the guard's heartbeat; it goes on when the guard does."""
     safe = make_safe_backend(backend, button=StopButton(None, guard=GuardBeat("virtual")))
     still = np.zeros(backend.spec.action.shape, np.float32)
@@ -60,13 +58,7 @@ def test_a_robot_is_stopped_whoever_drives_it(tmp_path: Path, monkeypatch: pytes
         # This process drives without any safety of its own.
         words = ["task=reach", "robot=virtual", f"task.controller.workspace_high=[{edge},1,2]"]
         words += ["guard.workspace_tolerance=0", f"safety.emergency_stop.file={stop}", "steering.implementation=dds"]
-        guard = subprocess.Popen(
-            [sys.executable, "-m", "robo_rl.cli", "guard", *words],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        guard = Forked("guard", *words)
         try:
             with open_node("operator", implementation="dds") as node:
                 heard: list[dict[str, str]] = []

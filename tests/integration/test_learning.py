@@ -1,14 +1,13 @@
 """The learning gate: from demonstrations and a sparse reward, in minutes, to nearly every episode solved."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from robo_rl.learner import CheckpointFolder
+
+from ..rigs.command_line import Forked, finish
 
 FROM_EXPERT = "demonstrations.source=expert"
 """Noisy demonstrations with labels that no person can give: the quickest to learn from."""
@@ -16,11 +15,7 @@ FROM_EXPERT = "demonstrations.source=expert"
 
 def robo_rl(*arguments: str, cwd: Path) -> str:
     """Run the command line in another folder, as a user does; return what it printed."""
-    command = [sys.executable, "-m", "robo_rl.cli", *arguments]
-    environment = os.environ | {"COLUMNS": "200"}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return finish(Forked(*arguments, folder=cwd, environment={"COLUMNS": "200"}))
 
 
 @pytest.mark.rendering
@@ -86,10 +81,11 @@ def test_a_gymnasium_environment_is_learned_from_its_rewards(tmp_path: Path) -> 
         "train",
         "task=gymnasium",
         "task.env_id=Pendulum-v1",
+        "agent.hidden=[64,64]",
         "agent.update_to_data=5",
         "agent.random_steps=500",
         "agent.learning_starts=500",
-        "run.env_steps=4000",
+        "run.env_steps=6000",
         "run.evaluation_interval=500",
         "run.evaluation_episodes=10",
         "run.final_evaluation_episodes=10",

@@ -16,7 +16,7 @@ import pytest
 
 from robo_rl.learner import CheckpointFolder
 
-from ..rigs.command_line import SMALL_AGENT, finish, robo_rl, start
+from ..rigs.command_line import SMALL_AGENT, Forked, finish, robo_rl, start
 from ..rigs.run_folder import records
 
 STEPS = 70
@@ -76,7 +76,7 @@ def test_the_same_seed_gives_the_same_run(unbroken: Path, tmp_path: Path) -> Non
 
 def test_interrupted_in_mid_episode_and_resumed(unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = start("train", *COMMON, f"run.dir={folder}", "logging.train_interval=1")
+    process = Forked("train", *COMMON, f"run.dir={folder}", "logging.train_interval=1")
     wait_for_step(folder, 15)
     process.send_signal(signal.SIGINT)
     output = finish(process, code=130)
@@ -93,7 +93,7 @@ def test_interrupted_in_mid_episode_and_resumed(unbroken: Path, tmp_path: Path) 
 
 def test_killed_and_resumed_from_the_checkpoint(unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = start("train", *COMMON, f"run.dir={folder}", "run.checkpoint_interval=17", "logging.train_interval=1")
+    process = Forked("train", *COMMON, f"run.dir={folder}", "run.checkpoint_interval=17", "logging.train_interval=1")
     wait_for_step(folder, 40)
     process.kill()
     process.communicate()
@@ -131,7 +131,7 @@ def test_where_the_world_cannot_be_told_the_open_episode_ends_and_the_next_is_re
 def test_a_run_that_reached_its_goal_is_only_evaluated_when_it_is_resumed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     goal = ["run.stop_at_return=-1000", "run.final_evaluation_episodes=100000"]
-    process = start("train", *COMMON, *goal, f"run.dir={folder}")
+    process = Forked("train", *COMMON, *goal, f"run.dir={folder}")
     wait_until_checkpoint(folder, 30)
     process.kill()
     process.communicate()

@@ -1,9 +1,6 @@
 """robo-rl reward publish: scores the virtual robot over real DDS, and a driver takes its success from there."""
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +8,7 @@ import pytest
 
 from robo_rl.drivers.ros2 import Node, open_node
 
+from ..rigs.command_line import Forked
 from ..rigs.robot_rig import begin, patient_driver, towards_goal, virtual_robot, wait_until
 from ..rigs.ros2_domain import free_domain
 
@@ -36,13 +34,7 @@ def test_success_comes_from_a_reward_module_beside_the_robot(tmp_path: Path, mon
             monkeypatch.setenv(key, value)
         words = ["task=reach", "robot=virtual", "reward=composed", "+reward/module@reward.modules.distance=code"]
         words += [f"reward.modules.distance.file={tmp_path}/reward.py", "publish.threshold=-100"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "robo_rl.cli", "reward", "publish", *words],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        process = Forked("reward", "publish", *words)
         backend = patient_driver("+robot/scores=node", "robot.sources.rewards.max_age=5")
         try:
             assert backend.spec.reports_success

@@ -1,16 +1,14 @@
 """robo-rl train task=reach robot=virtual: virtual robot, actor and learner as processes, over real DDS on loopback."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
+from robo_rl.cli import main
 from robo_rl.core import Source
 from robo_rl.replay import EpisodeStore
 
-from ..rigs.command_line import SMALL_AGENT
+from ..rigs.command_line import SMALL_AGENT, Forked, finish
 from ..rigs.robot_rig import PATIENCE, composed, driver, virtual_robot
 from ..rigs.ros2_domain import free_domain
 
@@ -30,20 +28,14 @@ SMALL = [
 ]
 
 
-def train(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "robo_rl.cli", "train", *SMALL, *words],
-        env={**os.environ, **environment, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
+def train(environment: dict[str, str], *words: str, code: int = 0) -> str:
+    """Train to the end, with this exit code; return what was printed."""
+    return finish(Forked("train", *SMALL, *words, environment=environment), code)
 
 
 def test_a_run_learns_from_the_virtual_robot_and_its_demonstrations_fit(tmp_path):
     with free_domain() as environment, virtual_robot(environment, "virtual.watchdog.stop_after=5"):
-        done = train(environment, f"run.dir={tmp_path}/run")
-    assert done.returncode == 0, done.stderr + done.stdout
+        train(environment, f"run.dir={tmp_path}/run")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["env_steps"] >= STEPS
@@ -62,9 +54,8 @@ def test_a_run_learns_from_the_virtual_robot_and_its_demonstrations_fit(tmp_path
 
 def test_a_run_without_a_robot_says_what_is_missing(tmp_path):
     with free_domain() as environment:
-        done = train(environment, f"run.dir={tmp_path}/run", "robot.start_timeout=2")
-    assert done.returncode == 2
-    assert "actor_0 cannot act: robot 'virtual' is not all there after 2 s: nobody publishes" in done.stderr
+        said = train(environment, f"run.dir={tmp_path}/run", "robot.start_timeout=2", code=2)
+    assert "actor_0 cannot act: robot 'virtual' is not all there after 2 s: nobody publishes" in said
     output = (tmp_path / "run" / "actors" / "actor_0" / "output.log").read_text()
     assert "robot 'virtual' is not all there after 2 s: nobody publishes /joint_states" in output
     assert "The virtual one is started by robo-rl robot task=..." in output
@@ -79,18 +70,17 @@ def test_a_run_without_a_robot_says_what_is_missing(tmp_path):
         (["robot=virtul"], "unknown robot 'virtul': did you mean 'virtual'?"),
     ],
 )
-def test_mistakes_are_told_before_anything_moves(tmp_path, options, message):
-    done = train({}, f"run.dir={tmp_path}/run", *options)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_mistakes_are_told_before_anything_moves(tmp_path, capsys, options, message):
+    with pytest.raises(SystemExit) as ended:
+        main(["train", *SMALL, f"run.dir={tmp_path}/run", *options])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2 and message in line
 
 
 def test_demonstrations_of_another_shape_are_refused_with_both(tmp_path):
     other = driver(composed("task=pick_cube")).spec
     with EpisodeStore.create(tmp_path / "other", other):
         pass
-    done = train({}, f"run.dir={tmp_path}/run", f"demonstrations.path={tmp_path}/other")
-    assert done.returncode == 2
-    assert "observation 'object': expected float32 (6,), found float32" in done.stderr
-    assert "action: expected shape (3,), found (4,)" in done.stderr
+    said = train({}, f"run.dir={tmp_path}/run", f"demonstrations.path={tmp_path}/other", code=2)
+    assert "observation 'object': expected float32 (6,), found float32" in said
+    assert "action: expected shape (3,), found (4,)" in said

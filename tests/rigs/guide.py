@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .command_line import SMALL_AGENT
+from .command_line import SMALL_AGENT, Forked, finish
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "guide"
@@ -75,6 +75,8 @@ class Reader:
 
     def run(self, words: list[str]) -> str:
         """Run a command to its end; return what it printed."""
+        if words[0] == "robo-rl" and not self.packages.exists():
+            return finish(Forked(*words[1:], folder=self.folder, environment=self.environment))
         done = subprocess.run(
             self._installed(words),
             cwd=self.folder,
@@ -87,10 +89,10 @@ class Reader:
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    def start(self, beginning: str) -> subprocess.Popen[str]:
-        """Start a command of the page."""
-        words = self._installed(command(self.page, beginning))
-        return subprocess.Popen(words, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True)
+    def start(self, beginning: str) -> Forked:
+        """Start a command of the page, one of ``robo-rl``."""
+        words = command(self.page, beginning)[1:]
+        return Forked(*words, errors=False, folder=self.folder, environment=self.environment)
 
     def run_python(self, number: int = -1) -> str:
         """Run a Python block of the page, by default the last one; return what it printed."""

@@ -9,6 +9,8 @@ for module in (
     "tensorboard.summary",
     "robo_rl.command_line.application",
     "robo_rl.commands.train",
+    "robo_rl.commands.actor",
+    "robo_rl.commands.robot",
     "robo_rl.evaluation.report",
 ):
     importlib.import_module(module)

@@ -1,8 +1,5 @@
 """A virtual robot in a process of its own, and the driver that the tests drive it with over real DDS."""
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +14,8 @@ from robo_rl.core import Observation, SafetyStop, Step
 from robo_rl.drivers.ros2.dds.endpoints import DdsRepeater
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 
+from .command_line import Forked
+
 GROUPS = ("task=", "robot=")
 PATIENCE = tuple(
     f"robot.sources.{name}.max_age=1" for name in ("joints", "pose", "twist", "wrench", "gripper", "object", "rewards")
@@ -25,15 +24,9 @@ PATIENCE = tuple(
 
 
 @contextmanager
-def virtual_robot(environment: dict[str, str], *options: str) -> Iterator[subprocess.Popen[str]]:
+def virtual_robot(environment: dict[str, str], *options: str) -> Iterator[Forked]:
     """Run ``robo-rl robot`` and end it after the block, also where it was stopped by a signal."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "robo_rl.cli", "robot", "task=reach", *options],
-        env={**os.environ, **environment, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
+    process = Forked("robot", "task=reach", *options, errors=False, environment=environment)
     try:
         assert "Ctrl-C ends it" in process.stdout.readline()
         yield process

@@ -50,8 +50,8 @@ with lenient_output():
 PRINTING = """
 from robo_rl.telemetry import Console
 console = Console()
-for number in range(100_000):
-    console.print(number)
+for number in range(1000):  # more than a pipe holds
+    console.print("x" * 100)
 open("done", "w").close()
 """
 
