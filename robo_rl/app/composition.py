@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..actor import InterventionConfig
-from ..agents import bc, cpl, drq, flow, fql, iql, qc, sac
+from ..agents import bc, cpl, drq, flow, fql, iql, qc, sac, xqc
 from ..core import (
     Agent,
     ConfigError,
@@ -74,6 +74,7 @@ def register_configs() -> None:
     fql.register_configs()
     iql.register_configs()
     qc.register_configs()
+    xqc.register_configs()
     register_safety()
     register_resets()
     register_logging()

@@ -18,6 +18,7 @@ from robo_rl.agents.fql import make_fql
 from robo_rl.agents.iql import make_iql
 from robo_rl.agents.qc import make_qc
 from robo_rl.agents.sac import make_sac
+from robo_rl.agents.xqc import make_xqc
 from robo_rl.app import build_agent, networks_of, networks_of_run
 from robo_rl.commands import train
 from robo_rl.core import (
@@ -35,12 +36,14 @@ from robo_rl.safety.feasibility import FeasibilityModel
 from ..rigs.specs import toy_spec
 
 SPEC = toy_spec({"state": ArraySpec((5,)), "images/front": ArraySpec((32, 32, 3), "uint8", 0, 255)}, 3)
-AGENTS = (make_bc, make_cpl, make_drq, make_fql, make_iql, make_qc, make_sac)
+AGENTS = (make_bc, make_cpl, make_drq, make_fql, make_iql, make_qc, make_sac, make_xqc)
 LARGE: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     *((make, {"hidden": (6000, 6000)}) for make in AGENTS),
     *((make, {"hidden": (2_000_000_000,)}) for make in AGENTS),
     *((make, {"action_chunk": 10**12}) for make in (make_bc, make_sac)),
     (make_sac, {"ensemble_size": 1_000_000}),
+    (make_xqc, {"critic_hidden": (6000, 6000)}),
+    (make_xqc, {"network": "simbav2", "critic_hidden": (3000, 3000)}),
     (make_sac, {"ensemble_size": 10**20, "hidden": (1,)}),
     (make_sac, {"network": "simba", "hidden": (3000, 3000)}),
     (make_sac, {"value_bins": 10**9, "value_range": (0.0, 1.0)}),

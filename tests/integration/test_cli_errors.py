@@ -33,8 +33,8 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 CONFIG = "seed: 5\nchoices: {}\nrun: {}\n"
 TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, humanoid, meta_world, open_door, peg_insert, "
 TASKS += "pick_cube, plug_insert, push_cube, reach, regrasp, stack_cubes, wipe"
-AGENTS = "bc, cpl, drq, flow, fql, hg_dagger, iql, qc, redq, rlpd, rlpd_driving, rlpd_published, "
-AGENTS += "rlpd_without_demonstrations, sac"
+AGENTS = "bc, cpl, crossq, drq, flow, fql, hg_dagger, iql, qc, redq, rlpd, rlpd_driving, rlpd_published, "
+AGENTS += "rlpd_without_demonstrations, sac, simbav2, xqc"
 
 
 @pytest.mark.parametrize(

@@ -44,29 +44,31 @@ class TrainState(NamedTuple):
         return prefixed(f"{prefix}_first", self.first) | prefixed(f"{prefix}_second", self.second)
 
 
-def bias_corrections(step: int) -> tuple[float, float]:
+def bias_corrections(step: int, beta_first: float = BETA_FIRST) -> tuple[float, float]:
     """Return 1 - beta^step for both moments; the first step is number 1."""
-    return 1 - BETA_FIRST**step, 1 - BETA_SECOND**step
+    return 1 - beta_first**step, 1 - BETA_SECOND**step
 
 
 def adam_step(
     state: TrainState,
     gradients: Mapping[str, Tensor],
-    learning_rate: float,
+    learning_rate: float | Tensor,
     corrections: tuple[float, float] | Tensor,
+    beta_first: float = BETA_FIRST,
 ) -> None:
     """Update the parameters that have a gradient, and their moments, in place.
 
     Args:
         state: may hold parameters without a gradient.
         gradients: gradients of the loss, by the names of the parameters.
-        learning_rate: step length.
+        learning_rate: step length, a number or a tensor ().
         corrections: result of :func:`bias_corrections`, or the same as a tensor (2,).
+        beta_first: decay of the running means of the gradients.
     """
     parameters, first, second = state
     if torch.compiler.is_compiling():  # the compiler fuses these itself
         for name, gradient in gradients.items():
-            mean = first[name].lerp_(gradient, 1 - BETA_FIRST)
+            mean = first[name].lerp_(gradient, 1 - beta_first)
             square = second[name].mul_(BETA_SECOND).addcmul_(gradient, gradient, value=1 - BETA_SECOND)
             denominator = (square / corrections[1]).sqrt_().add_(EPSILON)
             parameters[name].sub_(learning_rate * (mean / corrections[0]) / denominator)
@@ -74,7 +76,7 @@ def adam_step(
     # The same for all tensors at once: on a GPU one kernel per operation, instead of one per operation and tensor.
     changes = list(gradients.values())
     means, squares, values = ([named[name] for name in gradients] for named in (first, second, parameters))
-    torch._foreach_lerp_(means, changes, 1 - BETA_FIRST)
+    torch._foreach_lerp_(means, changes, 1 - beta_first)
     torch._foreach_mul_(squares, BETA_SECOND)
     torch._foreach_addcmul_(squares, changes, changes, value=1 - BETA_SECOND)
     denominators = torch._foreach_div(squares, corrections[1])
