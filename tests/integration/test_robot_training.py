@@ -54,8 +54,8 @@ def test_a_run_learns_from_the_virtual_robot_and_its_demonstrations_fit(tmp_path
 
 def test_a_run_without_a_robot_says_what_is_missing(tmp_path):
     with free_domain() as environment:
-        said = train(environment, f"run.dir={tmp_path}/run", "robot.start_timeout=2", code=2)
-    assert "actor_0 cannot act: robot 'virtual' is not all there after 2 s: nobody publishes" in said
+        output_of_run = train(environment, f"run.dir={tmp_path}/run", "robot.start_timeout=2", code=2)
+    assert "actor_0 cannot act: robot 'virtual' is not all there after 2 s: nobody publishes" in output_of_run
     output = (tmp_path / "run" / "actors" / "actor_0" / "output.log").read_text()
     assert "robot 'virtual' is not all there after 2 s: nobody publishes /joint_states" in output
     assert "The virtual one is started by robo-rl robot task=..." in output
@@ -81,6 +81,6 @@ def test_demonstrations_of_another_shape_are_refused_with_both(tmp_path):
     other = driver(composed("task=pick_cube")).spec
     with EpisodeStore.create(tmp_path / "other", other):
         pass
-    said = train({}, f"run.dir={tmp_path}/run", f"demonstrations.path={tmp_path}/other", code=2)
-    assert "observation 'object': expected float32 (6,), found float32" in said
-    assert "action: expected shape (3,), found (4,)" in said
+    output_of_run = train({}, f"run.dir={tmp_path}/run", f"demonstrations.path={tmp_path}/other", code=2)
+    assert "observation 'object': expected float32 (6,), found float32" in output_of_run
+    assert "action: expected shape (3,), found (4,)" in output_of_run
