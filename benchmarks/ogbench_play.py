@@ -15,7 +15,6 @@ is reached. The next one begins as soon as the goal is left.
 
 import argparse
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,10 +56,11 @@ def main() -> None:
     if match is None:
         parser.error(f"--task {options.task}: expected a single task of cube, scene or puzzle with state observations")
     if options.file is not None:
-        episodes = published(options.file)
+        episodes, origin = published(options.file), {"file": options.file.name}
     else:
         episodes = cached(match[1], options.episodes, options.seed, options.cache / f"{match[1]}_{options.seed}")
-    store(options.task, episodes, options.output, {"episodes": options.episodes, "seed": options.seed})
+        origin = {"episodes": options.episodes, "seed": options.seed}
+    store(options.task, episodes, options.output, origin)
 
 
 def published(file: Path) -> Iterator[Episode]:
@@ -168,8 +168,6 @@ def store(task: str, episodes: Iterator[Episode], output: Path, metadata: dict[s
                 if parts := list(labelled(task, labels, episode, session, numbers)):
                     data.append_episodes(parts)
             summary = data.summary()
-        if output.exists():
-            shutil.rmtree(output)
         draft.replace(output)
     print(f"{output}: {summary.episodes:,} episodes, {summary.steps:,} steps, {summary.successes:,} successes")
 

@@ -2,7 +2,8 @@
 
     python benchmarks/public.py --suite gymnasium --tasks Hopper-v5 --agents redq --seeds 3
     python benchmarks/public.py --suite dm_control --agents redq
-    python benchmarks/public.py --suite ogbench --tasks scene-singletask-task2-v0 --agents qc fql rlpd
+    python benchmarks/public.py --suite ogbench --tasks scene-singletask-task2-v0 --agents qc --name qc_5 \
+      --overrides agent.action_chunk=5
     python benchmarks/public.py --suite meta_world --agents rlpd
 
 Takes hours to days. It may be stopped and started again: finished runs are kept, unfinished ones are resumed. For
@@ -70,13 +71,14 @@ SUITES = {
         "Environment steps are simulator steps: 100,000 are 50,000 decisions.",
     ),
     "ogbench": Suite(
-        ("task=ogbench", "task.env_id={}", "agent.gamma=0.99", "agent.action_chunk=5"),
+        ("task=ogbench", "task.env_id={}", "agent.gamma=0.99"),
         100_000,
         1,
         20_000,
         ("run.evaluation_episodes=50",),
         "The play data are made again with the package's oracles and are not the published files. The agents have "
-        "their default number of offline updates unless a name says otherwise, not 1,000,000.",
+        "their default chunks and number of offline updates unless a name says otherwise, not chunks of 5 and "
+        "1,000,000 updates. The reward is minus the number of objects that are not where they should be.",
     ),
     "meta_world": Suite(
         ("task=meta_world", "task.env_kwargs.env_name={}"),
@@ -85,7 +87,8 @@ SUITES = {
         3_000,
         ("demonstrations.source=expert", "demonstrations.noise=0", "run.evaluation_episodes=50"),
         "These runs have 20 scripted demonstrations without noise and a reward of 0 or 1, in v3 environments, and "
-        "count success at any step. The published ones have a shaped reward and no demonstrations, in v2 environments.",
+        "count success at any step of 30,000 decisions. The published ones have a shaped reward, no demonstrations and "
+        "50,000 decisions, in v2 environments.",
     ),
 }
 
@@ -129,7 +132,9 @@ def train(options: argparse.Namespace, task: str, agent: str, seed: int, folder:
         if options.suite == "ogbench":
             overrides.append(f"demonstrations.path={play_data(task, options)}")
         overrides += [*options.overrides, f"run.dir={folder}", "run.overwrite=true"]
-    subprocess.run([sys.executable, "-m", "robo_rl.cli", "train", *overrides], check=False)
+    code = subprocess.run([sys.executable, "-m", "robo_rl.cli", "train", *overrides], check=False).returncode
+    if code:
+        print(f"{folder} ended with exit code {code} and has no row; a second call goes on", flush=True)
 
 
 def play_data(task: str, options: argparse.Namespace) -> Path:
@@ -201,8 +206,10 @@ def cell(group: list[Row]) -> str:
     mean, middle, low, high = (
         f"{value:.{digits}f}" for value in (np.mean(last), interval.value, interval.low, interval.high)
     )
+    diverged = sum(row["status"] == "diverged" for row in group)
+    note = f", {diverged} diverged" if diverged else ""
     minutes = np.mean([row["wall_seconds"] for row in group]) / 60
-    return f"{mean}, {middle} [{low}, {high}] ({len(last)} seeds, {minutes:.0f} min)"
+    return f"{mean}, {middle} [{low}, {high}] ({len(last)} seeds{note}, {minutes:.0f} min)"
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ class GymnasiumConfig:
         env_id: id of a registered environment, for example ``FetchReach-v4``, ``Hopper-v5`` or ``Meta-World/MT1``;
             ``my_package:MyEnv-v0`` imports ``my_package`` first.
         env_kwargs: arguments of the environment, for example ``+task.env_kwargs.env_name=reach-v3``.
-        action_repeat: number of steps of the environment for which each action is executed. Their rewards are summed.
-            Steps everywhere else, in options too, are the policy's.
+        action_repeat: number of steps of the environment for which each action is executed. Their rewards are summed;
+            success is that of the last. Steps everywhere else, in options too, are the policy's.
         max_episode_steps: number of steps after which an episode is truncated; null: the environment's own limit.
         control_rate: policy steps per second [Hz]; null: from the environment's ``dt``, else its ``render_fps``,
             divided by ``action_repeat``.

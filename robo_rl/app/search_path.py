@@ -29,7 +29,8 @@ class ConfigFolders(SearchPathPlugin):
 def register_search_path() -> None:
     """Register :class:`ConfigFolders` with Hydra, and let its searches share the registered configurations."""
     Plugins.instance().register(ConfigFolders)
-    # Hydra copies all of them each time it lists groups or composes, although it copies again those that it loads.
+    # Hydra copies all of them each time it lists groups or composes, although it copies again those that it loads. A
+    # program that saves Hydra's state (Singleton.get_state) and restores it keeps what was registered in between.
     cast(Any, ConfigStore).__deepcopy__ = lambda store, memo: store
 
 

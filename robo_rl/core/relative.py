@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from .agent_protocols import ScriptedExpert
 from .clock import Clock
 from .errors import ConfigError
-from .protocols import EnvBackend
+from .protocols import EnvBackend, GoalTask
 from .robot import RobotDescription
 from .specs import ArraySpec, EnvSpec
 from .types import Observation, Step
@@ -44,6 +44,7 @@ class RelativeBackend:
     Attributes:
         inner: that backend.
         measured: the newest observation of ``inner``; empty before the first episode.
+        relabel: see :class:`~robo_rl.core.GoalTask`; goals are not in ``state``, so they are not relative.
 
     Raises:
         ConfigError: if the pose is not observed, or actions do not move the end effector.
@@ -71,6 +72,7 @@ class RelativeBackend:
         self._velocities = [[names.index(name) for name in part] for part in VELOCITIES if {*part} <= {*names}]
         self._origin, self._attitude = np.zeros(3), np.eye(3)
         self.inner = backend
+        self.relabel = backend.relabel if isinstance(backend, GoalTask) else None
         self.measured: Observation = {}
         state = ArraySpec((len(self._kept),), names=tuple(names[place] for place in self._kept))
         observation = {**spec.observation, "state": state}

@@ -45,8 +45,8 @@ class SafeBackend:
         filters: filters of actions, with the limit on the age of observations.
         guards: guards of observations, called in this order.
         button: the button with which a person stops the robot; checked before each step.
-        check_start: returns the reason why the robot must not move from an episode's first observation, or None; None
-            for no check.
+        check_start: returns the reason why the robot must not move from an episode's first observation, or None. The
+            second argument: whether a load at the wrist is a reason. None for no check.
 
     Attributes:
         relabel: see :class:`~robo_rl.core.GoalTask`.
@@ -58,7 +58,7 @@ class SafeBackend:
         filters: AgeLimit,
         guards: Sequence[ObservationGuard],
         button: StopButton,
-        check_start: Callable[[Observation], str | None] | None = None,
+        check_start: Callable[[Observation, bool], str | None] | None = None,
     ) -> None:
         self._backend = backend
         self._filters = filters
@@ -83,11 +83,14 @@ class SafeBackend:
     def reset(self, seed: int | None = None) -> Step:
         """Begin an episode.
 
+        Without ``seed``, an arm may begin while it presses on something: so begin the motions of a reset controller,
+        which bring it back.
+
         Raises:
             SafetyStop: if a person has stopped the robot, a filter fails, a guard rejects the first observation, or the
                 robot is where no episode may begin.
         """
-        return self._begin(lambda: self._backend.reset(seed))
+        return self._begin(lambda: self._backend.reset(seed), checks_load=seed is not None)
 
     def world(self) -> State | None:
         """Return all that the next episode depends on if it begins where the robot is; None if that is unknown."""
@@ -103,7 +106,7 @@ class SafeBackend:
         backend = self._backend
         if not isinstance(backend, PersistentWorld):
             raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
-        return self._begin(lambda: backend.restore(world))
+        return self._begin(lambda: backend.restore(world), checks_load=False)
 
     def step(self, action: NDArray[np.float32]) -> Step:
         """Execute ``action``, as changed by the filters, for one control period.
@@ -152,14 +155,15 @@ class SafeBackend:
         self._last = None
         self._backend.close()
 
-    def _begin(self, begin: Callable[[], Step]) -> Step:
+    def _begin(self, begin: Callable[[], Step], checks_load: bool) -> Step:
         self._obey_button()
         self._last = None
         self._filters.reset()
         for guard in self._guards:
             guard.reset()
         step = begin()
-        self._check_observation(step, begins=True)
+        self._check_observation(step)
+        self._check_beginning(step, checks_load)
         self._last = step
         return step
 
@@ -171,18 +175,18 @@ class SafeBackend:
             self.stop(reason[1])
         raise SafetyStop(*reason)
 
-    def _check_observation(self, step: Step, begins: bool = False) -> None:
-        """Stop the robot if a guard rejects the observation, or if an episode must not begin (``begins``) with it."""
+    def _check_observation(self, step: Step) -> None:
+        """Stop the robot if a guard rejects the observation."""
         now_ns = self._backend.clock.now_ns()
-        problem = None
         for guard in self._guards:
             verdict = guard(step.observation, step.stamp_ns, now_ns)
             if verdict.stop:
-                problem = verdict.reasons[0], verdict.message
-                break
-        if problem is None and begins and self._check_start is not None:
-            unsafe = self._check_start(step.observation)
-            problem = None if unsafe is None else ("start_unsafe", unsafe)
-        if problem is not None:
-            self.stop(problem[1])
-            raise SafetyStop(*problem)
+                self.stop(verdict.message)
+                raise SafetyStop(verdict.reasons[0], verdict.message)
+
+    def _check_beginning(self, step: Step, checks_load: bool) -> None:
+        """Stop the robot if no episode must begin with this observation."""
+        unsafe = None if self._check_start is None else self._check_start(step.observation, checks_load)
+        if unsafe is not None:
+            self.stop(unsafe)
+            raise SafetyStop("start_unsafe", unsafe)

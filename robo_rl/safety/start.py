@@ -38,8 +38,13 @@ class StartCheck:
     ) -> None:
         self._reader, self._box, self._clearances, self._contact = reader, box, clearances, contact
 
-    def __call__(self, observation: Observation) -> str | None:
-        """Return the reason why an episode must not begin at ``observation``; None if it may."""
+    def __call__(self, observation: Observation, checks_load: bool = True) -> str | None:
+        """Return the reason why an episode must not begin at ``observation``; None if it may.
+
+        Args:
+            observation: first observation of the episode.
+            checks_load: whether a large load at the wrist is a reason.
+        """
         advice = "bring it back (by its reset, or by hand)"
         if self._box is not None:
             low, high = self._box
@@ -58,7 +63,7 @@ class StartCheck:
                     f"the episode would begin with the arm {-100 * distance:.1f} cm inside itself or a keep-out "
                     f"volume: {advice}, or correct task.keep_out and safety.barrier.keep_out"
                 )
-        return None if self._contact is None else self._loaded(observation, *self._contact)
+        return self._loaded(observation, *self._contact) if self._contact is not None and checks_load else None
 
     def _loaded(self, observation: Observation, most_force: float, most_torque: float) -> str | None:
         """Return why the wrist's load at ``observation`` is too large; None if it is not."""

@@ -82,10 +82,10 @@ def test_no_episode_begins_with_a_bias_that_slows_every_action(node: Driver, bia
     push(clock, *bias)
     for _ in range(2):
         with pytest.raises(SafetyStop, match=r"safety\.contact slows every action from 200 N or 20 Nm") as caught:
-            backend.reset()
+            backend.reset(0)
         assert caught.value.reason == "start_unsafe"
     push(clock, *(-value for value in bias))
-    backend.reset()
+    backend.reset(0)
     assert backend.step(np.zeros(3, np.float32)).verdict is PASSED
     backend.close()
 

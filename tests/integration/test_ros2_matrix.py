@@ -62,7 +62,9 @@ def ready(environment: dict[str, str], *words: str) -> Iterator[subprocess.Popen
         yield process
 
 
-@pytest.fixture(scope="module", params=[(rmw, client) for rmw in MIDDLEWARES for client in ("rclpy", "dds")])
+@pytest.fixture(
+    scope="module", params=[(rmw, client) for rmw in MIDDLEWARES for client in ("rclpy", "dds")], ids="-".join
+)
 def seen(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What a process of robo-rl saw of real nodes on one middleware, through one implementation."""
     middleware, client = request.param

@@ -40,7 +40,9 @@ def check_chunks(rows: Any, where: str) -> None:
     filters = [properties.get_filter(index)[0] for index in range(properties.get_nfilters())]
     compressions = [number for number in filters if number not in (_SHUFFLE, _FLETCHER32)]
     if compressions not in ([], [_DEFLATE], [_LZF], [_SZIP]):
-        raise DataError(f"{where} is compressed with the HDF5 filters {filters}; only gzip, lzf or szip is supported")
+        raise DataError(
+            f"{where} is compressed with the HDF5 filters {filters}; expected only one of gzip, lzf and szip"
+        )
     if compressions != [_DEFLATE]:
         return
     position, has_checksum = filters.index(_DEFLATE), _FLETCHER32 in filters
