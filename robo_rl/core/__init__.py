@@ -61,6 +61,7 @@ from .protocols import (
     PersistentWorld,
     ResetController,
     ReturnLearner,
+    ReturnScaled,
     SafetyFilter,
     Teleop,
 )
@@ -170,6 +171,7 @@ __all__ = [
     "ResetLatch",
     "ResetOutcome",
     "ReturnLearner",
+    "ReturnScaled",
     "Reward",
     "RewardConfig",
     "RewardModule",

@@ -217,6 +217,15 @@ class ResetController(Protocol):
 
 
 @runtime_checkable
+class ReturnScaled(Protocol):
+    """The ability of an agent to scale rewards by the magnitude of their returns."""
+
+    def note_returns(self, returns: Sequence[float]) -> None:
+        """Record the discounted sums (n,) of the rewards of an episode, G <- gamma G + r, after its newest n steps."""
+        ...
+
+
+@runtime_checkable
 class PersistentWorld(Protocol):
     """The ability of a backend, whose episodes may begin where the last one ended, to save and restore its state.
 

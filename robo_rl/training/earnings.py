@@ -18,6 +18,7 @@ class Earnings:
 
     Attributes:
         total: sum over the steps whose reward is known.
+        discounted: the same with each reward discounted by its age, G <- gamma G + r.
         intervened_steps: number of steps in which a person or an expert acted instead of the policy.
         interventions: number of stretches of such steps.
     """
@@ -25,16 +26,21 @@ class Earnings:
     def __init__(self, reward: Reward, terms: Sequence[str]) -> None:
         self._reward = reward
         self._names = tuple(terms)
-        self.total = 0.0
+        self.total = self.discounted = 0.0
         self.terms = dict.fromkeys(self._names, 0.0)
         self.intervened_steps = self.interventions = 0
         self._is_intervened = False
 
-    def add(self, values: NDArray[np.float32], gamma: float) -> None:
-        """Add the terms, of shape (n, terms), of n steps that are discounted by ``gamma``."""
-        self.total += float(self._reward.combine(self._names, values, gamma).sum())
+    def add(self, values: NDArray[np.float32], gamma: float) -> list[float]:
+        """Add the terms, of shape (n, terms), of n steps; return the discounted sum after each of them."""
+        rewards, sums = self._reward.combine(self._names, values, gamma), []
+        self.total += float(rewards.sum())
+        for reward in rewards.tolist():
+            self.discounted = gamma * self.discounted + reward
+            sums.append(self.discounted)
         for name, total in zip(self._names, values.sum(0).tolist(), strict=True):
             self.terms[name] += total
+        return sums
 
     def count(self, source: Source) -> None:
         """Count a step whose action came from ``source``."""
@@ -53,6 +59,7 @@ class Earnings:
         """Return the state of an open episode for a checkpoint."""
         return {
             "episode_return": self.total,
+            "episode_discounted": self.discounted,
             "episode_terms": self.terms,
             "episode_interventions": [self.intervened_steps, self.interventions, self._is_intervened],
         }
@@ -60,5 +67,6 @@ class Earnings:
     def load(self, facts: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`facts` returned."""
         self.total, self.terms = facts["episode_return"], dict(facts["episode_terms"])
+        self.discounted = facts.get("episode_discounted", 0.0)  # absent in older checkpoints
         counts = facts.get("episode_interventions", [0, 0, False])  # absent in older checkpoints
         self.intervened_steps, self.interventions, self._is_intervened = counts

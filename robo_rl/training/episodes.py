@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..core import Metrics, Transition
+from ..core import Metrics, ReturnScaled, Transition
 from ..telemetry import intervention_rate
 from .earnings import Earnings
 from .run import Run
@@ -16,6 +16,8 @@ class Episodes:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        agent = run.components.agent
+        self._scaled = agent if isinstance(agent, ReturnScaled) else None
         self._advice = ""
 
     def insert(self, transition: Transition, earnings: Earnings) -> None:
@@ -23,7 +25,9 @@ class Episodes:
         values = self._run.experience.insert(transition)
         if metrics := self._run.experience.update_rewards():
             self._run.logger.log("reward", self._run.step, **metrics)
-        earnings.add(values, self._run.experience.sampler.gamma)
+        returns = earnings.add(values, self._run.experience.sampler.gamma)
+        if self._scaled is not None:
+            self._scaled.note_returns(returns)
         earnings.count(transition.source)
 
     def cut(self, earnings: Earnings, actor: str | None = None) -> None:

@@ -10,7 +10,7 @@ from robo_rl.agents.parts.categorical import bin_centres, project
 from robo_rl.agents.parts.device import map_tensors
 from robo_rl.agents.parts.offline_agent import Rows
 from robo_rl.agents.xqc import XQC, XQCConfig, make_xqc
-from robo_rl.agents.xqc.return_scaling import follow_rewards, initial_statistics, return_scale
+from robo_rl.agents.xqc.return_scaling import ReturnStatistics
 from robo_rl.agents.xqc.update import ACTOR_METRICS, CRITIC_METRICS, XQCUpdate, schedule
 from robo_rl.core import ArraySpec, Batch, ConfigError, DivergenceError, State
 
@@ -179,37 +179,20 @@ def test_a_projected_distribution_keeps_its_mean() -> None:
     torch.testing.assert_close(on_centre, torch.eye(9), atol=1e-5, rtol=0)
 
 
-def scale_of(reward: np.ndarray, discount: np.ndarray, gamma: float) -> float:
-    statistics = initial_statistics()
-    tensors = (torch.from_numpy(array.astype(np.float32)) for array in (reward, discount))
-    follow_rewards(statistics, *tensors, torch.tensor(1.0))
-    return float(return_scale(statistics, gamma, 5.0))
-
-
-def test_rewards_are_scaled_by_a_bound_on_the_root_mean_square_of_returns() -> None:
-    rng, gamma = np.random.default_rng(0), 0.95
-    lengths = rng.geometric(0.1, 20_000)
-    for constant in (True, False):
-        rewards = [np.full(n, rng.normal(1, 2)) if constant else rng.normal(1, 2, n) for n in lengths]
-        returns, discount = [], []
-        for episode in rewards:
-            total = 0.0
-            for reward in episode:
-                total = gamma * total + reward
-                returns.append(total)
-            discount += [gamma] * (len(episode) - 1) + [0.0]
-        actual = np.sqrt(np.square(returns).mean())
-        bound = scale_of(np.concatenate(rewards), np.array(discount), gamma)
-        if constant:  # lengths and rewards are independent: the bound is exact
-            assert bound == pytest.approx(actual, rel=0.03)
-        else:
-            assert actual < bound < 2 * actual
-    assert scale_of(np.ones(4), np.full(4, 0.9), 0.9) == pytest.approx(10), "without termination, 1 / (1 - gamma)"
-    assert scale_of(np.ones(4), np.zeros(4), 0.9) == pytest.approx(1), "episodes of one step"
-    rare = np.zeros(100_000)
-    rare[0] = 1
-    assert scale_of(rare, np.where(rare > 0, 0, 0.9), 0.9) == pytest.approx(0.2), "a reward of 1 becomes 5"
-    assert scale_of(np.zeros(4), np.full(4, 0.9), 0.9) > 0
+def test_rewards_are_scaled_by_the_deviation_of_returns_and_never_leave_the_bins() -> None:
+    returns = np.random.default_rng(0).normal(-300, 20, 1000)
+    statistics = ReturnStatistics()
+    assert statistics.scale(5.0) == 1.0
+    for part in np.split(returns, 10):
+        statistics.note(part.tolist())
+    assert statistics.values.tolist() == pytest.approx(
+        [1000, returns.mean(), 1000 * returns.var(), np.abs(returns).max()]
+    )
+    assert statistics.scale(5.0) == pytest.approx(np.abs(returns).max() / 5), "far from 0, the ends of the bins decide"
+    assert statistics.scale(1e6) == pytest.approx(returns.std()), "and otherwise the deviation"
+    constant = ReturnStatistics()
+    constant.note([0.0] * 4)
+    assert 0 < constant.scale(5.0) < 1e-3
 
 
 @pytest.mark.parametrize("network", ["xqc", "simbav2"])
@@ -296,6 +279,7 @@ def test_it_learns_which_action_is_good_where(network: str) -> None:
         tau=0.1,
     )
     unit = 1 if network == "crossq" else 100  # rewards of CrossQ are not scaled
+    agent.note_returns([-2.0 * unit, 0.0])
     wanted = np.array([[0.6, 0.0], [0.0, -0.6], [0.0, 0.0]], np.float32)
     for step in range(150):
         batch = rows(64, step)

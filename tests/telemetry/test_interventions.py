@@ -62,6 +62,7 @@ def test_a_run_counts_logs_and_shows_interventions(tmp_path: Path) -> None:
             logger=logger,
             step=0,
             safety=SimpleNamespace(metrics=dict),
+            components=SimpleNamespace(agent=None),
             experience=SimpleNamespace(scorer=None),
             evaluations=SimpleNamespace(watch=None),
         )

@@ -1,6 +1,7 @@
 """The agent of XQC, CrossQ and SimbaV2."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..parts.policy_agent import PolicyAgent
 from .config import XQCConfig
 from .networks import apply_network, initialise_network
 from .policy import NormalisedPolicy
-from .return_scaling import initial_statistics, return_scale
+from .return_scaling import ReturnStatistics
 from .update import ACTOR_METRICS, CRITIC_METRICS, XQCUpdate, schedule
 
 
@@ -27,7 +28,7 @@ class XQC(PolicyAgent):
 
     The algorithms are those of their authors, except that
 
-    - rewards are scaled by a bound on their returns that is computed from batches, see :mod:`.return_scaling`;
+    - rewards are scaled as in SimbaV2 in XQC too, see :mod:`.return_scaling`;
     - one learning rate, that of the newest critic update, holds for all networks; in XQC, that of the actor falls with
       the number of its own steps;
     - the logarithm of the deviation is limited to [-20, 2] in XQC too, which has [-10, 2];
@@ -67,9 +68,9 @@ class XQC(PolicyAgent):
         )
         if config.tau < 1:
             critics |= {f"target_{name}": x.clone() for name, x in critics.items() if name.startswith("critic/")}
-        others = {"temperature/log_alpha": torch.tensor(math.log(config.initial_temperature))}
-        others |= initial_statistics() if config.value_bins else {}
-        self._parameters = {name: x.to(policy.device) for name, x in (critics | others).items()} | policy.parameters
+        critics["temperature/log_alpha"] = torch.tensor(math.log(config.initial_temperature))
+        self._parameters = {name: x.to(policy.device) for name, x in critics.items()} | policy.parameters
+        self._returns = ReturnStatistics()
         trained = ("actor/", "critic/", "temperature/")
         self._state = TrainState.of(self._parameters, lambda name: name.startswith(trained))
         self._steps = XQCUpdate(config, self._state)
@@ -86,9 +87,17 @@ class XQC(PolicyAgent):
         row = self._policy.row(parameters, observation)
         row = torch.cat((row, torch.from_numpy(action).unsqueeze(0).to(row.device)), dim=-1)
         values = output_values(apply_network(config.network, parameters, "critic", row), config.value_range).mean()
-        if config.value_range is not None:
-            values = values * return_scale(parameters, config.gamma, config.value_range[1])
-        return float(values)
+        return float(values) * self._reward_scale
+
+    @property
+    def _reward_scale(self) -> float:
+        """Divisor of the rewards; 1 for critics without bins."""
+        value_range = self.config.value_range
+        return 1.0 if value_range is None else self._returns.scale(value_range[1])
+
+    def note_returns(self, returns: Sequence[float]) -> None:
+        """Record the discounted sums (n,) of rewards after the newest n steps; see :mod:`.return_scaling`."""
+        self._returns.note(returns)
 
     def pretrain(self, batch: Batch) -> Metrics:
         """Do nothing: this agent does not learn before its first step."""
@@ -105,11 +114,12 @@ class XQC(PolicyAgent):
                 may then be corrupt: restore a checkpoint.
         """
         config, critic_rows, actor_row = self.config, [], None
-        done = int(self._updates) * config.update_to_data
+        done, scale = int(self._updates) * config.update_to_data, self._reward_scale
         for u in range(config.update_to_data):
             rows = self._rows(batch, slice(u * config.batch_size, (u + 1) * config.batch_size))
             noise = torch.randn(rows.action.shape, generator=self._noise)
-            critic_rows.append(self._steps.critic_step(rows, noise, schedule(config, done + u, done + u + 1)).clone())
+            now = schedule(config, done + u, done + u + 1, scale)
+            critic_rows.append(self._steps.critic_step(rows, noise, now).clone())
             if (done + u + 1) % config.policy_delay == 0:
                 noise = torch.randn(rows.action.shape, generator=self._noise)
                 steps = (done + u + 1) // config.policy_delay
@@ -132,7 +142,8 @@ class XQC(PolicyAgent):
         return Rows(torch.from_numpy(observations.rows(selected)), action, reward, discount, following)
 
     def _slots(self) -> dict[str, Tensor]:
-        return self._parameters | self._policy.slots() | self._state.moments() | {"updates": self._updates}
+        counts = {"updates": self._updates, "returns": self._returns.values}
+        return self._parameters | self._policy.slots() | self._state.moments() | counts
 
 
 def make_xqc(*, spec: EnvSpec, seed: int, **fields: Any) -> XQC:

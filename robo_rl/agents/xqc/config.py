@@ -19,8 +19,7 @@ class XQCConfig(Options, section="agent"):
     """Soft actor-critic with networks that stay well conditioned by normalisation. The defaults are ``agent=xqc``.
 
     The widths, ``batch_size`` and ``update_to_data`` are for two processor cores; the files ``configs/agent/xqc.yaml``,
-    ``crossq.yaml`` and ``simbav2.yaml`` name those of the papers. ``initial_temperature`` is lower than in XQC and
-    SimbaV2, 0.01, as rewards are divided by a larger number, see :mod:`.return_scaling`.
+    ``crossq.yaml`` and ``simbav2.yaml`` name those of the papers.
 
     Attributes:
         network: architecture of actor and critics, see :mod:`.networks`: ``xqc``, batch normalisation before the
@@ -80,7 +79,7 @@ class XQCConfig(Options, section="agent"):
     gamma: float = option(0.995, low=0, high=1)
     tau: float = option(0.005, above=0, high=1)
     policy_delay: int = option(3, low=1)
-    initial_temperature: float = option(0.002, above=0)
+    initial_temperature: float = option(0.01, above=0)
     target_entropy_per_action: float = -0.5
     update_to_data: int = option(1, low=1)
     batch_size: int = option(128, low=2)

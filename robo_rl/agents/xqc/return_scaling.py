@@ -1,43 +1,43 @@
 """The magnitude of returns, by which rewards are divided for critics with bins.
 
-Palenicek et al. (2026) and Lee et al. (2025) divide by the standard deviation of the discounted sums of the rewards of
-past steps, which they update with every step of the environment. An agent here receives rewards in batches of single
-rows only, from any number of actors and with rewards that reward modules may change later. It uses an upper bound on
-the root mean square of such sums, from the rows alone: that of episodes whose rewards are all equal,
-
-    sqrt(E[r^2] E[(1 - gamma^k)^2]) / (1 - gamma),
-
-where k, the number of steps, is geometrically distributed with the share p of rows that terminate an episode. Returns
-of rewards that vary within an episode are smaller, up to the square root of the horizon 1 / (1 - gamma).
+The returns are the discounted sums G of the rewards of an episode so far, G <- gamma G + r. With their variance and
+their largest magnitude, the scale is max(sqrt(Var G), max |G| / 5), so that scaled returns vary by about 1 and none
+exceeds 5, the end of the bins (Lee et al. 2025; Palenicek et al. 2026 use the first term alone).
 """
 
+import math
+from collections.abc import Iterable
+
 import torch
-from torch import Tensor
 
-from ..parts.networks import Parameters
-
-SHARE = 0.01
-"""Share of a batch's statistics that goes into their running averages; more in the first batches."""
-SMALLEST = 1e-8
+EPSILON = 1e-8
+"""Added to the variance."""
 
 
-def initial_statistics() -> Parameters:
-    """Return the statistics of no rows: mean squared reward, largest magnitude of a reward, share of terminations."""
-    return {f"rewards/{name}": torch.zeros(()) for name in ("square", "largest", "terminated")}
+class ReturnStatistics:
+    """Running statistics of returns.
 
+    Attributes:
+        values: (4,) float64: number of returns, their mean, the sum of squared differences from it, and the largest
+            magnitude.
+    """
 
-def follow_rewards(statistics: Parameters, reward: Tensor, discount: Tensor, share: Tensor) -> None:
-    """Update the statistics in place with rows (B,); their averages move by ``share`` ()."""
-    statistics["rewards/square"].lerp_(reward.square().mean(), share)
-    statistics["rewards/terminated"].lerp_((discount == 0).to(reward.dtype).mean(), share)
-    torch.maximum(statistics["rewards/largest"], reward.abs().amax(), out=statistics["rewards/largest"])
+    def __init__(self) -> None:
+        self.values = torch.zeros(4, dtype=torch.float64)
+        self._numbers = self.values.numpy()
 
+    def note(self, returns: Iterable[float]) -> None:
+        """Add returns (Welford 1962)."""
+        count, mean, squares, largest = self._numbers.tolist()
+        for each in returns:
+            count += 1
+            difference = each - mean
+            mean += difference / count
+            squares += difference * (each - mean)
+            largest = max(largest, abs(each))
+        self._numbers[:] = count, mean, squares, largest
 
-def return_scale(statistics: Parameters, gamma: float, largest: float) -> Tensor:
-    """Return the magnitude () of returns, at least such that no single scaled reward exceeds ``largest``."""
-    continues = 1 - statistics["rewards/terminated"].double()
-    # E[gamma^k] and E[gamma^2k] for k = 1, 2, ...: 0 if no row terminates an episode.
-    once, twice = (factor * (1 - continues) / (1 - factor * continues) for factor in (gamma, gamma**2))
-    horizon = (1 - 2 * once + twice).sqrt() / (1 - gamma)
-    scale = (statistics["rewards/square"].sqrt() * horizon).to(statistics["rewards/square"].dtype)
-    return torch.maximum(scale, statistics["rewards/largest"] / largest).clamp(min=SMALLEST)
+    def scale(self, end: float) -> float:
+        """Return the magnitude of returns, for bins up to ``end``; 1 before the first return."""
+        count, _, squares, largest = self._numbers.tolist()
+        return max(math.sqrt(squares / count + EPSILON), largest / end) if count else 1.0

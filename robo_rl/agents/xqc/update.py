@@ -20,7 +20,6 @@ from ..parts.networks import Parameters, output_values, sample_action
 from ..parts.offline_agent import Rows
 from .config import XQCConfig
 from .networks import PROJECTED, actor_distribution, apply_network, follow_moments, project_weights
-from .return_scaling import SHARE, follow_rewards, return_scale
 
 CRITIC_METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "reward_scale")
 """Elements of the result of a critic step.
@@ -41,28 +40,29 @@ class Schedule(NamedTuple):
         learning_rate: ().
         corrections: (2,), divisors of Adam's moments, see :func:`.bias_corrections`.
         temperature_corrections: (2,), the same for the temperature.
-        share: (), share of a batch in the running averages of the rewards.
+        reward_scale: (), divisor of the rewards.
     """
 
     learning_rate: Tensor
     corrections: Tensor
     temperature_corrections: Tensor
-    share: Tensor
+    reward_scale: Tensor
 
 
-def schedule(config: XQCConfig, updates: int, steps: int) -> Schedule:
+def schedule(config: XQCConfig, updates: int, steps: int, reward_scale: float = 1.0) -> Schedule:
     """Return the values for a step.
 
     Args:
         config: configuration of the agent.
         updates: number of earlier critic updates.
         steps: number of steps of the network, including this one.
+        reward_scale: divisor of the rewards.
     """
     values = (
         config.learning_rate_after(updates),
         bias_corrections(steps, config.adam_beta),
         bias_corrections(steps),
-        max(SHARE, 1 / (updates + 1)),
+        reward_scale,
     )
     return Schedule(*(torch.tensor(value, dtype=torch.float32) for value in values))
 
@@ -71,11 +71,11 @@ class XQCUpdate:
     """The steps in PyTorch.
 
     They work in place on ``critic/...``, ``target_critic/...``, ``actor/...``, ``temperature/log_alpha``, the running
-    statistics of networks and rewards, and the moments of the trained parameters.
+    statistics of networks, and the moments of the trained parameters.
 
     Args:
         config: configuration of the agent.
-        state: tensors of all networks, and the statistics of the rewards.
+        state: tensors of all networks.
 
     Attributes:
         critic_step: see :meth:`_critic_step`.
@@ -106,10 +106,7 @@ class XQCUpdate:
             (len(CRITIC_METRICS),).
         """
         config, parameters = self._config, self._state.parameters
-        scale = torch.ones_like(schedule.learning_rate)
-        if config.value_range is not None:
-            follow_rewards(parameters, rows.reward, rows.discount, schedule.share)
-            scale = return_scale(parameters, config.gamma, config.value_range[1])
+        scale = schedule.reward_scale
         action, log_prob = sample_action(*actor_distribution(config.network, parameters, rows.next_observation), noise)
         bonus = -parameters["temperature/log_alpha"].exp() * log_prob
         # The rows and the next rows as one batch, so that both are normalised by the same moments.
