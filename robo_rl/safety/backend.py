@@ -163,7 +163,10 @@ class SafeBackend:
             guard.reset()
         step = begin()
         self._check_observation(step)
-        self._check_beginning(step, checks_load)
+        unsafe = None if self._check_start is None else self._check_start(step.observation, checks_load)
+        if unsafe is not None:
+            self.stop(unsafe)
+            raise SafetyStop("start_unsafe", unsafe)
         self._last = step
         return step
 
@@ -183,10 +186,3 @@ class SafeBackend:
             if verdict.stop:
                 self.stop(verdict.message)
                 raise SafetyStop(verdict.reasons[0], verdict.message)
-
-    def _check_beginning(self, step: Step, checks_load: bool) -> None:
-        """Stop the robot if no episode must begin with this observation."""
-        unsafe = None if self._check_start is None else self._check_start(step.observation, checks_load)
-        if unsafe is not None:
-            self.stop(unsafe)
-            raise SafetyStop("start_unsafe", unsafe)

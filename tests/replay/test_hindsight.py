@@ -209,7 +209,7 @@ def test_a_run_stores_copies_and_goes_on_bit_for_bit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["task=reach", "demonstrations.episodes=0"], "run.hindsight=4 needs a task that observes its goal"),
+        (["task=pick_cube", "demonstrations.episodes=0"], "run.hindsight=4 needs a task that observes its goal"),
         ([*TASK, "reward=novelty"], "run.hindsight=4 needs the task's own rewards"),
         ([*TASK, "run.hindsight=-1"], "run.hindsight"),
     ],
