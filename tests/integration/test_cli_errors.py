@@ -31,8 +31,8 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 CONFIG = "seed: 5\nchoices: {}\nrun: {}\n"
-TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, humanoid, meta_world, open_door, peg_insert, "
-TASKS += "pick_cube, plug_insert, push_cube, reach, regrasp, stack_cubes, wipe"
+TASKS = "bin_relocate, cable_route, dm_control, drive, fake_arm, gymnasium, humanoid, meta_world, ogbench, "
+TASKS += "open_door, peg_insert, pick_cube, plug_insert, push_cube, reach, regrasp, stack_cubes, wipe"
 AGENTS = "bc, cpl, crossq, drq, flow, fql, hg_dagger, iql, qc, redq, rlpd, rlpd_driving, rlpd_published, "
 AGENTS += "rlpd_without_demonstrations, sac, simbav2, xqc"
 
@@ -115,7 +115,7 @@ AGENTS += "rlpd_without_demonstrations, sac, simbav2, xqc"
         (["train", "task.arm=3"], "robo-rl: task.arm: a section of options, not a value; give them one by one, as"),
         (["control", "send=pause", "transport=localhost:1"], "robo-rl: transport: a section of options, not a value"),
         (["label", "label=x"], "robo-rl: label: a section of options, not a value; give them one by one, as label.pat"),
-        (["train", "task=null"], "robo-rl: task=null: expected one of bin_relocate, cable_route, drive, "),
+        (["train", "task=null"], "robo-rl: task=null: expected one of bin_relocate, cable_route, dm_control, "),
         (["train", "task=reach", "steering=null"], "robo-rl: steering=null: expected one of ros2; leave it out to ha"),
         (["train", "resume=true"], "robo-rl: True is not a run folder: it has no config.yaml. Give a folder that"),
         (["control", "send=pause", "run=5"], "robo-rl: run=5: no run is active there; robo-rl top lists active runs"),
