@@ -38,6 +38,7 @@ def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_wor
     logged: list[dict[str, Any]] = []
     stops: list[tuple[str, str, int]] = []
     run = SimpleNamespace(
+        components=SimpleNamespace(agent=None),
         experience=experience(ReplayRing(20, dataclasses.replace(SPEC, reward_terms=("success",)))),
         evaluations=SimpleNamespace(watch=None),
         logger=SimpleNamespace(recent_episodes=[], log=lambda kind, step, **values: logged.append(values)),
