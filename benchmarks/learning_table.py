@@ -271,7 +271,7 @@ def table(runs: list[dict]) -> str:
 def row(task: str, agent: str, group: list[dict]) -> str:
     """Return one row: interquartile means over seeds with bootstrap 95 % intervals.
 
-    If somebody intervened, the agent's name is followed by the mean share of intervened steps.
+    In runs with interventions, the agent's name is followed by the mean share of intervened steps.
     """
     knows = task not in RETURNS
     final = [[100 * run["success_rate"]["value"] if knows else run["return_mean"]] for run in group]

@@ -17,6 +17,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
 STEPS = 1_001
 """Steps of an episode of play; the last observation has no action in the data."""
+PERIOD_NS = 50_000_000
+"""Of control."""
 NOISE = {"noise": 0.1, "noise_smoothing": 0.5}
 """Of the oracles' actions, as in the published data."""
 STACKING = {"single": (0.0, 0.0), "double": (0.0, 0.25), "triple": (0.05, 0.35), "quadruple": (0.1, 0.5)}
@@ -212,15 +215,8 @@ def labelled(
         )
         if solved[number] or number == last:
             index = next(numbers)
-            yield [_with(step, index, place) for place, step in enumerate(steps)]
+            yield [replace(step, episode=index, stamp_ns=place * PERIOD_NS) for place, step in enumerate(steps)]
             steps = []
-
-
-def _with(step: Transition, episode: int, place: int) -> Transition:
-    """Return ``step`` as step ``place`` of episode ``episode``."""
-    from dataclasses import replace
-
-    return replace(step, episode=episode, stamp_ns=place * 50_000_000)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The share of steps in which somebody acted instead of the policy, and advice on when to intervene."""
+"""The share of steps with interventions, and advice on when to intervene."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -37,7 +37,7 @@ class _Sample(NamedTuple):
 class ProgressLine:
     """A line with steps, status, last return, success over the last 20 episodes, updates/s, update-to-data, time left.
 
-    If somebody intervenes, it also has the share of intervened steps over the last 10 episodes. Rates are measured over
+    With interventions it also has the share of intervened steps over the last 10 episodes. Rates are measured over
     the last 20 s, so that they follow the current speed of the run.
 
     Args:

@@ -1,4 +1,4 @@
-"""The return of an episode while it is running, and how often somebody intervened."""
+"""The return of an episode while it is running, and its interventions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

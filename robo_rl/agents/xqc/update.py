@@ -34,7 +34,7 @@ temperature before the step."""
 
 
 class Schedule(NamedTuple):
-    """What depends on the number of a step; tensors, so that new values need no new program.
+    """Values that change from step to step, as tensors, so that a captured step need not be captured again.
 
     Attributes:
         learning_rate: ().
