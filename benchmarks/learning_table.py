@@ -1,6 +1,7 @@
 """The learning results of docs/measured/results.md, and ablations of the default agent: one run after another.
 
-Takes hours; it may be stopped and started again: finished runs are kept, unfinished ones are resumed.
+Takes hours; it may be stopped and started again: finished runs are kept, unfinished ones are resumed. With --missing,
+runs with a row in NAME.json are kept, too, if their folders are gone.
 
     make table                                            everything
     python benchmarks/learning_table.py --tasks pick_cube --seeds 3
@@ -148,6 +149,9 @@ CHOICES = (
     }
 )
 
+KEYS = ("task", "agent", "seed")
+"""What tells runs apart."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -161,14 +165,17 @@ def main() -> None:
     parser.add_argument("--env-steps", type=int, help="of every run; each task's own number by default")
     parser.add_argument("--stop-at", type=float, default=0.98, help="end a run when an evaluation reaches this rate")
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
+    parser.add_argument("--missing", action="store_true", help="only runs without a row in NAME.json")
     parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")
     options = parser.parse_args()
     options.runs = options.runs or ROOT / "runs" / options.name
+    earlier = with_earlier(options.results / f"{options.name}.json", [], KEYS) if options.missing else []
+    known = {tuple(run[key] for key in KEYS) for run in earlier}
     for seed in range(options.seeds):
         for task in options.tasks:
             for agent in options.agents:
                 folder = options.runs / f"{task}_{agent}_{seed}"
-                if not options.only_summarise:
+                if not options.only_summarise and (task, agent, seed) not in known:
                     train(task, agent, seed, folder, options)
                     write(options)
     write(options)
@@ -233,7 +240,7 @@ def write(options: argparse.Namespace) -> None:
             for line in evaluations
         ]
         runs.append(summary)
-    runs = with_earlier(options.results / f"{options.name}.json", runs, ("task", "agent", "seed"))
+    runs = with_earlier(options.results / f"{options.name}.json", runs, KEYS)
     runs.sort(key=lambda run: (run["task"], run["agent"], run["seed"]))
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / f"{options.name}.json").write_text(json.dumps(runs, indent=1) + "\n")

@@ -6,10 +6,11 @@
       --overrides agent.action_chunk=5
     python benchmarks/public.py --suite meta_world --agents rlpd
 
-Takes hours to days. It may be stopped and started again: finished runs are kept, unfinished ones are resumed. For
-OGBench it first makes the play data (ogbench_play.py). Every run has a row in public.json, from which public.md is
-written, with the published figures of published.json beside it; both go to the folder --results. Packages: pip install
--c constraints.txt '.[public]', and pip install --no-deps metaworld imageio.
+Takes hours to days. It may be stopped and started again: finished runs are kept, unfinished ones are resumed. With
+--missing, runs with a row in public.json are kept, too, if their folders are gone. For OGBench it first makes the play
+data (ogbench_play.py). Every run has a row in public.json, from which public.md is written, with the published figures
+of published.json beside it; both go to the folder --results. Packages: pip install -c constraints.txt '.[public]', and
+pip install --no-deps metaworld imageio.
 """
 
 import argparse
@@ -29,6 +30,8 @@ from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = json.loads((Path(__file__).parent / "published.json").read_text())
 ENDED = ("completed", "diverged")
+KEYS = ("suite", "task", "agent", "seed")
+"""What tells runs apart."""
 
 Row = dict[str, Any]
 
@@ -101,6 +104,7 @@ def main() -> None:
     parser.add_argument("--name", help="of the agent's variant in the table, if --overrides change it")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
+    parser.add_argument("--missing", action="store_true", help="only runs without a row in public.json")
     parser.add_argument("--play-episodes", type=int, default=1_000, help="of OGBench's play data, 1,000 steps each")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "public")
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "measured" / "results", help="folder")
@@ -110,12 +114,15 @@ def main() -> None:
         parser.error(f"--tasks: {unknown[0]!r} is not in {options.suite}: {', '.join(PUBLISHED[options.suite])}")
     if options.name and len(options.agents) > 1:
         parser.error("--name is for one agent")
+    earlier = with_earlier(options.results / "public.json", [], KEYS) if options.missing else []
+    known = {tuple(row[key] for key in KEYS) for row in earlier}
     for seed in range(options.seeds):
         for task in tasks:
             for agent in options.agents:
-                folder = options.runs / options.suite / f"{task}_{options.name or agent}_{seed}"
-                train(options, task, agent, seed, folder)
-                write(options.results, rows_of(options.runs))
+                name = options.name or agent
+                if (options.suite, task, name, seed) not in known:
+                    train(options, task, agent, seed, options.runs / options.suite / f"{task}_{name}_{seed}")
+                    write(options.results, rows_of(options.runs))
 
 
 def train(options: argparse.Namespace, task: str, agent: str, seed: int, folder: Path) -> None:
@@ -172,7 +179,7 @@ def rows_of(runs: Path) -> list[Row]:
 def write(results: Path, rows: list[Row]) -> None:
     """Write the rows, and the tables that are made from them."""
     results.mkdir(parents=True, exist_ok=True)
-    rows = with_earlier(results / "public.json", rows, ("suite", "task", "agent", "seed"))
+    rows = with_earlier(results / "public.json", rows, KEYS)
     rows.sort(key=lambda row: (list(SUITES).index(row["suite"]), row["task"], row["agent"], row["seed"]))
     (results / "public.json").write_text(json.dumps(rows, indent=1) + "\n")
     (results / "public.md").write_text("\n".join(table(suite, rows) for suite in SUITES) + "\n")

@@ -93,5 +93,20 @@ def test_the_table_holds_ended_runs_beside_published_results(tmp_path: Path) -> 
     assert len(json.loads((results / "public.json").read_text())) == 4
 
 
+def test_only_runs_without_a_row_are_made_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, int]] = []
+    monkeypatch.setattr(public, "train", lambda options, task, agent, seed, folder: made.append((agent, seed)))
+    row = {"suite": "dm_control", "task": "cheetah-run", "agent": "redq", "seed": 0, "curve": []}
+    (tmp_path / "public.json").write_text(json.dumps([row | {"status": "completed"}]))
+    words = ["--suite", "dm_control", "--tasks", "cheetah-run", "--agents", "redq", "xqc", "--seeds", "2"]
+    folders = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
+    monkeypatch.setattr("sys.argv", ["public.py", *words, *folders, "--missing"])
+    public.main()
+    assert made == [("xqc", 0), ("redq", 1), ("xqc", 1)]
+    monkeypatch.setattr("sys.argv", ["public.py", *words, *folders])
+    public.main()
+    assert made[3:] == [("redq", 0), ("xqc", 0), ("redq", 1), ("xqc", 1)]
+
+
 def test_every_published_task_has_a_suite() -> None:
     assert set(public.SUITES) == set(public.PUBLISHED) - {"sources"} == set(public.PUBLISHED["sources"])
