@@ -105,14 +105,14 @@ class Controller(ABC):
         """Pull towards the measured pose from now on. The gripper keeps its command."""
         self._begin(data)
 
-    def memory(self) -> Array:
+    def state(self) -> Array:
         """Return the state that ``hold`` does not change: the gripper's opening and the last torques."""
         return np.array([self._opening, *self._previous])
 
-    def remember(self, memory: Array) -> None:
-        """Restore a state from :meth:`memory`."""
-        self._opening = float(memory[0])
-        self._previous[:] = memory[1:]
+    def load(self, state: Array) -> None:
+        """Restore a state that :meth:`state` returned."""
+        self._opening = float(state[0])
+        self._previous[:] = state[1:]
 
     def set_opening(self, opening: float) -> None:
         """Move the gripper to ``opening``: 0 closed to 1 open."""

@@ -175,10 +175,10 @@ class ArmSimulation(Simulation):
         """Return what the next step depends on; None with domain randomisation, whose draws are not stored."""
         if self.config.randomisation != RandomisationConfig():
             return None
-        return save_world(self.model, self.data, controller=self.controller.memory())
+        return save_world(self.model, self.data, controller=self.controller.state())
 
     def restore(self, world: State) -> None:
-        self.controller.remember(restore_world(self.model, self.data, world, "controller"))
+        self.controller.load(restore_world(self.model, self.data, world, "controller"))
 
     def _run(self, ticks: int) -> Array:
         """Take ``ticks`` physics steps, with the controller between the halves of each; return summed wrist readings.

@@ -10,9 +10,9 @@ PHYSICS = mujoco.mjtState.mjSTATE_INTEGRATION
 """Everything in the physics that MuJoCo's next step depends on."""
 
 
-def save_world(model: mujoco.MjModel, data: mujoco.MjData, **memory: NDArray[np.float64]) -> State:
-    """Return the state of the physics together with ``memory``: everything else that the next step depends on."""
-    return {"physics": physics_state(model, data), **memory}
+def save_world(model: mujoco.MjModel, data: mujoco.MjData, **parts: NDArray[np.float64]) -> State:
+    """Return the state of the physics together with ``parts``: everything else that the next step depends on."""
+    return {"physics": physics_state(model, data), **parts}
 
 
 def physics_state(model: mujoco.MjModel, data: mujoco.MjData) -> NDArray[np.float64]:
@@ -22,14 +22,14 @@ def physics_state(model: mujoco.MjModel, data: mujoco.MjData) -> NDArray[np.floa
     return state
 
 
-def restore_world(model: mujoco.MjModel, data: mujoco.MjData, world: State, memory: str) -> NDArray[np.float64]:
-    """Restore the physics from the result of :func:`save_world`; return its entry ``memory``.
+def restore_world(model: mujoco.MjModel, data: mujoco.MjData, world: State, part: str) -> NDArray[np.float64]:
+    """Restore the physics from the result of :func:`save_world`; return its entry ``part``.
 
     Raises:
         CheckpointError: if the state is another simulator's.
     """
-    if memory not in world or world["physics"].size != mujoco.mj_stateSize(model, PHYSICS):
+    if part not in world or world["physics"].size != mujoco.mj_stateSize(model, PHYSICS):
         raise CheckpointError("the checkpoint holds another simulator's world: resume on that simulator")
     mujoco.mj_resetData(model, data)
     mujoco.mj_setState(model, data, world["physics"], PHYSICS)
-    return world[memory]
+    return world[part]

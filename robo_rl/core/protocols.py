@@ -207,12 +207,12 @@ class ResetController(Protocol):
         """Return counts and times so far by name, including ``practice/manual_resets``."""
         ...
 
-    def save(self) -> State:
+    def state(self) -> State:
         """Return the state for :meth:`load`."""
         ...
 
-    def load(self, saved: State) -> None:
-        """Restore the state that :meth:`save` returned."""
+    def load(self, state: State) -> None:
+        """Restore the state that :meth:`state` returned."""
         ...
 
 

@@ -107,7 +107,7 @@ class HomingReset(PracticeReset):
 
     def run(self, backend: EnvBackend) -> ResetOutcome:
         self._backend, self._step = backend, self._begin(backend)
-        if self._machine.state is not PracticeState.RECOVERY:  # the episode was stopped or not ended
+        if self._machine.current is not PracticeState.RECOVERY:  # the episode was stopped or not ended
             self._happens(Event.EPISODE_ENDED)
         number, reason = self._resets, ""
         self._resets += 1
@@ -134,12 +134,12 @@ class HomingReset(PracticeReset):
             **super().metrics(),
         }
 
-    def save(self) -> State:
-        return super().save() | {"resets": np.array([self._resets, self._successes, self._refusals], np.int64)}
+    def state(self) -> State:
+        return super().state() | {"resets": np.array([self._resets, self._successes, self._refusals], np.int64)}
 
-    def load(self, saved: State) -> None:
-        super().load(saved)
-        self._resets, self._successes, self._refusals = (int(count) for count in saved["resets"])
+    def load(self, state: State) -> None:
+        super().load(state)
+        self._resets, self._successes, self._refusals = (int(count) for count in state["resets"])
 
     def _ask_for_help(self, reason: str) -> Step:
         """Have the operator correct the scene, then begin the episode.

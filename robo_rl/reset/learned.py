@@ -69,7 +69,7 @@ class LearnedReset(PracticeReset):
 
     def run(self, backend: EnvBackend) -> ResetOutcome:
         step = self._begin(backend)
-        if self._machine.state is not PracticeState.RECOVERY:  # the episode was refused, stopped or not ended
+        if self._machine.current is not PracticeState.RECOVERY:  # the episode was refused, stopped or not ended
             self._happens(Event.EPISODE_ENDED)
         self._resets += 1
         self._episode_length = 0
@@ -95,17 +95,17 @@ class LearnedReset(PracticeReset):
             **super().metrics(),
         }
 
-    def save(self) -> State:
+    def state(self) -> State:
         counts = [self._resets, self._successes, self._refusals, self._episode_length, self._sequence]
         learner = {f"learner/{key}": value for key, value in self._learner.state().items()}
-        return super().save() | learner | {"resets": np.array(counts, np.int64)}
+        return super().state() | learner | {"resets": np.array(counts, np.int64)}
 
-    def load(self, saved: State) -> None:
-        super().load(saved)
-        counts = (int(count) for count in saved["resets"])
+    def load(self, state: State) -> None:
+        super().load(state)
+        counts = (int(count) for count in state["resets"])
         self._resets, self._successes, self._refusals, self._episode_length, self._sequence = counts
         prefix = "learner/"
-        self._learner.load({key.removeprefix(prefix): v for key, v in saved.items() if key.startswith(prefix)})
+        self._learner.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
 
     def _return(self, backend: EnvBackend, step: Step) -> Step:
         """Make one attempt and learn from each of its steps; return the last step."""

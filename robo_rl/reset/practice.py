@@ -44,9 +44,9 @@ class PracticeReset(ABC):
         self._heed: Callable[[], None] | None = None
 
     @property
-    def state(self) -> PracticeState:
+    def practice_state(self) -> PracticeState:
         """State of the robot."""
-        return self._machine.state
+        return self._machine.current
 
     @property
     def learns(self) -> bool:
@@ -69,13 +69,13 @@ class PracticeReset(ABC):
         ``heed`` is called before each step of a reset, so that the operator can stop the robot.
         """
         self._listener, self._notify, self._heed = listener, notify, heed
-        listener(self._machine.state.name)
+        listener(self._machine.current.name)
 
     def note(self, transition: Transition) -> None:
         """Record a step of an episode."""
         self._clock.advance_ns(self._period_ns)
         in_control = transition.source is Source.HUMAN
-        if in_control != (self._machine.state is PracticeState.TELEOP):
+        if in_control != (self._machine.current is PracticeState.TELEOP):
             self._happens(Event.TAKEN_OVER if in_control else Event.HANDED_BACK)
 
     @abstractmethod
@@ -95,14 +95,14 @@ class PracticeReset(ABC):
             + self._machine.seconds(PracticeState.CRASHED),
         }
 
-    def save(self) -> State:
+    def state(self) -> State:
         """Return the state for :meth:`load`."""
-        return self._machine.save() | {"counts": np.array([self._attempts, self._manual_resets], np.int64)}
+        return self._machine.state() | {"counts": np.array([self._attempts, self._manual_resets], np.int64)}
 
-    def load(self, saved: State) -> None:
-        """Restore the state that :meth:`save` returned."""
-        self._machine.load(saved)
-        self._attempts, self._manual_resets = (int(count) for count in saved["counts"])
+    def load(self, state: State) -> None:
+        """Restore the state that :meth:`state` returned."""
+        self._machine.load(state)
+        self._attempts, self._manual_resets = (int(count) for count in state["counts"])
 
     def _begin(self, backend: EnvBackend) -> Step:
         """Begin an episode where the robot stands, and count a manual reset if it was placed there."""

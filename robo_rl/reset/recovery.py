@@ -69,10 +69,10 @@ class RecoveryReset(PracticeReset):
 
     def run(self, backend: EnvBackend) -> ResetOutcome:
         step = self._begin(backend)
-        if self._machine.state is PracticeState.CRASHED:
+        if self._machine.current is PracticeState.CRASHED:
             step = self._rest(backend, step)
             self._happens(Event.RECOVERY_BEGINS)
-        if self._machine.state is not PracticeState.RECOVERY:
+        if self._machine.current is not PracticeState.RECOVERY:
             return ResetOutcome(step, 0)
         number, direction, farthest = self._machine.entries[PracticeState.RECOVERY], -1.0, 0.0
         for attempt in range(1, self._config.attempts + 1):

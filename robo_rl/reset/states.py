@@ -63,7 +63,7 @@ class PracticeMachine:
         clock: clock of the robot's time.
 
     Attributes:
-        state: state of the robot.
+        current: state of the robot.
         entries: number of entries into each state, not counting the initial one.
     """
 
@@ -71,7 +71,7 @@ class PracticeMachine:
         self._clock = clock
         self._since_ns = clock.now_ns()
         self._spent_ns = dict.fromkeys(PracticeState, 0)
-        self.state = PracticeState.LEARNING
+        self.current = PracticeState.LEARNING
         self.entries = dict.fromkeys(PracticeState, 0)
 
     def happens(self, event: Event) -> PracticeState:
@@ -80,12 +80,12 @@ class PracticeMachine:
         Raises:
             ValueError: if ``event`` cannot happen in the current state.
         """
-        next_state = TRANSITIONS.get((self.state, event))
+        next_state = TRANSITIONS.get((self.current, event))
         if next_state is None:
-            possible = ", ".join(possible_event.name for state, possible_event in TRANSITIONS if state is self.state)
-            raise ValueError(f"{event.name} cannot happen in {self.state.name}; what can: {possible}")
+            possible = ", ".join(possible_event.name for state, possible_event in TRANSITIONS if state is self.current)
+            raise ValueError(f"{event.name} cannot happen in {self.current.name}; what can: {possible}")
         self._spend()
-        self.state = next_state
+        self.current = next_state
         self.entries[next_state] += 1
         return next_state
 
@@ -96,21 +96,21 @@ class PracticeMachine:
 
     def _spend(self) -> None:
         now = self._clock.now_ns()
-        self._spent_ns[self.state] += now - self._since_ns
+        self._spent_ns[self.current] += now - self._since_ns
         self._since_ns = now
 
-    def save(self) -> State:
+    def state(self) -> State:
         """Return the state, entries and times."""
         self._spend()
         return {
-            "machine": np.array([_STATES.index(self.state)], np.int64),
+            "machine": np.array([_STATES.index(self.current)], np.int64),
             "entries": np.array([self.entries[state] for state in _STATES], np.int64),
             "spent_ns": np.array([self._spent_ns[state] for state in _STATES], np.int64),
         }
 
-    def load(self, saved: State) -> None:
-        """Restore what :meth:`save` returned; the time in between does not count."""
-        self.state = _STATES[int(saved["machine"][0])]
-        self.entries = dict(zip(_STATES, map(int, saved["entries"]), strict=True))
-        self._spent_ns = dict(zip(_STATES, map(int, saved["spent_ns"]), strict=True))
+    def load(self, state: State) -> None:
+        """Restore what :meth:`state` returned; the time in between does not count."""
+        self.current = _STATES[int(state["machine"][0])]
+        self.entries = dict(zip(_STATES, map(int, state["entries"]), strict=True))
+        self._spent_ns = dict(zip(_STATES, map(int, state["spent_ns"]), strict=True))
         self._since_ns = self._clock.now_ns()

@@ -28,7 +28,7 @@ class StoredSteps:
 
     def save(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
         """Add the progress at the last evaluation to a checkpoint; the steps themselves are stored when they arrive."""
-        facts |= self.evaluated.facts()
+        facts |= self.evaluated.state()
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Resume from the stored steps, which may be fewer or more than at the time of the checkpoint."""

@@ -55,7 +55,7 @@ class Earnings:
         counts = {"intervened_steps": self.intervened_steps, "interventions": self.interventions}
         return {"episode_return": self.total, **terms, **counts}
 
-    def facts(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return the state of an open episode for a checkpoint."""
         return {
             "episode_return": self.total,
@@ -64,9 +64,9 @@ class Earnings:
             "episode_interventions": [self.intervened_steps, self.interventions, self._is_intervened],
         }
 
-    def load(self, facts: Mapping[str, Any]) -> None:
-        """Restore the state that :meth:`facts` returned."""
-        self.total, self.terms = facts["episode_return"], dict(facts["episode_terms"])
-        self.discounted = facts.get("episode_discounted", 0.0)  # absent in older checkpoints
-        counts = facts.get("episode_interventions", [0, 0, False])  # absent in older checkpoints
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that :meth:`state` returned."""
+        self.total, self.terms = state["episode_return"], dict(state["episode_terms"])
+        self.discounted = state.get("episode_discounted", 0.0)  # absent in older checkpoints
+        counts = state.get("episode_interventions", [0, 0, False])  # absent in older checkpoints
         self.intervened_steps, self.interventions, self._is_intervened = counts

@@ -114,8 +114,8 @@ class LocalSource:
             parts["intervention"] = self._intervention.state()
         parts["run"] |= {f"actor/{key}": value for key, value in self.actor.state().items()}
         if self._resets is not None:
-            parts["resets"] = self._resets.save()
-        facts |= {**self._earnings.facts(), "episodes": self._run.logger.episodes}
+            parts["resets"] = self._resets.state()
+        facts |= {**self._earnings.state(), "episodes": self._run.logger.episodes}
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Resume from a checkpoint."""

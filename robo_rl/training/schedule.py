@@ -18,7 +18,7 @@ class Evaluated:
     learned: float = 0.0
     step: int = 0
 
-    def facts(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return the entries for a checkpoint."""
         return {"learned_evaluation": self.learned, "evaluated_step": self.step}
 
@@ -117,7 +117,7 @@ class BackgroundSchedule:
         snapshot, self._snapshot = self._snapshot, None
         reached = self._run.reached = self._background.finish()
         self._evaluated.learned, self._evaluated.step = snapshot.learned, snapshot.step
-        facts = self._run.evaluations.state(snapshot.updates) | {"reached": reached} | self._evaluated.facts()
+        facts = self._run.evaluations.state(snapshot.updates) | {"reached": reached} | self._evaluated.state()
         self._run.attempt(partial(self._run.checkpoints.amend, snapshot.step, facts))
         if reached:
             self._run.attempt(partial(self._go_back, snapshot))

@@ -129,7 +129,7 @@ def ackermann(steering: float, wheelbase: float, track_width: float) -> tuple[fl
 class Car:
     """The car of a compiled model: drives it, and computes readings from positions and velocities alone.
 
-    The state that ``mj_getState`` saves, together with :meth:`memory`, therefore determines all readings.
+    The state that ``mj_getState`` saves, together with :meth:`state`, therefore determines all readings.
 
     Args:
         model: compiled model.
@@ -162,14 +162,14 @@ class Car:
         self.rotation_rate: Array = np.zeros(3)
         self.impact = 0.0
 
-    def memory(self) -> Array:
+    def state(self) -> Array:
         """Return the state (8,) that positions and velocities do not contain."""
         return np.array([self.steering, *self.acceleration, *self.rotation_rate, self.impact])
 
-    def remember(self, memory: Array) -> None:
-        """Restore a state from :meth:`memory`."""
-        self.steering, self.impact = float(memory[0]), float(memory[7])
-        self.acceleration, self.rotation_rate = memory[1:4].copy(), memory[4:7].copy()
+    def load(self, state: Array) -> None:
+        """Restore a state that :meth:`state` returned."""
+        self.steering, self.impact = float(state[0]), float(state[7])
+        self.acceleration, self.rotation_rate = state[1:4].copy(), state[4:7].copy()
 
     def place(self, data: mujoco.MjData, position: Array, heading: float) -> None:
         """Put the car at ``position`` (2,) [m] with ``heading`` [rad], at rest on its wheels."""

@@ -82,7 +82,7 @@ class CarSimulation(Simulation):
         mujoco.mj_camlight(self.model, self.data)
 
     def world(self) -> State:
-        return save_world(self.model, self.data, car=self.car.memory())
+        return save_world(self.model, self.data, car=self.car.state())
 
     def restore(self, world: State) -> None:
-        self.car.remember(restore_world(self.model, self.data, world, "car"))
+        self.car.load(restore_world(self.model, self.data, world, "car"))

@@ -53,7 +53,7 @@ def test_a_run_that_is_stopped_goes_on_bit_for_bit(unbroken):
     for stop in (5, at[0], at[0] + 1, at[1] + 3):
         first = Rig()
         first.drive(stop)
-        state, saved = first.actor.state(), first.resets.save()
+        state, saved = first.actor.state(), first.resets.state()
         second = Rig()
         second.actor.load(state)
         second.resets.load(saved)

@@ -159,7 +159,7 @@ def test_after_a_failure_the_same_direction_is_tried_again():
     first = named(rig, rig.act(1)[0].observation)
     rig.actor.abandon_episode()
     assert named(rig, rig.act(1)[0].observation)["direction"] == first["direction"]
-    assert rig.resets.state is PracticeState.LEARNING
+    assert rig.resets.practice_state is PracticeState.LEARNING
 
 
 @pytest.mark.parametrize("place", [(0.5, 0.0, 0.03), (0.36, 0.3, 0.0225), (0.62, -0.27, 0.0225)])
@@ -211,7 +211,7 @@ def test_a_person_is_asked_as_the_last_resort():
     assert named(rig, outcome.step.observation)["cube_x"] == pytest.approx(0.45, abs=1e-3)
     assert len(questions) == 1
     assert "press Enter" in questions[0]
-    assert rig.resets.state is PracticeState.TELEOP
+    assert rig.resets.practice_state is PracticeState.TELEOP
 
 
 def test_where_nobody_can_be_asked_the_robot_is_parked():
@@ -301,7 +301,7 @@ def test_an_emergency_stop_is_heard_while_the_arm_brings_itself_back():
     heard = []
 
     def heed() -> None:
-        heard.append(rig.resets.state)
+        heard.append(rig.resets.practice_state)
         steering.buttons = {"success"} if len(heard) < pressed else {"emergency_stop"}
         takeover.heed()
 
@@ -320,7 +320,7 @@ def test_a_run_that_is_stopped_goes_on_bit_for_bit():
     for stop in (5, ends[0], ends[0] + 1, ends[1] + 3):
         first = Rig("pick_cube")
         first.act(stop)
-        state, saved = first.actor.state(), first.resets.save()
+        state, saved = first.actor.state(), first.resets.state()
         second = Rig("pick_cube")
         second.actor.load(state)
         second.resets.load(saved)

@@ -115,7 +115,7 @@ def test_a_saved_one_goes_on_bit_for_bit():
     first = Rig(least_value=None)
     first.resets.fit(demonstrations())
     first.run(4)
-    saved = {key: value.copy() for key, value in first.resets.save().items()}
+    saved = {key: value.copy() for key, value in first.resets.state().items()}
     actor = {key: value.copy() for key, value in first.actor.state().items()}
     second = Rig(least_value=None)
     second.resets.load(saved)
@@ -125,7 +125,7 @@ def test_a_saved_one_goes_on_bit_for_bit():
     first.actor.abandon_episode()
     for rig in (first, second):
         rig.run(6)
-    expected, found = first.resets.save(), second.resets.save()
+    expected, found = first.resets.state(), second.resets.state()
     assert expected.keys() == found.keys()
     for key, value in expected.items():
         np.testing.assert_array_equal(found[key], value, err_msg=key)

@@ -111,7 +111,7 @@ def test_recovery_takes_as_long_as_configured_and_is_timed_in_robot_time():
     config = RecoveryConfig(seconds=1.5, rest_seconds=0.2, throttle=0.4)
     actor, resets = practise(vehicle, config)
     drive(actor, resets, 10)
-    assert resets.state is PracticeState.CRASHED
+    assert resets.practice_state is PracticeState.CRASHED
     begin = len(vehicle.log)
     drive(actor, resets, 1)
     # It begins where it stands, brakes for two steps, drives back for 15, brakes for two, and begins to learn again.
@@ -120,7 +120,7 @@ def test_recovery_takes_as_long_as_configured_and_is_timed_in_robot_time():
     assert driven[2:17] == [-0.4] * 15
     assert driven[19:] == [1.0]
     assert vehicle.log[-2:] == ["reset", 1.0]
-    assert resets.state is PracticeState.LEARNING
+    assert resets.practice_state is PracticeState.LEARNING
     metrics = resets.metrics()
     assert metrics["practice/recovery_seconds"] == pytest.approx(0.2 + 1.5 + 0.2)
     assert metrics["practice/learning_seconds"] == pytest.approx(1.1)
@@ -170,9 +170,9 @@ def test_while_a_person_drives_it_is_teleop():
     actor, resets = practise(vehicle)
     first = drive(actor, resets, 1)[0]
     resets.note(dataclasses.replace(first, source=Source.HUMAN))
-    assert resets.state is PracticeState.TELEOP
+    assert resets.practice_state is PracticeState.TELEOP
     resets.note(first)
-    assert resets.state is PracticeState.LEARNING
+    assert resets.practice_state is PracticeState.LEARNING
 
 
 def test_a_failure_that_is_told_for_many_steps_is_one_once_it_ends_an_episode():
@@ -181,11 +181,11 @@ def test_a_failure_that_is_told_for_many_steps_is_one_once_it_ends_an_episode():
     first = drive(actor, resets, 1)[0]
     for _ in range(2):
         resets.note(dataclasses.replace(first, rewards={**first.rewards, "crashed": 1.0}))
-    assert resets.state is PracticeState.LEARNING
+    assert resets.practice_state is PracticeState.LEARNING
     resets.note(dataclasses.replace(first, rewards={**first.rewards, "crashed": 0.3}, truncated=True))
-    assert resets.state is PracticeState.LEARNING, "0.3 ends no episode on a robot: nothing has crashed"
+    assert resets.practice_state is PracticeState.LEARNING, "0.3 ends no episode on a robot: nothing has crashed"
     resets.note(dataclasses.replace(first, rewards={**first.rewards, "crashed": 1.0}, truncated=True))
-    assert resets.state is PracticeState.CRASHED
+    assert resets.practice_state is PracticeState.CRASHED
 
 
 def test_what_was_saved_goes_on_alike():
@@ -193,9 +193,9 @@ def test_what_was_saved_goes_on_alike():
     actor, resets = practise(vehicle)
     drive(actor, resets, 30)
     again = RecoveryReset(RecoveryConfig(), other.spec, seed=0)
-    again.load(resets.save())
+    again.load(resets.state())
     assert again.metrics() == resets.metrics()
-    assert again.state is resets.state
+    assert again.practice_state is resets.practice_state
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ SECOND = 1_000_000_000
 
 def test_a_crash_leads_by_rest_and_recovery_back_to_learning():
     machine = PracticeMachine(ManualClock())
-    assert machine.state is PracticeState.LEARNING
+    assert machine.current is PracticeState.LEARNING
     for event, state in (
         (Event.CRASH, PracticeState.CRASHED),
         (Event.RECOVERY_BEGINS, PracticeState.RECOVERY),
@@ -20,7 +20,7 @@ def test_a_crash_leads_by_rest_and_recovery_back_to_learning():
         (Event.HANDED_BACK, PracticeState.LEARNING),
     ):
         assert machine.happens(event) is state
-        assert machine.state is state
+        assert machine.current is state
     assert machine.entries == {
         PracticeState.LEARNING: 2,
         PracticeState.CRASHED: 1,
@@ -41,7 +41,7 @@ def test_what_cannot_happen_is_refused_and_changes_nothing(event):
         ValueError, match=f"{event.name} cannot happen in LEARNING; what can: CRASH, STUCK, EPISODE_ENDED, TAKEN_OVER"
     ):
         machine.happens(event)
-    assert machine.state is PracticeState.LEARNING
+    assert machine.current is PracticeState.LEARNING
     assert set(machine.entries.values()) == {0}
 
 
@@ -70,10 +70,10 @@ def test_a_saved_machine_goes_on():
     clock.advance_ns(2 * SECOND)
     machine.happens(Event.CRASH)
     clock.advance_ns(SECOND)
-    saved = machine.save()
+    saved = machine.state()
     other = PracticeMachine(ManualClock(99 * SECOND))
     other.load(saved)
-    assert other.state is PracticeState.CRASHED
+    assert other.current is PracticeState.CRASHED
     assert other.entries == machine.entries
     assert other.seconds(PracticeState.CRASHED) == 1.0
     assert other.seconds(PracticeState.LEARNING) == 2.0

@@ -73,7 +73,7 @@ def test_a_run_counts_logs_and_shows_interventions(tmp_path: Path) -> None:
                 earnings.add(np.ones((1, 1), np.float32), 0.99)
                 earnings.count(source)
             resumed = Earnings(RewardWeights(), ("success",))
-            resumed.load(earnings.facts())
+            resumed.load(earnings.state())
             run.step += 6
             log.end(number, 6, resumed, True, None, {})
         logger.progress(run.step, 100, 0)
