@@ -43,6 +43,7 @@ COMMANDS = {
     "launch": "start several commands together: robo-rl launch train task=reach",
     "robot": "be a virtual robot over ROS 2: robo-rl robot task=reach",
     "guard": "watch a robot from a process of its own, and stop it: robo-rl guard robot=virtual task=reach",
+    "new": "make a package with a task, reward, filter or agent of your own: robo-rl new task my_task",
     "cameras": "find cameras, show what they can do and save a picture of each",
     "doctor": "check this machine and say what to do",
 }
@@ -52,6 +53,7 @@ AT_ONCE = {
     "rearm": "[robot=NAME | file=PATH]",
     "enable": "[file=PATH]",
     "launch": "NAME|FILE.yaml [ARGUMENT=VALUE ...]",
+    "new": "task|reward|filter|agent NAME [folder=FOLDER]",
 }
 """Commands without Hydra, and their options."""
 
@@ -144,7 +146,7 @@ def _dispatch(words: list[str]) -> int:
 
                 print(usage())
             return 0
-        module = importlib.import_module(f"robo_rl.commands.{'launch' if command == 'launch' else 'stop'}")
+        module = importlib.import_module(f"robo_rl.commands.{command if command in ('launch', 'new') else 'stop'}")
         return int(module.run(command, overrides))
     # What is imported and composed stays: to look for garbage in it takes a fifth of the start, until a command runs.
     gc.disable()
