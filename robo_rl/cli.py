@@ -43,7 +43,7 @@ COMMANDS = {
     "launch": "start several commands together: robo-rl launch train task=reach",
     "robot": "be a virtual robot over ROS 2: robo-rl robot task=reach",
     "guard": "watch a robot from a process of its own, and stop it: robo-rl guard robot=virtual task=reach",
-    "new": "make a package with a task, reward, filter or agent of your own: robo-rl new task my_task",
+    "new": "begin a task, reward, filter, agent or robot of your own: robo-rl new task my_task",
     "cameras": "find cameras, show what they can do and save a picture of each",
     "doctor": "check this machine and say what to do",
 }
@@ -53,7 +53,7 @@ AT_ONCE = {
     "rearm": "[robot=NAME | file=PATH]",
     "enable": "[file=PATH]",
     "launch": "NAME|FILE.yaml [ARGUMENT=VALUE ...]",
-    "new": "task|reward|filter|agent NAME [folder=FOLDER]",
+    "new": "task|reward|filter|agent NAME [folder=FOLDER], or robot NAME model=FILE [folder=FOLDER]",
 }
 """Commands without Hydra, and their options."""
 

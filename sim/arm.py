@@ -135,7 +135,7 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
     Raises:
         ConfigError: if the file cannot be read, or lacks a joint, site or actuator that ``config`` names.
     """
-    spec = _panda() if config.model is None else _from_file(config.model)
+    spec = _panda() if config.model is None else read_model(config.model)
     _add_end_effector(spec, config)
     _check_names(spec, config)
     for actuator in list(spec.actuators):
@@ -169,7 +169,12 @@ def compiled(scene: mujoco.MjSpec, config: ArmConfig) -> mujoco.MjModel:
         raise ConfigError(f"arm.model: MuJoCo makes no model of {config.model}: {reason}") from error
 
 
-def _from_file(path: str) -> mujoco.MjSpec:
+def read_model(path: str) -> mujoco.MjSpec:
+    """Return the model in an MJCF or URDF file.
+
+    Raises:
+        ConfigError: if the file cannot be read, or requests more than any robot needs.
+    """
     if not Path(path).is_file():
         raise ConfigError(f"arm.model: there is no file {path}; give the path of an MJCF file")
     check_mjcf(path, "arm.model")

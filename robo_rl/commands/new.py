@@ -1,110 +1,75 @@
-"""robo-rl new: a package with a task, a reward term, a safety filter or an agent of one's own, made from an example."""
+"""robo-rl new: a package with a task, reward term, safety filter or agent of one's own, or the files of a robot."""
 
 import importlib.resources
 import importlib.util
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from ..command_line.package_files import TEMPLATES, make_package_files
 from ..core import ConfigError, DataError, draft_of, nearest
 
-
-class Template(NamedTuple):
-    """An example that is copied under another name.
-
-    Attributes:
-        example: folder of the example, and name of its module.
-        stem: part of its class names that is renamed.
-        use: command that uses the package, with ``{name}`` and ``{stem}`` in place of the names.
-        page: page of the guide that explains the example.
-        group: group of configurations in which the name is a choice; empty if it is none.
-    """
-
-    example: str
-    stem: str
-    use: str
-    page: str
-    group: str
-
-
-TEMPLATES = {
-    "task": Template("push_block", "PushBlock", "robo-rl train task={name}", "task", "task"),
-    "reward": Template(
-        "gentle",
-        "Gentle",
-        "robo-rl train task=pick_cube reward=composed +reward.terms.success.weight=1 "
-        "+reward/module@reward.modules.{name}={name} +reward.terms.{name}.weight=0.1",
-        "reward",
-        "reward/module",
-    ),
-    "filter": Template(
-        "slow_near_table",
-        "SlowNearTable",
-        "robo-rl train task=pick_cube 'safety.filters=[{{target: {name}.{stem}}}]'",
-        "safety_filter",
-        "",
-    ),
-    "agent": Template("td3_bc", "TD3BC", "robo-rl train task=pick_cube agent={name}", "agent", "agent"),
-}
-USAGE = f"{'|'.join(TEMPLATES)} NAME [folder=FOLDER]"
+USAGE = f"{'|'.join(TEMPLATES)} NAME [folder=FOLDER], or robot NAME model=FILE [folder=FOLDER]"
+OPTIONS = ("folder", "model")
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    """Write the package as ``words`` request: a kind, a name and, if not ``NAME``, a folder; return 0.
+    """Write a package or, for a robot, configuration files as ``words`` request; return 0.
+
+    Args:
+        command: ``new``.
+        words: a kind, a name, and options: ``folder``, by default the name, and ``model``, the file of a robot's arm.
 
     Raises:
-        ConfigError: if a word is wrong, or the name cannot be that of a new Python module.
+        ConfigError: if a word is wrong, the name cannot be that of a new Python module, or the model is unusable.
         DataError: if the folder exists or cannot be written.
     """
-    places = [word.partition("=")[2] for word in words if word.startswith("folder=")]
-    names = [word for word in words if not word.startswith("folder=")]
-    if len(names) != 2 or len(places) > 1:
+    pairs = [word.partition("=")[::2] for word in words if "=" in word]
+    names, options = [word for word in words if "=" not in word], dict(pairs)
+    if unknown := options.keys() - OPTIONS:
+        raise ConfigError(f"robo-rl {command} has no option {min(unknown)!r}: {nearest(min(unknown), OPTIONS)}")
+    if len(names) != 2 or len(pairs) > len(options) or ("model" in options) != (names[0] == "robot"):
         raise ConfigError(f"robo-rl {command} takes a kind and a name: robo-rl {command} {USAGE}")
     kind, name = names
-    if kind not in TEMPLATES:
-        raise ConfigError(f"robo-rl {command} knows no {kind!r}: {nearest(kind, TEMPLATES)}")
-    _check_name(name, TEMPLATES[kind].group)
-    folder = Path(places[0] if places else name).expanduser()
-    template, stem = TEMPLATES[kind], "".join(part.capitalize() for part in name.split("_"))
-    files = make_files(template, name, stem)
+    if kind not in (*TEMPLATES, "robot"):
+        raise ConfigError(f"robo-rl {command} knows no {kind!r}: {nearest(kind, [*TEMPLATES, 'robot'])}")
+    _check_name(name, "robot" if kind == "robot" else TEMPLATES[kind].group)
+    folder = Path(options.get("folder", name)).expanduser()
     if folder.exists():
         raise DataError(f"{folder} already exists; choose another folder with folder=FOLDER")
-    try:
-        with draft_of(folder) as draft:
-            draft.mkdir()
-            for file, text in files.items():
-                (draft / file).write_text(text, encoding="utf-8")
-            draft.replace(folder)
-    except OSError as error:
-        raise DataError(f"{folder} cannot be written ({error})") from error
-    print(f"{folder} holds {', '.join(files)}.")
+    if kind == "robot":
+        from ..sim.robot_files import make_robot_files
+
+        files, notes = make_robot_files(name, Path(options["model"]))
+        _write(folder, files)
+        print("".join(f"Check {note}.\n" for note in notes), end="")
+        print(f"\n  cd {folder}\n  export ROBO_RL_CONFIG_PATH=$PWD\n  robo-rl robot task=reach_{name}")
+        print(f"  robo-rl train task=reach_{name} robot={name} reward=shaped       # in another terminal")
+        return 0
+    template, stem = TEMPLATES[kind], "".join(part.capitalize() for part in name.split("_"))
+    _write(folder, make_package_files(template, name, stem))
     print(f"They are the example of docs/guide/{template.page}.md under another name: change what they do.")
     print(f"\n  cd {folder}\n  pip install -e .\n  python -m pytest")
     print(f"  {template.use.format(name=name, stem=stem)}")
     return 0
 
 
-def make_files(template: Template, name: str, stem: str) -> dict[str, str]:
-    """Return the texts of a package by their file names.
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files to a new folder, and print their names.
 
-    Args:
-        template: the example.
-        name: of the package and its module, for example ``open_drawer``.
-        stem: of its class names, for example ``OpenDrawer``.
+    Raises:
+        DataError: if that fails; nothing is left behind.
     """
-    project = {template.example.replace("_", "-"): name.replace("_", "-")}
-    new = project | {template.example: name, template.stem: stem}
-    pattern = re.compile("|".join(sorted(map(re.escape, new), key=len, reverse=True)))
-    folder = importlib.resources.files("robo_rl.examples") / template.example
-    return {
-        pattern.sub(lambda found: new[found.group()], file.name): pattern.sub(
-            lambda found: new[found.group()], file.read_text(encoding="utf-8")
-        )
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith((".py", ".toml"))
-    }
+    try:
+        with draft_of(folder) as draft:
+            for file, text in files.items():
+                (draft / file).parent.mkdir(parents=True, exist_ok=True)
+                (draft / file).write_text(text, encoding="utf-8")
+            draft.replace(folder)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be written ({error})") from error
+    print(f"{folder} holds {', '.join(files)}.")
 
 
 def _check_name(name: str, group: str) -> None:

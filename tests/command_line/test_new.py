@@ -1,4 +1,4 @@
-"""robo-rl new: packages from the examples under other names, whose own tests pass."""
+"""robo-rl new: packages from the examples under other names, and configuration files of robots."""
 
 import os
 import subprocess
@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl.commands.new import TEMPLATES, run
+from robo_rl.command_line.package_files import TEMPLATES
+from robo_rl.commands.new import run
 from robo_rl.core import ConfigError, DataError
+
+from ..rigs.command_line import SMALL_AGENT, robo_rl
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
@@ -60,3 +65,35 @@ def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be written"):
         run("new", ["task", "wipe_table", f"folder={tmp_path / 'mine' / 'below'}"])
     assert (tmp_path / "mine").read_text() == "kept"
+
+
+@pytest.mark.parametrize("model", ["examples/six_joint_arm/arm.xml", "tests/data/cases/arms/arm.urdf"])
+def test_the_files_of_a_robot_compose_and_its_task_can_be_simulated(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mine"
+    assert run("new", ["robot", "my_arm", f"model={ROOT / model}", f"folder={folder}"]) == 0
+    printed = capsys.readouterr().out
+    assert "Check velocity_limits" in printed or "Check end_effector" in printed
+    assert "# Check home" in (folder / "task/reach_my_arm.yaml").read_text()
+    options = [*SMALL_AGENT, "run.env_steps=60", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
+    options += ["agent=rlpd_without_demonstrations", "run.video_episodes=0", f"run.dir={tmp_path / 'run'}"]
+    output = robo_rl("train", "task=reach_my_arm", "--config-dir", str(folder), *options)
+    assert "60 environment steps" in output
+    assert "my_arm" in robo_rl(
+        "train", "task=reach_my_arm", "robot=my_arm", "reward=shaped", "--config-dir", str(folder), "--cfg", "job"
+    )
+
+
+def test_models_and_options_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words, message in (
+        (["robot", "my_arm"], "robot NAME model=FILE"),
+        (["task", "my_task", "model=arm.xml"], "robot NAME model=FILE"),
+        (["robot", "my_arm", "modle=arm.xml"], "no option 'modle': .*model"),
+        (["robot", "my_arm", "model=arm.xml"], "there is no file .*arm.xml"),
+        (["robot", "virtual", "model=arm.xml"], "robot 'virtual' exists already"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            run("new", words)
+    assert not list(tmp_path.iterdir())

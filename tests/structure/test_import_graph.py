@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = ("sim", "rewards", "drivers")
 COMPOSITION = ("app", "operators", "recording", "monitoring", "training", "command_line", "commands", "cli")
 """What stands above the rooms; each imports only those before it, and any room."""
-LOOKING_UP = ("robo_rl/commands/doctor.py", "robo_rl/command_line/machine.py")
-"""They check that what is below works."""
+LOOKING_UP = ("robo_rl/commands/doctor.py", "robo_rl/command_line/machine.py", "robo_rl/commands/new.py")
+"""They check that what is below works; new reads the model of a robot as the simulator does."""
 
 
 def sources() -> list[Path]:

@@ -1,0 +1,98 @@
+"""Configuration files of a robot of one's own, filled in from the model of its arm."""
+
+import importlib.resources
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from . import make_backend
+from .arm_description import ArmDescription, describe_arm
+from .config import ArmConfig, ControllerConfig
+
+WORKSPACE = (0.3, 0.4, 0.25)
+"""Half of the workspace's sides, as shares of the reach."""
+GOALS = (0.15, 0.2, 0.12)
+"""Half of the sides of the box of goals, as shares of the reach."""
+LOWEST = 0.02
+"""Lowest corner of both boxes above the table [m]."""
+LARGEST_SCALE = 0.1
+"""Largest motion of a joint by a full action [rad or m]."""
+CONTROL_RATE = 10.0
+
+
+def make_robot_files(name: str, model: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the texts of the files by their paths, and assumptions to check, a sentence each.
+
+    Args:
+        name: name of the robot.
+        model: path of its arm's MJCF or URDF file.
+
+    Raises:
+        ConfigError: if the model cannot be read, or the arm cannot be simulated.
+    """
+    path = str(model.expanduser().resolve())
+    arm = describe_arm(path)
+    options = _options(path, arm)
+    parts = {"arm": ArmConfig(**options["arm"]), "controller": ControllerConfig(**options["controller"])}
+    make_backend("reach", **options | parts).reset(seed=0)  # raises what the model does not allow
+    return {f"task/reach_{name}.yaml": _task(options, arm.notes), f"robot/{name}.yaml": _robot(name)}, arm.notes
+
+
+def _options(path: str, arm: ArmDescription) -> dict[str, Any]:
+    """Return the options of the task ``reach`` for an arm."""
+    workspace, goals = _box(arm, WORKSPACE), _box(arm, GOALS)
+    return {
+        "control_rate": CONTROL_RATE,
+        "arm": {
+            "model": path,
+            "joints": arm.joints,
+            "end_effector": arm.end_effector,
+            "home": arm.home,
+            "velocity_limits": arm.velocity_limits,
+            "torque_limits": arm.torque_limits,
+            "gripper_actuator": arm.gripper_actuator,
+            "gripper_joints": arm.gripper_joints,
+            "gripper_closed": arm.gripper_range[0],
+            "gripper_open": arm.gripper_range[1],
+            "wrist_sensor_site": None,
+        },
+        "controller": {
+            "action_space": "joint_delta",
+            "action_axes": "xyz",
+            "joint_scale": min(LARGEST_SCALE, round(min(arm.velocity_limits) / CONTROL_RATE, 4)),
+            "workspace_low": workspace[0],
+            "workspace_high": workspace[1],
+        },
+        "goal_low": goals[0],
+        "goal_high": goals[1],
+        "tolerance": 0.03,
+    }
+
+
+def _box(arm: ArmDescription, shares: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the corners of a box around the end effector at home, above the table."""
+    sides = [
+        (round(float(centre) - share * arm.reach, 3), round(float(centre) + share * arm.reach, 3))
+        for centre, share in zip(arm.home_position, shares, strict=True)
+    ]
+    low, high = (list(corner) for corner in zip(*sides, strict=True))
+    low[2] = max(low[2], LOWEST)
+    high[2] = max(high[2], low[2] + LOWEST)
+    return tuple(low), tuple(high)
+
+
+def _task(options: dict[str, Any], notes: Sequence[str]) -> str:
+    """Return the file of a task in which the arm reaches a point."""
+    head = [f"# Task reach with the arm of {Path(options['arm']['model']).name}, moved by changes of joint positions."]
+    head += [f"# Check {note}." for note in notes]
+    defaults = ["defaults:", "  - reach", "  - _self_", "", ""]
+    text: str = yaml.safe_dump(options, sort_keys=False, default_flow_style=None, width=120)
+    return "\n".join(head + defaults) + text
+
+
+def _robot(name: str) -> str:
+    """Return the file of the robot: that of the example, for ros2_control's forward_position_controller."""
+    example = importlib.resources.files("robo_rl.examples") / "six_joint_arm" / "robot" / "six_joint_arm.yaml"
+    return example.read_text(encoding="utf-8").replace("six_joint_arm", name)
