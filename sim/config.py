@@ -111,7 +111,8 @@ class ControllerConfig(Options, section="controller"):
         translation_scale: end-effector translation of a full action [m].
         rotation_scale: end-effector rotation of a full action [rad].
         joint_scale: joint motion of a full joint delta [rad].
-        workspace_low: lower corner of the box in which the end effector's reference stays [m].
+        workspace_low: lower corner of the box in which the end effector's reference stays [m]. From outside it, an
+            action moves the end effector back by no more than its own size along each axis.
         workspace_high: upper corner of that box [m].
         rate: torque commands (and physics steps) per second [Hz].
         stiffness: stiffness of the end effector [N/m, Nm/rad].

@@ -223,8 +223,11 @@ class EndEffectorController(Controller):
         # A second zero action keeps the reference of the first, so that a load does not make the resting arm creep.
         if moves[0] or self._in_motion[0]:
             offset = data.site_xpos[self.site] - self._home_position
-            kept = frame @ np.where(self._moves[:3], frame.T @ offset, 0.0)
-            np.clip(self._home_position + kept + shift, self._low, self._high, out=self.reference_position)
+            start = self._home_position + frame @ np.where(self._moves[:3], frame.T @ offset, 0.0)
+            # From outside the workspace, the way back along each axis is no longer than the action.
+            low = np.minimum(self._low, start + np.abs(shift))
+            high = np.maximum(self._high, start - np.abs(shift))
+            np.clip(start + shift, low, high, out=self.reference_position)
         if moves[1] or self._in_motion[1]:
             reference = self._reference_rotation(rotation, frame, turn)
             mujoco.mju_mat2Quat(self.reference_quaternion, reference.ravel())
@@ -243,9 +246,15 @@ class EndEffectorController(Controller):
         turned = exponential(turn) @ exponential(kept) @ self._home_rotation
         return turned
 
-    def set_reference(self, position: Array, rotation: Array) -> None:
-        """Pull towards a pose: ``position`` (3,) [m] and ``rotation`` (3, 3), both in the base frame."""
-        np.clip(position, self._low, self._high, out=self.reference_position)
+    def set_reference(self, data: mujoco.MjData, position: Array, rotation: Array) -> None:
+        """Pull towards a pose: ``position`` (3,) [m] and ``rotation`` (3, 3), both in the base frame.
+
+        The position is clipped to the workspace. An end effector that is measured outside it goes no further out, but
+        need not come back at once.
+        """
+        measured = data.site_xpos[self.site]
+        low, high = np.minimum(self._low, measured), np.maximum(self._high, measured)
+        np.clip(position, low, high, out=self.reference_position)
         mujoco.mju_mat2Quat(self.reference_quaternion, np.ascontiguousarray(rotation).ravel())
 
     def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:

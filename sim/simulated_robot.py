@@ -91,7 +91,7 @@ class SimulatedRobot(TickingRobot):
         if target.pose is not None:
             if not isinstance(controller, EndEffectorController):
                 raise ConfigError("this robot's controller takes targets of its joints, not poses")
-            controller.set_reference(target.pose.position, target.pose.rotation)
+            controller.set_reference(self._simulation.data, target.pose.position, target.pose.rotation)
         elif not (target.joints is target.velocities is target.efforts is None):
             if not isinstance(controller, JointController):
                 raise ConfigError("this robot's controller takes poses, not targets of its joints")

@@ -206,7 +206,9 @@ class JointPositionActions(JointActions):
 class EndEffectorActions(ActionMap):
     """The action space ``end_effector_delta``: elements are axes of the end effector's motion.
 
-    Arguments as for :class:`ActionMap`.
+    An end effector that is measured outside the controller's box moves no further out, and returns along each axis by
+    no more than the action commands along that axis: what pushes outwards becomes motion back. Arguments as for
+    :class:`ActionMap`.
 
     Attributes:
         directions: displacement of the end effector (6, k) by one unit of each element.
@@ -246,7 +248,7 @@ class EndEffectorActions(ActionMap):
         shift = displacement[:3]
         axes = zip(self._reader.coordinates(observation), shift, self._sides, strict=True)
         limited = [
-            move if low <= coordinate + move <= high else min(max(coordinate + move, low), high) - coordinate
+            move if low <= coordinate + move <= high else _cut_off(low - coordinate, high - coordinate, move)
             for coordinate, move, (low, high) in axes
         ]
         return displacement if limited == shift else [*limited, *displacement[3:]]
@@ -260,7 +262,15 @@ class EndEffectorActions(ActionMap):
         return self._kinematics.joint_motion(joints, directions), np.zeros(len(joints))
 
     def controls(self, observation: Observation, action: Action) -> Array:
-        return action[self.moves].astype(np.float64)
+        values = action[self.moves].astype(np.float64)
+        motion = self.motion(observation, action)
+        if motion.uncut is motion.displacement or self.own_frame:
+            return values
+        # A push further out of the box is what it becomes, so that a smaller one is nearer to a stop.
+        for element, (axis, scale) in enumerate(self._scales):
+            if motion.displacement[axis] * values[element] < 0:
+                values[element] = motion.displacement[axis] / scale
+        return values
 
     def with_controls(self, observation: Observation, action: Action, controls: Array) -> Action:
         return self.with_elements(action, controls.tolist())
@@ -286,6 +296,12 @@ class EndEffectorActions(ActionMap):
         return self.scaled(
             observation, action, factor * cut_length / full_length if cut_length < full_length else factor
         )
+
+
+def _cut_off(low: float, high: float, move: float) -> float:
+    """Return what is left of ``move`` if it should end between ``low`` and ``high``, and is no longer than before."""
+    size = abs(move)
+    return min(max(min(max(move, low), high), -size), size)
 
 
 _MAPS: dict[str, type[JointDeltaActions] | type[JointPositionActions] | type[EndEffectorActions]] = {

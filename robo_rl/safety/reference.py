@@ -87,8 +87,7 @@ class PythonStopPlanner:
         joints, velocity, acceleration = (state[i * n : (i + 1) * n].copy() for i in range(3))
         before = state[3 * n : 3 * n + k]
         position, rotation, _ = self._map(joints)
-        slip = self._outside(position)
-        most = max(LENGTH_SLACK, slip)
+        low, high = self._box_around(position)
         most_lean = max(problem.cone_angle + SLACK, self._lean(rotation))
         path: list[Array] = []
         for _ in range(self._steps):
@@ -100,7 +99,7 @@ class PythonStopPlanner:
             acceleration, velocity = (wanted - velocity) / period, wanted
             joints = joints + velocity * period
             reached, turned, matrix = self._map(joints)
-            if problem.looks and not self._may_go((position, rotation), (reached, turned), most, most_lean):
+            if problem.looks and not self._may_go((position, rotation), (reached, turned), low, high, most_lean):
                 return END_EFFECTOR, path
             position, rotation = reached, turned
             path.append(joints)
@@ -108,7 +107,7 @@ class PythonStopPlanner:
                 return CLEAR, path
             after = self._slower(np.concatenate([joints, velocity, acceleration, before, rates]), matrix)
             wanted = after if control is None else matrix @ after
-            if control is not None and self._is_cut_off(position, rotation, after, slip):
+            if control is not None and self._is_cut_off(position, rotation, after):
                 return END_EFFECTOR, path
         return JOINTS, path
 
@@ -229,8 +228,10 @@ class PythonStopPlanner:
         remaining: Array = controls.copy()
         if control.box is not None:
             for axis in range(3):
-                limited = min(max(measured[axis] + displacement[axis], control.box[0][axis]), control.box[1][axis])
-                limited -= measured[axis]
+                start, size = measured[axis], abs(displacement[axis])
+                # From outside the box, the way back is no longer than the action.
+                low, high = min(control.box[0][axis], start + size), max(control.box[1][axis], start - size)
+                limited = min(max(start + displacement[axis], low), high) - start
                 if limited == displacement[axis]:
                     continue
                 displacement[axis] = limited
@@ -239,13 +240,14 @@ class PythonStopPlanner:
                     remaining[moved] = limited / control.directions[axis][moved]
         return remaining, self._inverse(jacobian) @ displacement / self._problem.period
 
-    def _is_cut_off(self, position: Array, rotation: Array, controls: Array, slip: float) -> bool:
+    def _is_cut_off(self, position: Array, rotation: Array, controls: Array) -> bool:
         """Return whether the robot's own controller would cut off some of ``controls``, which then cannot be a stop."""
         control = self._problem.control
         if control is None or control.box is None:
             return False
         target = position + self._directions(rotation)[:3] @ controls
-        return bool((target > control.box[1] + slip).any() or (target < control.box[0] - slip).any())
+        low, high = np.minimum(control.box[0], position), np.maximum(control.box[1], position)
+        return bool((target > high).any() or (target < low).any())
 
     def _within(self, joints: Array, velocity: Array, acceleration: Array, wanted: Array) -> bool:
         problem = self._problem
@@ -260,19 +262,24 @@ class PythonStopPlanner:
             and (reached >= np.minimum(problem.lower - LENGTH_SLACK, joints)).all()
         )
 
-    def _outside(self, position: Array) -> float:
-        return max(0.0, float((self._problem.low - position).max()), float((position - self._problem.high).max()))
+    def _box_around(self, position: Array) -> tuple[Array, Array]:
+        """Return the corners (3,) of the box that the end effector may not leave, as far as it is in it now."""
+        problem = self._problem
+        low = np.minimum(problem.low - LENGTH_SLACK, position)
+        return low, np.maximum(problem.high + LENGTH_SLACK, position)
 
     def _lean(self, rotation: Array) -> float:
         return math.acos(min(max(float(rotation[:, 2] @ self._problem.cone_axis), -1.0), 1.0))
 
-    def _may_go(self, before: tuple[Array, Array], after: tuple[Array, Array], most: float, most_lean: float) -> bool:
+    def _may_go(
+        self, before: tuple[Array, Array], after: tuple[Array, Array], low: Array, high: Array, most_lean: float
+    ) -> bool:
         problem, (position, rotation) = self._problem, after
         shift = problem.linear * problem.period * (1 + SLACK)
         angle = problem.angular * problem.period * (1 + SLACK)
         trace = float(np.vdot(rotation, before[1]))
         return (
-            self._outside(position) <= most
+            bool((position >= low).all() and (position <= high).all())
             and math.dist(position, before[0]) <= shift
             and (angle >= math.pi or trace >= 1 + 2 * math.cos(angle))
             and (problem.cone_angle >= math.pi or self._lean(rotation) <= most_lean)

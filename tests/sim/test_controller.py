@@ -159,7 +159,7 @@ def test_a_pose_is_held_without_error(offset):
     assert isinstance(controller, EndEffectorController)
     wanted = backend.arm.position(backend.data) + offset
     rotation = exponential(np.array([0.0, 0.1, 0.3])) @ backend.arm.rotation(backend.data)
-    controller.set_reference(wanted, rotation)
+    controller.set_reference(backend.data, wanted, rotation)
     run_ticks(backend, 1500)
     np.testing.assert_allclose(backend.arm.position(backend.data), wanted, atol=1e-4)
     assert np.linalg.norm(logarithm(backend.arm.rotation(backend.data) @ rotation.T)) < 1e-3
@@ -177,7 +177,7 @@ def test_step_response_is_that_of_a_second_order_system(axis):
     inertia = task_inertia(backend)
     step = np.zeros(6)
     step[axis] = 0.005
-    controller.set_reference(start + step[:3], backend.arm.rotation(backend.data))
+    controller.set_reference(backend.data, start + step[:3], backend.arm.rotation(backend.data))
 
     count, dt = 150, backend.model.opt.timestep
     measured = run_ticks(backend, count) - start
@@ -196,7 +196,7 @@ def test_the_posture_does_not_move_the_end_effector():
     assert isinstance(controller, EndEffectorController)
     data.qpos[:7] += [0.2, 0.1, -0.3, 0.1, 0.2, -0.1, 0.1]
     mujoco.mj_forward(model, data)
-    controller.set_reference(backend.arm.position(data), backend.arm.rotation(data))
+    controller.set_reference(data, backend.arm.position(data), backend.arm.rotation(data))
     controller.tick(data)
     mujoco.mj_forward(model, data)
     jacobian = np.zeros((6, model.nv))

@@ -404,21 +404,29 @@ void slower_controls(const Planner &p, const double *matrix, const State &state,
   for (int j = 0; j < k; j++) out[j] = kept[j] + blend * change[j];
 }
 
-double outside(const Planner &p, const double *position) {
-  double most = 0;
-  for (int c = 0; c < 3; c++) most = std::max({most, p.low[c] - position[c], position[c] - p.high[c]});
-  return most;
-}
-
 double lean(const Planner &p, const Frame &frame) {
   double cosine = 0;
   for (int c = 0; c < 3; c++) cosine += frame.rotation[3 * c + 2] * p.cone_axis[c];
   return std::acos(clamp(cosine, -1.0, 1.0));
 }
 
+// What the end effector may not leave: its box, extended to where it is, and an angle of its z axis.
+struct Space {
+  double low[3], high[3], most_lean;
+
+  void surround(const Planner &p, const Frame &now) {
+    most_lean = std::max(p.cone_angle + kSlack, lean(p, now));
+    for (int c = 0; c < 3; c++) {
+      low[c] = std::min(p.low[c] - kLength, now.position[c]);
+      high[c] = std::max(p.high[c] + kLength, now.position[c]);
+    }
+  }
+};
+
 // Whether the end effector may go from one frame to another in `periods`.
-bool may_go(const Planner &p, const Frame &from, const Frame &to, double periods, double most, double most_lean) {
-  if (outside(p, to.position) > most) return false;
+bool may_go(const Planner &p, const Frame &from, const Frame &to, double periods, const Space &space) {
+  for (int c = 0; c < 3; c++)
+    if (to.position[c] < space.low[c] || to.position[c] > space.high[c]) return false;
   const double time = p.period * periods * (periods > 1 ? 0.995 : 1.0);
   double squared = 0, trace = 0;
   for (int c = 0; c < 3; c++) squared += (to.position[c] - from.position[c]) * (to.position[c] - from.position[c]);
@@ -426,7 +434,7 @@ bool may_go(const Planner &p, const Frame &from, const Frame &to, double periods
   if (std::sqrt(squared) > p.linear * time * (1 + kSlack)) return false;
   const double angle = p.angular * time * (1 + kSlack);
   if (angle < M_PI && trace < 1 + 2 * std::cos(angle)) return false;
-  return !(p.cone_angle < M_PI) || lean(p, to) <= most_lean;
+  return !(p.cone_angle < M_PI) || lean(p, to) <= space.most_lean;
 }
 
 bool within_limits(const Planner &p, const State &state, const double *velocity) {
@@ -486,10 +494,7 @@ class Question {
       here_.map(state_.q.data(), frame_, first_.data(), measured_ + 3);
     else if (p.looks)
       here_.forward(state_.q.data(), frame_);
-    if (p.looks) {
-      slip_ = outside(p, frame_.position);
-      most_lean_ = std::max(p.cone_angle + kSlack, lean(p, frame_));
-    }
+    if (p.looks) space_.surround(p, frame_);
   }
 
   // The controls (k) that continue a stop.
@@ -568,6 +573,7 @@ class Question {
     advance(p, then_, velocity_, next_);
     then_.write(p.next_state, n, k);
     int since = 0, block = 1;  // the first block is one period
+    bool near = false;         // whether the end effector is so near a side of the controller's box
     for (int done = 0; done < p.steps; done++) {
       if (p.end_effector)
         for (int j = 0; j < k; j++)
@@ -578,7 +584,7 @@ class Question {
       if (++since == block || rests) {
         if (p.looks) {
           motion_.forward(now.q.data(), frame);
-          if (!may_go(p, before, frame, since, std::max(kLength, slip_), most_lean_)) return answer(kEndEffector);
+          if (!may_go(p, before, frame, since, space_)) return answer(kEndEffector);
           before = frame;
         }
         const double *last = count ? path + n * (count - 1) : state_.q.data();
@@ -590,7 +596,10 @@ class Question {
         block = p.stride;
       }
       go_on(now, since);
-      if (p.holds_box && since == 0 && is_cut_off(before)) return answer(kEndEffector);
+      if (!p.holds_box) continue;
+      if (since == 0) near = is_near_side(before);
+      if (since != 0 && near) motion_.forward(now.q.data(), frame);
+      if ((since == 0 || near) && is_cut_off(frame)) return answer(kEndEffector);
     }
     return answer(kJoints);
   }
@@ -602,7 +611,10 @@ class Question {
     here_.displacement(frame_, next_.data(), displacement);
     if (p.holds_box)
       for (int c = 0; c < 3; c++) {
-        const double kept = clamp(measured_[c] + displacement[c], p.box_low[c], p.box_high[c]) - measured_[c];
+        // From outside the box, the way back is no longer than the action.
+        const double start = measured_[c], size = std::fabs(displacement[c]);
+        const double low = std::min(p.box_low[c], start + size), high = std::max(p.box_high[c], start - size);
+        const double kept = clamp(start + displacement[c], low, high) - start;
         if (kept == displacement[c]) continue;
         displacement[c] = kept;
         if (!p.local)
@@ -617,9 +629,22 @@ class Question {
     double displacement[6];
     here_.displacement(from, next_.data(), displacement);
     for (int c = 0; c < 3; c++) {
-      const double target = from.position[c] + displacement[c];
-      if (target > p.box_high[c] + slip_ || target < p.box_low[c] - slip_) return true;
+      const double start = from.position[c], target = start + displacement[c];
+      if (target > std::max(p.box_high[c], start) || target < std::min(p.box_low[c], start)) return true;
     }
+    return false;
+  }
+
+  // Whether a motion from `from` may be cut off before the next check.
+  bool is_near_side(const Frame &from) const {
+    double furthest = 0;
+    for (int c = 0; c < 3; c++) {
+      double most = 0;
+      for (int j = 0; j < k; j++) most += std::fabs(p.directions[k * c + j]);
+      furthest = std::hypot(furthest, (p.stride + 1) * most);
+    }
+    for (int c = 0; c < 3; c++)
+      if (from.position[c] + furthest > p.box_high[c] || from.position[c] - furthest < p.box_low[c]) return true;
     return false;
   }
 
@@ -708,7 +733,7 @@ class Question {
   Frame frame_;
   std::vector<double> matrix_, ahead_, velocity_, next_, predicted_, first_;
   Motion here_;  // at the state of the query
-  double slip_ = 0, most_lean_ = 0;  // how far the end effector is outside its box, and how far it may lean
+  Space space_;
 };
 
 }  // namespace
