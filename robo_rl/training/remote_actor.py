@@ -250,6 +250,7 @@ class ActingSession:
             self._resets.note(transition)
         if link.status.watched:
             link.show(self._view.take(transition.next_observation), self._view.problem)
+        self._waited_for = ""
         notice = self._safety.count(transition.verdict)
         if notice is not None:
             self._notify(f"At step {self._produced}: {notice}")
@@ -291,9 +292,11 @@ class ActingSession:
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Record an episode that was stopped without a step; wait if the robot has to be released."""
-        if not (self._safety.awaits_release and stop.waits and stop.reason == self._waited_for):
+        is_reported = stop.waits and stop.reason == self._waited_for  # perhaps while no step was taken
+        if not is_reported:
             self._notify(f"Stopped: {stop}")
             self._waited_for = stop.reason
+        if not (is_reported and self._safety.awaits_release):
             self._safety.stopped(stop)
         if stop.waits:
             time.sleep(WAIT_SECONDS)
