@@ -74,6 +74,7 @@ class RobotBackend:
         self._steps = 0
         self._complete_ns = self._stamp_ns = 0  # of the current observation
         self._running = False
+        self._late_reported = False
 
     @property
     def spec(self) -> EnvSpec:
@@ -110,6 +111,7 @@ class RobotBackend:
             return
         self._connection = RobotConnection(self._config, self._body, self.clock)
         self._sources = self._connection.sources
+        self._watch = self._connection.watch_commands(self._hold_late)
         if reason := self._real_time.claim():
             print(f"The control loop has no real-time priority: {reason}; see docs/reference/robots.md", flush=True)
 
@@ -131,10 +133,11 @@ class RobotBackend:
         if self._connection.tare is not None:
             self._connection.tare.begin()
             selection = self._sources.observe()
-        understood(self._body.begin, selection.messages)
+        with self._watch.lock:
+            understood(self._body.begin, selection.messages)
         self.rate.restart()
         self._steps = 0
-        self._running = True
+        self._running, self._late_reported = True, False
         with self._stopping():
             return self._step_of(selection, rewarded=False)
 
@@ -159,7 +162,8 @@ class RobotBackend:
                     f"({500 * self._period:.0f} ms) too late: the policy or this machine is too slow for "
                     f"{1 / self._period:g} Hz",
                 )
-            plan = understood(self._body.plan, self._sources.newest(), action)
+            with self._watch.lock:
+                plan = understood(self._body.plan, self._sources.newest(), action)
             repeat_ns = round(1e9 / self._config.command.rate)
             commanded = False
             while (now_ns := self.clock.now_ns()) < end_ns:
@@ -203,8 +207,9 @@ class RobotBackend:
         """
         if self._running:
             self._running = False
-            stale = self._sources.assembler.stale(self.clock.now_ns() - round(self._config.silence * 1e9))
-            self._body.hold(self._sources.newest() | dict.fromkeys(stale))
+            with self._watch.lock:
+                self._watch.rest()
+                self._hold()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -225,9 +230,27 @@ class RobotBackend:
             self.stop(str(stop))
             raise
 
+    def _hold(self) -> None:
+        """Command the robot to stay where it was last measured, if that is not too long ago."""
+        stale = self._sources.assembler.stale(self.clock.now_ns() - round(self._config.silence * 1e9))
+        self._body.hold(self._sources.newest() | dict.fromkeys(stale))
+
+    def _hold_late(self) -> None:
+        """Hold the robot because no command followed in time; called in the node's thread."""
+        self._hold()
+        if not self._late_reported:
+            self._late_reported = True
+            print(
+                f"Robot {self._config.name} is held: no command followed within {self._config.command.timeout:g} s. "
+                "The policy, a safety filter or the learner in this process takes too long",
+                flush=True,
+            )
+
     def _send(self, plan: Any) -> None:
         try:
-            understood(self._body.send, plan, self._sources.newest())
+            with self._watch.lock:
+                self._watch.sent()
+                understood(self._body.send, plan, self._sources.newest())
         except DriverError as error:
             raise SafetyStop("command_refused", str(error)) from error
 

@@ -249,7 +249,7 @@ class ArmBody:
             )
             return
         pose = self._correction.apply(self._model.pose(positions))  # a measured pose may be the wrong measurement
-        if self._config.command.kind in ("pose", "twist"):
+        if self._config.command.kind == "pose":
             self._arm.send(ArmTarget(pose=pose), pose)
         else:
             self._arm.send(ArmTarget(joints=positions), pose)

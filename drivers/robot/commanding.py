@@ -1,8 +1,5 @@
 """Senders of commands to an arm or a mobile base, as messages or as goals of an action."""
 
-import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +31,7 @@ FITTING["joint_position"] = FITTING["joint_delta"]
 NUMBERS = {"joint_positions": "joints", "joint_velocities": "velocities", "joint_efforts": "efforts"}
 """Kinds of command with one number per joint, and the attribute of a target that holds the numbers."""
 
-GO_ON = ("joint_velocities", "joint_efforts")
+GO_ON = ("joint_velocities", "joint_efforts", "twist")
 """Kinds of command that a controller keeps executing until the next one arrives."""
 
 COMMAND_QOS = QoSProfile(depth=1)
@@ -58,49 +55,8 @@ def check_listener(publisher: Publisher) -> None:
         raise DriverError(f"nobody listens to {publisher.topic} any more")
 
 
-class StoppingPublisher:
-    """Publisher of commands that a robot executes until the next one, with a stop if none follows in time.
-
-    Args:
-        node: node of the driver.
-        publisher: publishes the commands.
-        timeout: time after the last command at which the stop is sent [s].
-        stop: returns the stop message.
-    """
-
-    def __init__(self, node: Node, publisher: Publisher, timeout: float, stop: Callable[[], Message]) -> None:
-        self._publisher, self._timeout, self._stop = publisher, timeout, stop
-        self._lock = threading.Lock()
-        self._is_moving = False
-        self._sent_at = 0.0
-        node.create_timer(timeout / 4, self._stop_when_late)
-
-    def publish(self, message: Message) -> None:
-        """Send a command."""
-        with self._lock:
-            self._is_moving, self._sent_at = True, time.monotonic()
-            self._publisher.publish(message)
-
-    def stop(self) -> None:
-        """Send the stop."""
-        with self._lock:
-            self._publish_stop()
-
-    def _stop_when_late(self) -> None:
-        """Send the stop if no command followed in time; called in the node's thread."""
-        with self._lock:
-            if self._is_moving and time.monotonic() - self._sent_at > self._timeout:
-                self._publish_stop()
-
-    def _publish_stop(self) -> None:
-        self._is_moving = False
-        self._publisher.publish(self._stop())
-
-
 class ArmCommander:
     """Sender of targets to an arm, as messages or as goals of an action.
-
-    Velocities and efforts are followed by zeros; see :class:`StoppingPublisher`.
 
     Args:
         node: node of the driver.
@@ -114,7 +70,6 @@ class ArmCommander:
         self._joints = list(config.joints or joints)
         self.publisher: Publisher | None = None
         self.client: ActionClient | None = None
-        self._stopping: StoppingPublisher | None = None
         self._servo: ServoSwitch | None = None
         self._goals: GoalSender | None = None
         self._refused = ""
@@ -125,9 +80,7 @@ class ArmCommander:
             self._goals = GoalSender(self.client, self._refuse)
         else:
             self.publisher = node.create_publisher(COMMANDS[config.kind], config.topic, COMMAND_QOS)
-            if config.kind in GO_ON:
-                self._stopping = StoppingPublisher(node, self.publisher, config.timeout, self._zeros)
-            elif config.kind == "twist":
+            if config.kind == "twist":
                 self._servo = ServoSwitch(node, self.publisher.topic)
 
     def turn_on(self) -> None:
@@ -177,24 +130,22 @@ class ArmCommander:
             return
         if self._config.kind == "joint_trajectory" and not is_new:
             return
-        publisher = self._stopping or self.publisher
-        assert publisher is not None
-        publisher.publish(self._message(target, pose))
+        assert self.publisher is not None
+        self.publisher.publish(self._message(target, pose))
 
     def stop(self) -> None:
         """Cancel the goal, or send zeros. Other kinds of command have no stop that works without a measured posture."""
         if self._goals is not None:
             self._goals.cancel()
-        elif self._stopping is not None:
-            self._stopping.stop()
+        elif self._config.kind in GO_ON:
+            assert self.publisher is not None
+            zeros, pose = np.zeros(len(self._joints)), ArmPose(np.zeros(3), np.eye(3))
+            self.publisher.publish(self._message(ArmTarget(pose, velocities=zeros, efforts=zeros), pose))
 
     def close(self) -> None:
         """End the thread that waits for answers."""
         if self._goals is not None:
             self._goals.close()
-
-    def _zeros(self) -> Message:
-        return self._node.types.make(COMMANDS[self._config.kind], data=np.zeros(len(self._joints)))
 
     def _check_goal(self) -> None:
         assert self._goals is not None
@@ -240,7 +191,7 @@ class ArmCommander:
 
 
 class BaseCommander:
-    """Sender of steering and throttle to a mobile base. A stop follows, see :class:`StoppingPublisher`.
+    """Sender of steering and throttle to a mobile base.
 
     Args:
         node: node of the driver.
@@ -250,9 +201,6 @@ class BaseCommander:
     def __init__(self, node: Node, config: CommandConfig) -> None:
         self._node, self._config = node, config
         self.publisher = node.create_publisher(COMMANDS[config.kind], config.topic, COMMAND_QOS)
-        self._stopping = StoppingPublisher(
-            node, self.publisher, config.timeout, lambda: self._message(steering=0.0, throttle=0.0)
-        )
 
     def send(self, steering: float, throttle: float) -> None:
         """Send ``steering`` (positive to the left) and ``throttle`` (positive forward), both in [-1, 1].
@@ -261,11 +209,11 @@ class BaseCommander:
             DriverError: if no subscription receives the commands.
         """
         check_listener(self.publisher)
-        self._stopping.publish(self._message(steering, throttle))
+        self.publisher.publish(self._message(steering, throttle))
 
     def stop(self) -> None:
         """Stop the base."""
-        self._stopping.stop()
+        self.publisher.publish(self._message(steering=0.0, throttle=0.0))
 
     def settle(self) -> None:
         """Wait until commands have been received, at most a few seconds."""

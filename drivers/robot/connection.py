@@ -8,6 +8,7 @@ from robo_rl.core import ROBOT_AWAY, Clock, DriverError, RobotAwayError, SafetyS
 
 from ..ros2 import open_node
 from .bodies import Body
+from .command_watch import CommandWatch
 from .config import RobotConfig
 from .controllers import ControllerSwitch
 from .resetting import ResetService
@@ -59,6 +60,10 @@ class RobotConnection:
     def close(self) -> None:
         """Close everything and restore the earlier controllers."""
         self._opened.close()
+
+    def watch_commands(self, hold: Callable[[], None]) -> CommandWatch:
+        """Return a watch that calls ``hold`` when no command has been sent for ``robot.command.timeout``."""
+        return CommandWatch(self._node, self._clock, self._config.command.timeout, hold)
 
     def reset_robot(self) -> None:
         """Reset arm and scene. Afterwards, every message in the sources is newer than the reset.

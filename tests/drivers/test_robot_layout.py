@@ -398,23 +398,6 @@ def test_steering_and_throttle_become_commands(kind):
         assert (twist.linear.x, twist.linear.y, twist.angular.z) == (1.0, 0.0, -0.25)
 
 
-def test_a_base_stands_still_when_no_command_follows(monkeypatch):
-    node, now = Recorder(), [0.0]
-    monkeypatch.setattr("robo_rl.drivers.robot.commanding.time", SimpleNamespace(monotonic=lambda: now[0]))
-    commander = BaseCommander(node, CommandConfig(kind="base_twist", topic="go", timeout=0.1))
-    (look,) = node.timers
-    speeds = []
-    for ends in (lambda: None, commander.stop):
-        commander.send(0.5, 1.0)
-        for _ in range(8):
-            now[0] += 0.025
-            look()
-        ends()
-        speeds.append([message.linear.x for message in node.published["go"]])
-        node.published["go"].clear()
-    assert speeds == [[1.0, 0.0], [1.0, 0.0, 0.0]], "once, so that it is in nobody's way"
-
-
 @pytest.mark.parametrize(("given", "expected"), [(None, "LOCALHOST"), ("SUBNET", "SUBNET")])
 def test_the_virtual_robot_is_looked_for_where_it_is(monkeypatch, given, expected):
     """By nodes of another range it is not found: it hears no multicast, and knows of no peers but its own machine's."""
