@@ -22,7 +22,8 @@ from bench_transport import STATE, ingest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, open_dict
 
-from robo_rl.app import build_agent, build_backend, register_all_configs, section
+from robo_rl.app import build_agent, build_backend, register_all_configs
+from robo_rl.core import section
 from robo_rl.replay import Intake
 from robo_rl.training.ray_actors import RayActors
 from robo_rl.training.with_ray import connect

@@ -90,8 +90,9 @@ class SceneRenderer:
             context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
             mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, context)
         except Exception as error:
+            choice, reason = os.environ.get("MUJOCO_GL", ""), str(error).rstrip(".")
             raise RenderingError(
-                f"no image can be rendered (MUJOCO_GL={os.environ.get('MUJOCO_GL', '')}): {error}. On Debian or Ubuntu "
+                f"no image can be rendered (MUJOCO_GL={choice}): {reason}. On Debian or Ubuntu "
                 f"install {PACKAGES} and set MUJOCO_GL=egl, or install libosmesa6 and set MUJOCO_GL=osmesa"
             ) from error
         scene = mujoco.MjvScene(model, MAX_GEOMS)
@@ -138,6 +139,8 @@ def _window_class() -> Any:
         GLContext = mujoco.GLContext  # noqa: N806
     else:
         raise RuntimeError("there is no graphics library")
+    # The destructor of a window that could not be opened would print a traceback, because it has no context.
+    GLContext._context = getattr(GLContext, "_context", None)
     return GLContext
 
 

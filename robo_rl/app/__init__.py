@@ -19,7 +19,6 @@ from .composition import (
     is_relative,
     register_all_configs,
     register_configs,
-    section,
     set_threads,
 )
 from .config import (
@@ -33,8 +32,6 @@ from .config import (
 )
 from .expert import make_intervention
 from .network_limits import networks_of, networks_of_run
-from .options import check_seed, typed
-from .search_path import CONFIG_PATH_VARIABLE, config_folders
 from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
 from .trained import (
     RESUMED,
@@ -51,7 +48,6 @@ from .trained import (
 )
 
 __all__ = [
-    "CONFIG_PATH_VARIABLE",
     "RESUMED",
     "ActorConfig",
     "AsyncRuntimeConfig",
@@ -72,9 +68,7 @@ __all__ = [
     "build_resets",
     "build_reward",
     "check_resources",
-    "check_seed",
     "complete_config",
-    "config_folders",
     "emergency_stop",
     "find_emergency_stop",
     "find_stop_button",
@@ -94,7 +88,5 @@ __all__ = [
     "robot_note",
     "run_config",
     "saved_config",
-    "section",
     "set_threads",
-    "typed",
 ]

@@ -26,13 +26,16 @@ from ..core import (
     derive_seed,
     moved_section,
     networks_within_memory,
+    section,
 )
+from ..core.search_path import register_search_path
 from ..replay.interchange import register_configs as register_formats
 from ..reset import register_configs as register_resets
 from ..safety import register_configs as register_safety
 from ..telemetry import register_configs as register_logging
 from ..transport import TransportConfig
-from ..web import WebConfig
+from ..transport import register_configs as register_transport
+from ..web import register_configs as register_pages
 from .config import (
     ActorConfig,
     AsyncRuntimeConfig,
@@ -42,7 +45,6 @@ from .config import (
     RunConfig,
 )
 from .returning import ReturnLearner
-from .search_path import register_search_path
 from .stops import find_stop_button
 
 ENTRY_POINTS = "robo_rl.config"
@@ -62,8 +64,6 @@ def register_configs() -> None:
     store.store(group="runtime", name="async", node=config_node(None, AsyncRuntimeConfig))
     store.store(group="runtime", name="ray", node=config_node(None, RayRuntimeConfig))
     wire = {"transport": config_node(None, TransportConfig)}
-    store.store(name="web_schema", node=OmegaConf.create({"web": config_node(None, WebConfig)}))
-    store.store(name="control_schema", node=OmegaConf.create(wire))
     act = {"actor": config_node(None, ActorConfig), "intervention": config_node(None, InterventionConfig)}
     store.store(name="actor_schema", node=OmegaConf.create(wire | act))
     sac.register_configs()
@@ -75,6 +75,8 @@ def register_configs() -> None:
     iql.register_configs()
     qc.register_configs()
     xqc.register_configs()
+    register_pages()
+    register_transport()
     register_safety()
     register_resets()
     register_logging()
@@ -213,11 +215,6 @@ def set_threads(config: DictConfig) -> None:
         threads = max(torch.get_num_threads() - 1, 1)  # a robot's control loop must never wait
     if threads is not None:
         torch.set_num_threads(threads)
-
-
-def section(config: DictConfig, name: str) -> Any:
-    """Return a section of the configuration as its dataclass, which validates the values."""
-    return OmegaConf.to_object(config[name])
 
 
 class Components:

@@ -8,18 +8,21 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra._internal.hydra import Hydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig, ListConfig, open_dict
+from hydra.types import RunMode
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ..app import CONFIG_PATH_VARIABLE, allow_packages, config_folders, register_all_configs
 from ..core import ConfigError, RoboRLError, is_too_large
-from . import ray_launcher
+from ..core.search_path import CONFIG_PATH_VARIABLE, config_folders, register_search_path
+from .sweep_table import SweptRun, print_sweep
 from .usage import (
     explain,
     help_text,
@@ -29,9 +32,13 @@ from .usage import (
     require_options,
     require_read,
 )
+from .whole_numbers import with_whole_numbers
 
 EXIT_SIGNAL = 128
 """Exit code of a command that a signal interrupted, before the signal's number is added."""
+
+SCHEMAS = {"web_schema": "robo_rl.web", "control_schema": "robo_rl.transport"}
+"""Sections that commands without a task have, and the packages that register them."""
 
 ROS_NAMES = ("robot", "success", "topic")
 """Sections and options that contain names of ROS 2, in which ~/ stands for the node."""
@@ -39,16 +46,34 @@ ROS_NAMES = ("robot", "success", "topic")
 
 def run_command(command: str, overrides: list[str]) -> int:
     """Compose the command's configuration and call its ``run``; convert Hydra's errors to those of robo-rl."""
-    register_all_configs()
-    ray_launcher.register(run_command)
+    _register_configs(command.replace(" ", "_"))
     folders, overrides = _config_folders(overrides)
     with config_folders(folders):
         return _run(command, overrides)
 
 
+def _register_configs(config_name: str) -> None:
+    """Register what the configuration of a command is composed of.
+
+    A command that chooses no task, agent or other group needs none of their packages, which take seconds to import.
+    """
+    file = resources.files("robo_rl.configs").joinpath(f"{config_name}.yaml")
+    chosen = set(map(str, OmegaConf.create(file.read_text()).defaults)) - {"common", "_self_"}
+    if chosen <= SCHEMAS.keys():
+        register_search_path()
+        for schema in chosen:
+            importlib.import_module(SCHEMAS[schema]).register_configs()
+        return
+    from ..app import register_all_configs
+    from . import ray_launcher
+
+    register_all_configs()
+    ray_launcher.register(run_command)
+
+
 def _run(command: str, overrides: list[str]) -> int:
     name = command.replace(" ", "_")
-    overrides = [_quote_home(word) for word in overrides]
+    overrides = with_whole_numbers(name, [_quote_home(word) for word in overrides])
     if {"-h", "--help", "--help-all"} & set(overrides):
         return _help(command, name, overrides)
     require_flags(command, overrides)
@@ -58,6 +83,7 @@ def _run(command: str, overrides: list[str]) -> int:
     status = 0
     failure: Exception | None = None
     composed = False
+    swept: list[SweptRun] = []
     process = os.getpid()
 
     def job(config: DictConfig) -> None:
@@ -66,16 +92,11 @@ def _run(command: str, overrides: list[str]) -> int:
         try:
             require_known(config)
             _expand_home(config)
-            with open_dict(config):
-                allow_packages(config.pop("allow", ()))
-            module = f"{name}_" if keyword.iskeyword(name) else name
-            run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
-            if not gc.get_freeze_count():  # before the first run of a sweep: its remains are garbage to the next one
-                gc.freeze()  # later collections, which stop control loops meanwhile, need not look at it either
-            gc.enable()
-            status = max(status, run(config))
+            swept.extend(_swept_runs(config))
+            status = max(status, _call(name, config))
         except Exception as error:
             failure = _failure(error, name, overrides)
+            swept[-1:] = [run._replace(failure=str(failure or type(error).__name__)) for run in swept[-1:]]
             if failure is None:
                 raise
             if os.getpid() != process:
@@ -102,7 +123,32 @@ def _run(command: str, overrides: list[str]) -> int:
         if composed and not isinstance(error, (HydraException, OmegaConfBaseException)):
             raise
         raise ConfigError(explain(error, name, overrides)) from error
+    finally:
+        if swept:
+            print_sweep(swept)
     return status
+
+
+def _call(name: str, config: DictConfig) -> int:
+    """Run the command with its composed configuration; return the exit code."""
+    if "allow" in config:
+        from ..app import allow_packages  # slow to import
+
+        with open_dict(config):
+            allow_packages(config.pop("allow"))
+    module = f"{name}_" if keyword.iskeyword(name) else name
+    run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
+    if not gc.get_freeze_count():  # before the first run of a sweep: its remains are garbage to the next one
+        gc.freeze()  # later collections, which stop control loops meanwhile, need not look at it either
+    gc.enable()
+    return run(config)
+
+
+def _swept_runs(config: DictConfig) -> list[SweptRun]:
+    """Return the training run that begins now, if it belongs to a sweep."""
+    if HydraConfig.get().mode != RunMode.MULTIRUN or not isinstance(config.get("run"), DictConfig):
+        return []
+    return [SweptRun(Path(str(config.get("resume") or config.run.dir)), list(HydraConfig.get().overrides.task))]
 
 
 def _failure(error: Exception, name: str, overrides: Sequence[str]) -> Exception | None:

@@ -2,11 +2,11 @@
 
 import datetime
 import sys
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
@@ -14,11 +14,10 @@ from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
-from rich.table import Table
 
 from ..app import check_resources
 from ..core import ConfigError, RoboRLError, config_node
-from ..telemetry import Console
+from .sweep_table import SweptRun, print_sweep
 
 COMMAND = "train"
 # Hydra accepts plugins only from this package, which many projects share and none of them creates.
@@ -88,11 +87,8 @@ class RayLauncher(Launcher):
             return _train(command, overrides)
 
         outcomes, signal = run_tasks(train, jobs, self._cluster, self._resources)
-        table = Table("run", "values", "ended", "steps", "success", "return", title=f"{len(jobs)} runs", expand=True)
-        same = set(jobs[0]).intersection(*jobs[1:]) if len(jobs) > 1 else set()
-        for job, outcome in zip(jobs, outcomes, strict=True):
-            table.add_row(*_row(job, same, outcome))
-        Console().print(table)
+        runs = [SweptRun(_folder(job), job, outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
+        print_sweep(runs)
         if signal is not None:
             raise SystemExit(128 + signal)
         if failed := sum(outcome != "" for outcome in outcomes):
@@ -132,19 +128,7 @@ def _train(command: Callable[[str, list[str]], int], overrides: list[str]) -> st
     return f"exit code {code}" if code else ""
 
 
-def _row(overrides: Sequence[str], same: Set[str], outcome: str) -> list[str]:
-    """Return the table row of a run; omit the overrides in ``same``, which all runs have."""
-    from ..evaluation.runs import is_run, load_run
-
+def _folder(overrides: Sequence[str]) -> Path:
+    """Return the folder of a run."""
     (folder,) = (Path(word.partition("=")[2]) for word in overrides if word.startswith(("run.dir=", "resume=")))
-    values = " ".join(word for word in overrides if word not in same and not word.startswith("run.dir="))
-    summary: Mapping[str, Any] = (load_run(folder).summary if is_run(folder) else None) or {}
-    success, mean = summary.get("success_rate"), summary.get("return_mean")
-    return [
-        str(folder),
-        values,
-        outcome or str(summary.get("status", "")),
-        f"{summary.get('env_steps', 0):,}",
-        "" if success is None else f"{100 * success['value']:.0f} %",
-        "" if mean is None else f"{mean:.2f}",
-    ]
+    return folder

@@ -63,6 +63,17 @@ def _hydra() -> Iterator[None]:
         yield
 
 
+def composed(config_name: str, overrides: Sequence[str]) -> DictConfig:
+    """Return the configuration of a command, with ``overrides``.
+
+    Raises:
+        HydraException: if the overrides are not valid.
+        OmegaConfBaseException: likewise.
+    """
+    with _hydra():
+        return compose(config_name, overrides=list(overrides))
+
+
 def help_text(
     command: str, config_name: str, overrides: Sequence[str], sections: Sequence[str] = (), everything: bool = False
 ) -> str:
@@ -258,8 +269,7 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
             return f"{key}: expected a list, as {key}=[{value}]"
         if "is not a subclass of" in str(error.__cause__):
             return _not_a_value(key, "OPTION", config_name)
-        reason = str(error.__cause__).partition("\n")[0]
-        return f"{match[1]}: {reason[:1].lower()}{reason[1:]}"
+        return f"{match[1]}: {_reason(str(error.__cause__).splitlines()[0])}"
     if match := re.search(r"[Mm]issing mandatory value: (\S+)", text):
         full = re.search(r"full_key: (\S+)", text)  # an error within a section names the option alone
         key = full[1] if full else match[1]
@@ -271,14 +281,20 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
     if match := re.search(r"is not a ListConfig, list or tuple\.\s*full_key: (\S+)", text):
         return f"{match[1]}: expected a list, as {match[1]}=[a,b]"
     if match := re.match(r"(.+)\n\s*full_key: (\S+)", text):
-        return f"{match[2]}: {match[1][:1].lower()}{match[1][1:]}"
+        return f"{match[2]}: {_reason(match[1])}"
     return re.sub(r"\s*\n\s*", "; ", text.strip()) or type(error).__name__
+
+
+def _reason(text: str) -> str:
+    """Return an error of OmegaConf about a value, in the words of the command line."""
+    if match := re.match(r"Value '(.*)' of type '\w+' could not be converted to Integer", text):
+        return f"expected a whole number, such as 10000, 10_000 or 1e4, got {match[1]}"
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 def _example(word: str, config_name: str) -> str:
     """Return the probable meaning of a word without a key: a value of the first mandatory option."""
-    with _hydra():
-        missing = next(_missing(OmegaConf.to_container(compose(config_name))), None)
+    missing = next(_missing(OmegaConf.to_container(composed(config_name, ()))), None)
     return f"{missing}={word}" if missing else "task=reach"
 
 

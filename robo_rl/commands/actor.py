@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, open_dict
 
-from ..app import ActorConfig, build_backend, emergency_stop, has_robot, run_config, section
-from ..core import Interruption, RobotAwayError
+from ..app import ActorConfig, build_backend, emergency_stop, has_robot, run_config
+from ..core import Interruption, RobotAwayError, section
 from ..operators.takeover import Takeover, open_takeover
 from ..training.actor_processes import EXIT_AWAY
 from ..training.remote_actor import RemoteActor

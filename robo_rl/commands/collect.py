@@ -5,8 +5,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..app import acting_config, build_backend, load_policy, robot_note, typed
-from ..core import require
+from ..app import acting_config, build_backend, load_policy, robot_note
+from ..core import require, typed
 from ..recording.disk_space import DiskSpace
 from ..recording.episodes import (
     IF_EXISTS,

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..app import section
-from ..core import ConfigError, nearest
+from ..core import ConfigError, nearest, section
 from ..telemetry import Command, LiveWatch
 from ..transport import COMMANDS, is_command, send_command, wanted_actors
 

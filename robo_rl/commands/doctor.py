@@ -19,9 +19,9 @@ from robo_rl.drivers.teleop import find_devices
 
 from ..agents.parts import native
 from ..agents.sac.precision import bfloat16_share
-from ..app import typed
 from ..command_line import machine
 from ..command_line.machine import Check, Status
+from ..core import typed
 from ..safety.native import available as stops_in_cpp
 
 EXIT_FAILED = 1

@@ -10,9 +10,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
-from ..app import acting_config, build_backend, build_reward, load_policy, networks_of, robot_note, typed
+from ..app import acting_config, build_backend, build_reward, load_policy, networks_of, robot_note
 from ..command_line.destination import output_file
-from ..core import ConfigError, RenderingError, counted, nearest, require, write_durably
+from ..core import ConfigError, RenderingError, counted, nearest, require, typed, write_durably
 from ..evaluation import (
     CycleTime,
     CycleTimes,

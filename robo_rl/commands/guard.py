@@ -4,12 +4,8 @@ import functools
 
 from omegaconf import DictConfig
 
-from ..app import build, find_emergency_stop, press_emergency_stop, robot_name, typed
-from ..core import (
-    ConfigError,
-    Interruption,
-    MonotonicClock,
-)
+from ..app import build, find_emergency_stop, press_emergency_stop, robot_name
+from ..core import ConfigError, Interruption, MonotonicClock, typed
 from ..operators.guard import Guard, GuardConfig
 from ..operators.panel import offer_settings
 from ..operators.pulse import Pulse

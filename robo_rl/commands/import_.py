@@ -7,8 +7,8 @@ from typing import cast
 
 from omegaconf import DictConfig
 
-from ..app import build, section
-from ..core import DataError, RoboRLError, draft_of, printable
+from ..app import build
+from ..core import DataError, RoboRLError, draft_of, printable, section
 from ..recording.episodes import print_summary
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, ForeignConfig, ImportNotes

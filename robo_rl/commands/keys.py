@@ -5,7 +5,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..app import typed
+from ..core import typed
 from ..transport import make_keys
 
 

@@ -6,9 +6,9 @@ from typing import cast
 import numpy as np
 from omegaconf import DictConfig
 
-from ..app import build, typed
+from ..app import build
 from ..command_line.destination import new_output
-from ..core import DataError, require
+from ..core import DataError, require, typed
 from ..recording.labelling import ClassifierConfig, LabelConfig, format_counts, print_errors, show_episodes
 from ..replay import EpisodeStore, LabelBook
 from ..telemetry import Console

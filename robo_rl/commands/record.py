@@ -4,7 +4,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..app import build_backend, check_seed, typed
+from ..app import build_backend
+from ..core import check_seed, typed
 from ..recording.episodes import (
     default_path,
     print_summary,

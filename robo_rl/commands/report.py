@@ -7,9 +7,8 @@ from omegaconf import DictConfig, ListConfig
 from rich.table import Table
 from rich.text import Text
 
-from ..app import typed
 from ..command_line.destination import output_file
-from ..core import require, write_durably
+from ..core import require, typed, write_durably
 from ..evaluation.aggregate import group_runs
 from ..evaluation.report import RESULTS, markdown_table, repeated_seeds, results, write_report
 from ..evaluation.runs import find_runs, load_run

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..app import section, typed
-from ..core import ConfigError, Interruption, require
+from ..core import ConfigError, Interruption, require, section, typed
 from ..operators.questions import QuestionServer, serving
 from ..telemetry import Console
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..app import build_backend, build_reward, typed
+from ..app import build_backend, build_reward
 from ..command_line.destination import output_file
-from ..core import require, write_durably
+from ..core import require, typed, write_durably
 from ..monitoring.reward_benchmark import RewardBenchmarkConfig, measure
 from ..monitoring.reward_comparison import print_comparison
 from ..telemetry import Console

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.table import Table
 
-from ..app import load_reward, run_config, typed
+from ..app import load_reward, run_config
 from ..command_line.destination import output_file
-from ..core import ConfigError, generator, require
+from ..core import ConfigError, generator, require, typed
 from ..evaluation.viewer import Recording, import_rerun
 from ..monitoring.reward_comparison import compare_rewards, print_comparison, true_progress
 from ..monitoring.viewer import record_episodes

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 
-from ..app import build, build_reward, has_robot, is_relative, load_reward, run_config, typed
-from ..core import Clock, ConfigError, EnvSpec, Interruption, MonotonicClock, Scorer
+from ..app import build, build_reward, has_robot, is_relative, load_reward, run_config
+from ..core import Clock, ConfigError, EnvSpec, Interruption, MonotonicClock, Scorer, typed
 from ..monitoring.reward_node import PublishConfig, RewardNode
 from ..operators.panel import offer_settings
 from ..replay import EpisodeStore

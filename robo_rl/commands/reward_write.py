@@ -9,9 +9,9 @@ from typing import Protocol, cast
 import numpy as np
 from omegaconf import DictConfig
 
-from ..app import build, build_backend, typed
+from ..app import build, build_backend
 from ..command_line.destination import new_output
-from ..core import Batch, ConfigError, EnvSpec, RewardModule, require
+from ..core import Batch, ConfigError, EnvSpec, RewardModule, require, typed
 from ..evaluation.correlation import rank_correlation
 from ..monitoring.reward_benchmark import NOISES, graded_episodes
 from ..telemetry import Console

@@ -7,9 +7,8 @@ import torch
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from ..app import typed
 from ..command_line.destination import new_output
-from ..core import ConfigError, DataError, require
+from ..core import ConfigError, DataError, require, typed
 from ..recording.safety_labels import DemonstratedConfig, accuracy, costs, unlike
 from ..replay import EpisodeStore
 from ..safety.feasibility import FeasibilityConfig, FeasibilityModel

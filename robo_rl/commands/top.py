@@ -5,7 +5,7 @@ import time
 from omegaconf import DictConfig
 from rich.live import Live
 
-from ..app import typed
+from ..core import typed
 from ..monitoring.run_table import TopConfig, look
 from ..telemetry import Console
 

@@ -7,8 +7,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..agents.sac.ranks import several_ranks
-from ..app import RESUMED, RayRuntimeConfig, check_seed, emergency_stop, has_robot, run_config, section
-from ..core import ConfigError, Interruption
+from ..app import RESUMED, RayRuntimeConfig, emergency_stop, has_robot, run_config
+from ..core import ConfigError, Interruption, check_seed, section
 from ..operators.takeover import has_person
 from ..training.asynchronous import AsyncTraining
 from ..training.local import LocalTraining

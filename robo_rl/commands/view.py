@@ -7,8 +7,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ..app import typed
-from ..core import ConfigError, DataError, nearest, require
+from ..core import ConfigError, DataError, nearest, require, typed
 from ..evaluation.runs import is_run, load_run
 from ..evaluation.viewer import Recording, check_viewer, import_rerun, show, web_address
 from ..monitoring.viewer import ViewConfig, export_video, record_episodes, record_run

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.table import Table
 
-from ..app import build, typed
+from ..app import build
 from ..command_line.destination import new_output
 from ..command_line.model_making import make_model
-from ..core import ConfigError, generator, nearest, require
+from ..core import ConfigError, generator, nearest, require, typed
 from ..replay import EpisodeStore
 from ..telemetry import Console
 

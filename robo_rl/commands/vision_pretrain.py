@@ -13,10 +13,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
-from ..app import build, typed
+from ..app import build
 from ..command_line.destination import new_output
 from ..command_line.model_making import make_model
-from ..core import ConfigError, EnvBackend, derive_seed, nearest, require
+from ..core import ConfigError, EnvBackend, derive_seed, nearest, require, typed
 from ..evaluation.correlation import ranks
 from ..recording.pictures import Pictures, take_pictures
 from ..telemetry import Console

@@ -5,8 +5,7 @@ import sys
 
 from omegaconf import DictConfig
 
-from ..app import section, typed
-from ..core import ConfigError, EmergencyStop
+from ..core import ConfigError, EmergencyStop, section, typed
 from ..monitoring.dashboard import PAGES, SWITCH_SECONDS, Dashboard, WatchConfig
 from ..web import WebConfig
 

@@ -16,7 +16,7 @@ from .agent_protocols import (
 )
 from .clock import Clock, ManualClock, MonotonicClock
 from .closing import Closing
-from .config import as_config, config_node
+from .config import as_config, check_seed, config_node, section, typed
 from .drafts import draft_of
 from .durable import sync_folder, write_durably
 from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
@@ -48,7 +48,7 @@ from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout, im
 from .interruption import Interruption, sigterm_unwinds
 from .latch import plain_text, read_short
 from .mjcf_limits import check_mjcf
-from .native import native_library
+from .native import compiler_problem, native_library
 from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
 from .options import MAX_RATE, MAX_SECONDS, MIN_RATE, Bounds, Options, bounds_of, moved_section, option, require
 from .own_command import own_command
@@ -201,8 +201,10 @@ __all__ = [
     "blosc_size",
     "bounds_of",
     "check_mjcf",
+    "check_seed",
     "check_yaml",
     "claim_parameters",
+    "compiler_problem",
     "config_node",
     "counted",
     "deadman_file",
@@ -244,9 +246,11 @@ __all__ = [
     "read_short",
     "reading",
     "require",
+    "section",
     "shortest",
     "sigterm_unwinds",
     "sync_folder",
+    "typed",
     "user_folder",
     "vector_of_matrix",
     "whole_number",

@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from omegaconf import DictConfig, OmegaConf
+
+from .options import require
 
 Config = TypeVar("Config")
 
@@ -43,6 +45,36 @@ def config_node(target: str | Callable[..., Any] | None, config_class: type) -> 
     _make_writable(node)
     _open_dictionaries(node)
     return node
+
+
+def section(config: DictConfig, name: str) -> Any:
+    """Return a section of the configuration as its dataclass, which validates the values."""
+    return OmegaConf.to_object(config[name])
+
+
+def typed(config_class: type[Config], config: DictConfig, section: str | None = None) -> Config:
+    """Return ``config``, or a section of it, as ``config_class``, which has the types and validates the values.
+
+    The class has no defaults, as they are in the YAML file.
+    """
+    node = config_node(None, config_class)
+    if section is None:
+        return cast(Config, OmegaConf.to_object(OmegaConf.merge(node, config)))
+    merged = OmegaConf.merge({section: node}, {section: config[section]})  # so that errors name section.key
+    return cast(dict[str, Config], OmegaConf.to_object(merged))[section]
+
+
+@dataclasses.dataclass(frozen=True)
+class _SeedConfig:
+    seed: int
+
+    def __post_init__(self) -> None:
+        require(self.seed >= 0, "seed", "0 or more", self.seed)
+
+
+def check_seed(config: DictConfig) -> None:
+    """Check the option ``seed`` of a command without a configuration class: an integer of 0 or more."""
+    typed(_SeedConfig, OmegaConf.create({"seed": config.seed}))
 
 
 def _open_dictionaries(node: DictConfig, inside: bool = False) -> None:

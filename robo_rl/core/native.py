@@ -67,6 +67,15 @@ def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
     return path
 
 
+def compiler_problem() -> str | None:
+    """Return why nothing can be compiled on this machine and what to do; None if there is a compiler."""
+    try:
+        _compiler()
+    except NativeBuildError as error:
+        return str(error)
+    return None
+
+
 def _intact(cache: Path, name: str) -> Path | None:
     """Return the library of this name whose content matches its hash, or None."""
     return next((path for path in cache.glob(f"{name}-*.so") if path.stem == f"{name}-{_hash(path)}"), None)

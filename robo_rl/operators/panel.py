@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from ..app import build, emergency_stop, find_stop_button, section
+from ..app import build, emergency_stop, find_stop_button
 from ..core import (
     Clock,
     ConfigError,
@@ -22,6 +22,7 @@ from ..core import (
     RenderingError,
     StopButton,
     Teleop,
+    section,
 )
 from ..web import WebConfig
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..app import AsyncRuntimeConfig, build_acting_agent, has_robot, section
-from ..core import ConfigError, Interruption
+from ..app import AsyncRuntimeConfig, build_acting_agent, has_robot
+from ..core import ConfigError, Interruption, section
 from ..telemetry import Command
 from ..transport import wanted_actors
 from .arrivals import Arrivals, StoredSteps

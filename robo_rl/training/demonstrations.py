@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from omegaconf import DictConfig
 
-from ..app import Components, DemonstrationsConfig, section
-from ..core import Batch, ConfigError, Interruption, counted
+from ..app import Components, DemonstrationsConfig
+from ..core import Batch, ConfigError, Interruption, counted, section
 from ..evaluation import CycleTime
 from ..recording.episodes import open_data_set, record_episodes
 from ..recording.scripts import SCRIPTS, noise_of

@@ -3,8 +3,8 @@
 from typing import Any
 
 from ..actor import Actor
-from ..app import find_stop_button, make_intervention, section
-from ..core import DivergenceError, Metrics, SpecError, State, Transition
+from ..app import find_stop_button, make_intervention
+from ..core import DivergenceError, Metrics, SpecError, State, Transition, section
 from ..learner import Checkpoint
 from ..operators.takeover import open_takeover
 from ..safety import ACTION_NOT_FINITE

@@ -16,7 +16,6 @@ from ..app import (
     find_stop_button,
     has_robot,
     make_intervention,
-    section,
 )
 from ..core import (
     Clock,
@@ -29,6 +28,7 @@ from ..core import (
     SpecError,
     Transition,
     derive_seed,
+    section,
 )
 from ..operators.takeover import Takeover
 from ..safety import ACTION_NOT_FINITE

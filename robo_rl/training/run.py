@@ -8,7 +8,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from ..actor import InterventionConfig
-from ..app import Components, RunConfig, networks_of_run, section
+from ..app import Components, RunConfig, networks_of_run
 from ..core import (
     CheckpointError,
     ConfigError,
@@ -16,8 +16,10 @@ from ..core import (
     Interruption,
     OfflineLearner,
     State,
+    compiler_problem,
     generator,
     reading,
+    section,
 )
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import MixedSampler, ReplayRing
@@ -128,6 +130,8 @@ class Run:
             self.settings, self.components, self.logger, self.interruption, self.demonstrations_cycle_time
         )
         self.evaluations.check_video(self.video)
+        if problem := compiler_problem():
+            self.logger.message(f"Training will take many times as long as with compiled updates: {problem}")
         with reading(damaged, CheckpointError, "restore a copy"):
             if checkpoint is not None:
                 self.evaluations.load(checkpoint.facts, self.learner.updates, self.step)

@@ -10,8 +10,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..app import saved_config, section
-from ..core import ConfigError, DataError, load_config, override, write_durably
+from ..app import saved_config
+from ..core import ConfigError, DataError, load_config, override, section, write_durably
 from ..evaluation.runs import is_run, load_run
 from ..learner import CheckpointFolder
 from ..telemetry import LiveWatch

@@ -1,5 +1,10 @@
 """The transport between actors and learner: gRPC with a versioned schema, authentication and limits on message size."""
 
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
+
+from robo_rl.core import config_node
+
 from .client import LearnerLink
 from .codec import RecordDecoder, RecordEncoder
 from .config import TransportConfig
@@ -25,7 +30,14 @@ __all__ = [
     "make_keys",
     "new_socket_folder",
     "pack_policy",
+    "register_configs",
     "send_command",
     "unpack_policy",
     "wanted_actors",
 ]
+
+
+def register_configs() -> None:
+    """Register the section ``transport`` of a command that sends commands to a run."""
+    node = OmegaConf.create({"transport": config_node(None, TransportConfig)})
+    ConfigStore.instance().store(name="control_schema", node=node)

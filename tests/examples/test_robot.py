@@ -6,9 +6,8 @@ import subprocess
 
 import pytest
 
-from robo_rl.app import config_folders
-from robo_rl.app.search_path import CONFIG_PATH_VARIABLE
 from robo_rl.core import ConfigError
+from robo_rl.core.search_path import CONFIG_PATH_VARIABLE, config_folders
 
 from ..rigs.guide import SMALL, Reader
 from ..rigs.ros2_domain import free_domain

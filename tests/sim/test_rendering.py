@@ -148,6 +148,18 @@ def test_frames_are_stacked_and_begin_anew_with_each_episode():
 
 
 @pytest.mark.rendering
+def test_a_graphics_device_that_does_not_exist_ends_in_one_error_without_tracebacks():
+    code = "from robo_rl.sim import make_backend; from robo_rl.core import RenderingError\n"
+    code += "backend = make_backend('reach'); backend.reset(0)\n"
+    code += "try: backend.render()\nexcept RenderingError as error: print(error)"
+    environment = os.environ | {"MUJOCO_GL": "egl", "MUJOCO_EGL_DEVICE_ID": "77"}
+    process = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert process.stderr == ""
+    assert "no image can be rendered (MUJOCO_GL=egl): " in process.stdout and "install libegl1" in process.stdout
+    assert ".." not in process.stdout
+
+
+@pytest.mark.rendering
 def test_a_process_that_closes_nothing_ends_quietly():
     """Also where another library made a finalizer before the graphics library was loaded."""
     code = (

@@ -11,7 +11,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from ..core import ConfigError
+from .errors import ConfigError
 
 CONFIG_PATH_VARIABLE = "ROBO_RL_CONFIG_PATH"
 """Environment variable with the folders, separated as in PATH. Child processes of a run inherit it."""
