@@ -15,7 +15,8 @@ class RunConfig(Options, section="run"):
         dir: folder of the run.
         overwrite: replace a run in the folder.
         env_steps: total number of environment steps.
-        evaluation_interval: environment steps between evaluations; 0: only at the end.
+        evaluation_interval: environment steps between evaluations, of which the first is before the first step; 0: only
+            at the end.
         evaluation_episodes: number of episodes of each evaluation.
         final_evaluation_episodes: number of episodes of the final evaluation, which has its own start states.
         video_episodes: number of filmed episodes of the final evaluation; 0: none.
@@ -28,8 +29,9 @@ class RunConfig(Options, section="run"):
             replay), for tasks whose goal is observed; 0: none.
         relabel_rows: number of stored transitions whose learned rewards are recomputed after each step, if a module has
             changed; sampled transitions are always up to date.
-        stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
-        stop_at_return: end the run when an evaluation reaches this mean return; null: never.
+        stop_at_success_rate: end the run when an evaluation after the first step reaches this rate (0 to 1); null:
+            never.
+        stop_at_return: end the run when an evaluation after the first step reaches this mean return; null: never.
     """
 
     dir: str = "???"

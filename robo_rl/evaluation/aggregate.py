@@ -122,6 +122,10 @@ class Curve:
         high: (p,) upper end of the 95 % band.
         band: description of the band; empty if there is none.
         singles: steps and values of the individual runs, in their full length.
+        cloning: interquartile mean over runs of what cloning alone reached, before the first environment step; None if
+            the runs did not clone demonstrations, or were not evaluated then.
+        demonstrations: mean over runs of the success rate of the demonstrations; None if it is unknown, or not the
+            measure.
     """
 
     label: str
@@ -132,6 +136,8 @@ class Curve:
     high: NDArray[np.float64]
     band: str
     singles: tuple[tuple[list[int], list[float]], ...]
+    cloning: float | None = None
+    demonstrations: float | None = None
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
@@ -180,7 +186,15 @@ def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
         low, high = np.array([rate.low for rate in rates]), np.array([rate.high for rate in rates])
         band = "95 % Wilson interval over evaluation episodes"
     singles = tuple(curve for _, curve in evaluated)
-    return Curve(group.label, measure, steps, value, low, high, band, singles)
+    demonstrated = [run.evaluations.demonstrations_success_rate for run, _ in evaluated]
+    shares = [share for share in demonstrated if share is not None]
+    first = [run.evaluations.before_first_step(measure) for run, _ in evaluated if run.clones]
+    cloned = [value for value in first if value is not None]
+    return Curve(
+        *(group.label, measure, steps, value, low, high, band, singles),
+        cloning=float(interquartile_mean(np.array(cloned)[:, None])) if cloned else None,
+        demonstrations=sum(shares) / len(shares) if shares and measure == "success_rate" else None,
+    )
 
 
 def measure_of(groups: Sequence[Group]) -> str:

@@ -4,7 +4,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,6 +147,9 @@ def _draw_panel(axis: Any, task: str, curves: Sequence[tuple[Group, Curve]], the
         marker = "o" if curve.steps.size <= 30 else None
         lines += axis.plot(curve.steps, factor * curve.value, color=colour, linewidth=2.2, marker=marker, ms=3.5)
         labels.append(label)
+    for line, label in _reference_lines(axis, [curve for _, curve in curves], factor, theme):
+        lines.append(line)
+        labels.append(label)
     if measure == "success_rate":
         axis.set_ylim(-3, 104)
         axis.axhline(95, color=theme.faint, linewidth=0.9, linestyle=(0, (2, 3)), zorder=0)
@@ -158,6 +161,20 @@ def _draw_panel(axis: Any, task: str, curves: Sequence[tuple[Group, Curve]], the
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axis.legend(lines, labels, loc="best", handlelength=1.4)
     _add_robot_time(axis, [group.control_rate for group, _ in curves])
+
+
+def _reference_lines(axis: Any, curves: Sequence[Curve], factor: float, theme: Theme) -> Iterator[tuple[Any, str]]:
+    """Draw horizontal lines for the demonstrations and for what cloning alone reached; yield each with its label."""
+    unit = " %" if curves[0].measure == "success_rate" else ""
+    for rate in dict.fromkeys(curve.demonstrations for curve in curves if curve.demonstrations is not None):
+        line = axis.axhline(factor * rate, color=theme.faint, linewidth=1.3, linestyle="-.", zorder=1)
+        yield line, f"demonstrations: {factor * rate:.3g}{unit}"
+    for index, curve in enumerate(curves):
+        if curve.cloning is not None:
+            colour = theme.lines[index % len(theme.lines)]
+            line = axis.axhline(factor * curve.cloning, color=colour, linewidth=1.3, linestyle="--", zorder=1)
+            name = f"{caption(curve.label)}, cloning alone" if len(curves) > 1 else "cloning alone"
+            yield line, f"{name}: {factor * curve.cloning:.3g}{unit}"
 
 
 def _add_robot_time(axis: Any, rates: Sequence[float | None]) -> None:

@@ -35,7 +35,9 @@ finish. For several runs, the figure is the interquartile mean with its 95 % str
 it is the fraction of episodes with its Wilson interval. In the columns "to 95 %", a run that never reached 95 % counts
 as infinitely long; a figure with > is a lower bound. Robot minutes are environment steps over the control rate. Time to
 success is the median over the successful episodes of the final evaluation, in robot time; the last column divides it by
-that of the demonstrations."""
+that of the demonstrations. In the curves, a dashed line marks what cloning the demonstrations
+alone reached (the evaluation before the first environment step), and a dash-dotted line the success rate of the
+demonstrations themselves."""
 _NOTHING = "–"
 
 

@@ -44,6 +44,17 @@ class Evaluations:
         return values[-1] if values else None
 
     @property
+    def demonstrations_success_rate(self) -> float | None:
+        """Share of successful demonstrations, of those that the run learned from; None if it is unknown."""
+        values = self.curve("demonstrations_success_rate")[1]
+        return values[-1] if values else None
+
+    def before_first_step(self, measure: str) -> float | None:
+        """Return the value of ``measure`` at step 0; None if there was no such evaluation."""
+        steps, values = self.curve(measure)
+        return values[0] if steps and steps[0] == 0 else None
+
+    @property
     def steps_to_95(self) -> int | None:
         """First environment step at which an evaluation reached 95 % success, or None."""
         return None if self._first_solved is None else int(self._first_solved["step"])

@@ -140,6 +140,13 @@ class Run:
         """Robot time [min]: environment steps over control rate; None if the control rate is unknown."""
         return None if self.control_rate is None else self.env_steps / self.control_rate / 60.0
 
+    @property
+    def clones(self) -> bool:
+        """Whether the agent cloned demonstrations before the first environment step."""
+        agent = self.config.get("agent")
+        updates = agent.get("pretrain_steps") if isinstance(agent, Mapping) else None
+        return bool(updates) and self.evaluations.demonstrations_success_rate is not None
+
     @cached_property
     def evaluations(self) -> Evaluations:
         """The evaluations in ``metrics``."""

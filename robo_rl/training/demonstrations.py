@@ -22,11 +22,13 @@ class Demonstrations(NamedTuple):
         ring: replay buffer that the agent samples from; None if it does not learn from demonstrations.
         episodes: episodes that reward modules and resets learn from; empty if none do.
         cycle_time: cycle time of the successful demonstrations; None if there are none.
+        success_rate: share of successful demonstrations, of those in which success is known; None if it is in none.
     """
 
     ring: ReplayRing | None
     episodes: list[Batch]
     cycle_time: CycleTime | None = None
+    success_rate: float | None = None
 
 
 def load_demonstrations(
@@ -64,6 +66,8 @@ def load_demonstrations(
         _warn(path, wanted.episodes, records)
         steps, successes = [record.steps for record in records], [record.success for record in records]
         cycle_time = CycleTime.of(steps, successes, spec.control_rate)
+        known = [success for success in successes if success is not None]
+        success_rate = sum(known) / len(known) if known else None
         if for_others:
             numbers = range(len(records))
             episodes = [store.arrays(number, spec.observation).rows() for number in numbers]
@@ -74,7 +78,7 @@ def load_demonstrations(
     if ring is not None:
         # All at once, so that they are the same, bit for bit, when the run is resumed.
         ring.rows.compute_features()
-    return Demonstrations(ring, episodes, cycle_time)
+    return Demonstrations(ring, episodes, cycle_time, success_rate)
 
 
 def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:

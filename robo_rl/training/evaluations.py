@@ -40,6 +40,7 @@ class Evaluations:
         logger: receives results and warnings.
         interruption: ends the wait for a person.
         demonstrated: cycle time of the demonstrations, logged beside that of the policy; None if unknown.
+        demonstrated_rate: share of successful demonstrations, logged beside that of the policy; None if unknown.
 
     Attributes:
         steps_to_95: environment steps at the first evaluation with at least 95 % success.
@@ -53,9 +54,10 @@ class Evaluations:
         logger: RunLogger,
         interruption: Interruption,
         demonstrated: CycleTime | None = None,
+        demonstrated_rate: float | None = None,
     ) -> None:
         self._settings = settings
-        self._demonstrated = demonstrated
+        self._demonstrated, self._demonstrated_rate = demonstrated, demonstrated_rate
         self._parts = parts
         self._logger = logger
         self._interruption = interruption
@@ -170,6 +172,7 @@ class Evaluations:
             success_seconds_median=cycle_time.median if cycle_time else None,
             successes_per_hour=cycle_time.successes_per_hour if cycle_time else None,
             demonstrations_seconds_median=self._demonstrated.median if self._demonstrated else None,
+            demonstrations_success_rate=self._demonstrated_rate,
             lap_seconds_median=result.lap_seconds_median,
         )
         if self.watch is not None and (warning := self.watch.evaluated(step, rate.value if rate else None)):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..core import Clock, ComparisonLearner, Interruption, MonotonicClock, OfflineLearner
+from .results import first_evaluation_text
 from .run import Run
 
 COUNT_SECONDS = 5.0
@@ -18,7 +19,7 @@ class Preparation:
         self._run, self._agent, self._experience = run, run.agent, run.experience
 
     def run(self) -> None:
-        """Learn from the demonstrations, and save the first checkpoint.
+        """Learn from the demonstrations, evaluate what that has come to, and save the first checkpoint.
 
         Raises:
             SystemExit: if an operator ends the run.
@@ -31,6 +32,7 @@ class Preparation:
         if self._experience.demonstrations is not None:
             self._clone()
             self._pretrain_critics()
+        self._evaluate()
         self._run.save()
 
     def _fit_rewards(self) -> None:
@@ -71,6 +73,18 @@ class Preparation:
             metrics = agent.pretrain_critics(self._experience.sampler.sample_with_returns(agent.config.batch_size))
             if update % LOG_INTERVAL == 0:
                 self._run.logger.log("train", 0, offline_update=update, **metrics)
+
+    def _evaluate(self) -> None:
+        """Evaluate the policy before the first step, so that the curve shows what reinforcement learning adds.
+
+        The result never ends the run: its goals are those of reinforcement learning.
+        """
+        run, settings = self._run, self._run.settings
+        if not (settings.evaluation_interval and settings.env_steps and self._agent.config.learns_online):
+            return  # there is no curve, or the final evaluation is its only point
+        run.report("evaluating")
+        result = run.evaluations(0, run.learner.updates, run.config.seed, settings.evaluation_episodes)
+        run.logger.message(f"Before the first step: {first_evaluation_text(result)}")
 
     def _counted(self, updates: int, doing: str) -> Iterator[int]:
         """Yield the numbers of updates, and report progress to operators, who may end the run."""

@@ -52,6 +52,13 @@ def evaluation_lines(result: EvaluationResult, demonstrated: CycleTime | None) -
         yield f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)})"
 
 
+def first_evaluation_text(result: EvaluationResult) -> str:
+    """Describe the evaluation before the first step in a few words."""
+    rate, episodes = result.success_rate, counted(len(result.episodes), "evaluation episode")
+    measure = f"mean return {result.return_mean:.1f}" if rate is None else f"success {100 * rate.value:.0f} %"
+    return f"{measure} of {episodes}"
+
+
 def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Sequence[str] = ()) -> Iterator[str]:
     """Draw the learning curve of the run in ``folder``, write its report, and list the paths of all results.
 

@@ -93,6 +93,7 @@ class Run:
             raise
         demonstrations, self.demonstration_episodes = loaded.ring, loaded.episodes
         self.demonstrations_cycle_time = loaded.cycle_time
+        self._demonstrations_success_rate = loaded.success_rate
         if isinstance(self.agent, OfflineLearner) and self.agent.offline_steps and demonstrations is None:
             raise ConfigError(
                 f"agent.offline_steps={self.agent.offline_steps}: these steps learn from demonstrations, and this run "
@@ -127,7 +128,12 @@ class Run:
             resume_seconds=0.0 if checkpoint is None else checkpoint.facts.get("wall_seconds", 0.0),
         )
         self.evaluations = Evaluations(
-            self.settings, self.components, self.logger, self.interruption, self.demonstrations_cycle_time
+            self.settings,
+            self.components,
+            self.logger,
+            self.interruption,
+            self.demonstrations_cycle_time,
+            self._demonstrations_success_rate,
         )
         self.evaluations.check_video(self.video)
         if problem := compiler_problem():

@@ -69,6 +69,19 @@ def test_a_label_that_begins_with_an_underscore_is_shown(tmp_path: Path) -> None
     assert text.count("<!-- _mine -->") == 2  # title and legend
 
 
+def test_lines_mark_cloning_and_the_demonstrations(tmp_path: Path) -> None:
+    plain = run_of("rlpd", tmp_path / "a")
+    first, *others = (dict(line) | {"demonstrations_success_rate": 0.9} for line in plain.metrics)
+    first["success_rate"] = 0.25
+    settings = dict(plain.config) | {"agent": {"name": "rlpd", "pretrain_steps": 100}}
+    cloned = Run(tmp_path / "b", settings, (first, *others), None)
+    text = plot_runs([cloned], tmp_path / "curve.svg").read_text()
+    assert "<!-- demonstrations: 90 % -->" in text and "<!-- cloning alone: 25 % -->" in text
+    both = plot_runs([cloned, plain], tmp_path / "both.svg").read_text()
+    assert "<!-- rlpd pretrain_steps=100, cloning alone: 25 % -->" in both and both.count("cloning alone") == 1
+    assert "cloning" not in plot_runs([plain], tmp_path / "plain.svg").read_text()
+
+
 @pytest.mark.parametrize("name", ["$\\frac{1$", "a\x1b[2Jb", "_x"])
 def test_reports_are_written(name: str, tmp_path: Path) -> None:
     page = write_report([run_of(name, tmp_path / "a")], tmp_path / "report.html")

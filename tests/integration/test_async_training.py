@@ -108,8 +108,8 @@ def test_actors_do_not_run_ahead_while_the_learner_waits_for_an_evaluation(tmp_p
     often = ["run.env_steps=150", f"run.evaluation_interval={interval}", "run.evaluation_episodes=60"]
     robo_rl("train", *AGENT, *RUN, *often, "runtime=async", f"run.dir={folder}")
     evaluated = [record["step"] for record in records(folder, "evaluation")]
-    assert len(evaluated) >= 3, "each takes the time of a thousand steps of an actor"
-    for number, step in enumerate(evaluated, 1):
+    assert evaluated[0] == 0 and len(evaluated) >= 4, "each takes the time of a thousand steps of an actor"
+    for number, step in enumerate(evaluated):
         assert step <= number * interval / 0.9 + 3 * episode_steps, f"evaluations at {evaluated}"
 
 
@@ -117,7 +117,10 @@ def test_it_learns_while_it_evaluates_and_an_evaluation_that_was_cut_off_is_made
     folder = tmp_path / "run"
     endless = ["run.env_steps=100000", "run.evaluation_interval=100", "run.evaluation_episodes=100000"]
     endless += ["logging.train_interval=10"]
-    process = Forked("train", *AGENT, *RUN, *endless, "runtime=async", f"run.dir={folder}")
+    begin = ["run.env_steps=20", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
+    robo_rl("train", *AGENT, *RUN, *begin, "runtime=async", f"run.dir={folder}")
+    (final,) = records(folder, "evaluation")
+    process = Forked("train", f"resume={folder}", *endless)
     wait_until(lambda: records(folder, "train") and records(folder, "train")[-1]["step"] >= 150)
     assert facts_of(folder)["learned_evaluation"] == 0, "nobody knows yet what the first has come to"
     process.kill()
@@ -136,10 +139,10 @@ def test_it_learns_while_it_evaluates_and_an_evaluation_that_was_cut_off_is_made
     wait_until(lambda: written() != known)  # it has begun to make it anew
     process.send_signal(signal.SIGINT)
     finish(process, code=130)
-    assert actor_processes(folder) == [] and not records(folder, "evaluation")
+    assert actor_processes(folder) == [] and records(folder, "evaluation") == [final]
     before = summary_of(folder)["env_steps"]
     robo_rl("train", f"resume={folder}", f"run.env_steps={before + 20}", "run.evaluation_episodes=2")
-    evaluated = [record["step"] for record in records(folder, "evaluation")]
+    _, *evaluated = [record["step"] for record in records(folder, "evaluation")]
     assert len(evaluated) >= 2 and before <= evaluated[0] <= before + 5, f"the first is made up for: {evaluated}"
     check_conservation(folder)
 
@@ -155,7 +158,8 @@ def test_a_run_ends_with_the_policy_that_was_good_enough(tmp_path: Path) -> None
     assert summary_of(folder)["status"] == "reached"
     found, last = map(load_checkpoint, CheckpointFolder(folder / "checkpoints").folders()[-2:])
     assert found.facts["reached"] and found.facts["score"] is not None
-    evaluated, final = records(folder, "evaluation")
+    first, evaluated, final = records(folder, "evaluation")
+    assert first["step"] == 0, "which was good enough, but ends no run"
     assert (evaluated["step"], final["step"]) == (found.step, last.step)
     learned = [record["step"] for record in records(folder, "train")]
     assert learned[-1] > found.step, "it went on to learn meanwhile"

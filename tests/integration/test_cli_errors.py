@@ -66,7 +66,10 @@ AGENTS += "rlpd_without_demonstrations, sac, simbav2, xqc"
         (["train", "-m", "seed=0,1", "--cfg", "job"], "robo-rl: Only one of --run, --multirun, --cfg"),
         (["train", "reward.weights={near: 1}"], "robo-rl: reward.weights is null with these choices: choose others"),
         (["train", "run.dir=/proc/nowhere/x"], "robo-rl: run.dir=/proc/nowhere/x cannot be made: No such file or dir"),
-        (["eval", "run=x", "episodes=abc"], "robo-rl: episodes: value 'abc' of type 'str' could not be converted"),
+        (
+            ["eval", "run=x", "episodes=abc"],
+            "robo-rl: episodes: expected a whole number, such as 10000, 10_000 or 1e4, got abc",
+        ),
         (
             ["eval", "run=x", "decision_periods=[1,4,2]"],
             "robo-rl: decision_periods must be whole numbers of 1 or more, each above the one before, got [1, 4, 2]",
@@ -77,7 +80,7 @@ AGENTS += "rlpd_without_demonstrations, sac, simbav2, xqc"
             "(set agent.action_chunk=1 for n-step returns of single actions), got 3",
         ),
         (["eval", "run=x", "video_episodes=-1"], "robo-rl: video_episodes must be 1 or more, got -1"),
-        (["keys", "days=abc"], "robo-rl: days: value 'abc' of type 'str' could not be converted"),
+        (["keys", "days=abc"], "robo-rl: days: expected a whole number, such as 10000, 10_000 or 1e4, got abc"),
         (["keys", "path=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
         (
             ["export", "path=x", "output=y", "instruction=it's open, now"],
@@ -132,7 +135,10 @@ AGENTS += "rlpd_without_demonstrations, sac, simbav2, xqc"
         (["robot", "task=reach", "reward.weights={near: 1}"], "robo-rl: robo-rl robot does not read reward: leave out"),
         # In quotes of its own the sentence is read, and the next mistake told.
         (["export", "path=x", "output=y", 'instruction="it\'s open, now"'], "robo-rl: x: there is no data set"),
-        (["view", "path=x", "port=abc"], "robo-rl: port: value 'abc' of type 'str' could not be converted"),
+        (
+            ["view", "path=x", "port=abc"],
+            "robo-rl: port: expected a whole number, such as 10000, 10_000 or 1e4, got abc",
+        ),
     ],
 )
 def test_one_line_begins_with_the_fault(
@@ -159,7 +165,7 @@ def test_one_line_begins_with_the_fault(
         ),
         (
             ["train", "agent.batch_size=many"],
-            "robo-rl: agent.batch_size=many: value 'many' of type 'str' could not be converted to Integer",
+            "robo-rl: agent.batch_size=many: expected a whole number, such as 10000, 10_000 or 1e4, got many",
         ),
         (["train", "reach"], "robo-rl: cannot read 'reach': an override is KEY=VALUE, for example task=reach"),
         (["eval", "run=nowhere"], "robo-rl: nowhere is not a run folder: it has no config.yaml. "),

@@ -152,8 +152,8 @@ def test_an_emergency_stop_during_an_evaluation_is_waited_for(tmp_path, train, m
 
     monkeypatch.setattr(evaluations, "evaluate", evaluate)
     assert train("agent.random_steps=70", "run.evaluation_interval=35") == 0
-    assert calls == [None, "a test", "a test", None, None]
-    assert [line["step"] for line in records(tmp_path / "run", "evaluation")] == [35, 70, 70]
+    assert calls == [None, "a test", "a test", None, None, None]
+    assert [line["step"] for line in records(tmp_path / "run", "evaluation")] == [0, 35, 70, 70]
 
 
 def test_a_final_evaluation_that_is_broken_off_costs_no_steps(tmp_path, train, monkeypatch):
