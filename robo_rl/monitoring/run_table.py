@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..core import ENTRIES, MAX_SECONDS, DataError, require
+from ..evaluation import CycleTimes
 from ..evaluation.runs import Run, find_runs, load_run
 from ..telemetry import LiveStatus, LiveWatch, intervention_rate
 
@@ -95,6 +96,27 @@ def show(path: Path, quiet_seconds: float) -> Panel:
     activity = describe_live(status) if going_on else run.status
     title = clip(f"{run.task}  {run.agent}  seed {run.seed}  [{activity}{silence}]")
     return Panel(table, title=Text(title), title_align="left", subtitle=Text(str(run.path)), subtitle_align="right")
+
+
+def results(run: Run) -> list[tuple[str, str]]:
+    """Return names and texts of what an ended run has reached; empty if it was never evaluated."""
+    rate, mean = run.success_rate, run.evaluations.return_mean
+    demonstrated, first = run.evaluations.demonstrations_success_rate, run.evaluations.before_first_step("success_rate")
+    found: list[tuple[str, str]] = []
+    if rate is not None:
+        interval = f"95 % interval {100 * rate.low:.0f} to {100 * rate.high:.0f} %"
+        found.append(("success", f"{100 * rate.value:.0f} % of {rate.episodes} episodes ({interval})"))
+    elif mean is not None:
+        found.append(("mean return", f"{mean:.2f}"))
+    if first is not None:
+        found.append(("cloning alone" if run.clones else "before the first step", f"{100 * first:.0f} %"))
+    if demonstrated is not None:
+        found.append(("demonstrations", f"{100 * demonstrated:.0f} % successful"))
+    policy, demonstrations = CycleTimes.of_summary(run.summary)
+    if policy is not None:
+        comparison = f", {demonstrations.median:.1f} s in demonstrations" if demonstrations is not None else ""
+        found.append(("time to success", f"{policy.median:.1f} s{comparison}"))
+    return found
 
 
 def describe_live(status: LiveStatus | None) -> str:

@@ -143,6 +143,9 @@ function showRun(news) {
   const pausing = run.live.paused && !run.live.state.startsWith("paused") ? ", will pause" : "";
   at("state").textContent = (run.going_on ? run.live.state + pausing : run.status) + waits;
   at("state").className = `chip ${run.going_on && !run.live.paused && run.live.state !== "stopped" ? "good" : ""}`;
+  at("cameras-section").hidden = at("robots-section").hidden = !run.going_on;
+  at("result-section").hidden = !run.result.length;
+  at("result").replaceChildren(...run.result.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
   at("facts").replaceChildren(...run.facts.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
   const faults = run.faults.length ? run.faults : ["none"];
   at("faults").replaceChildren(...faults.map((text) => make("li", text)));
@@ -180,7 +183,7 @@ function makeRow(robot, names) {
     make("button", "Reset", { "data-command": "reset", "data-robot": robot }),
     make("button", "Success", { "data-command": "success", "data-robot": robot }),
     make("button", "Failure", { "data-command": "failure", "data-robot": robot }));
-  return make("tr", "", {}, make("th", robot), make("td", "", {}, make("span")), ...names.map(() => make("td")), acts);
+  return make("tr", "", {}, make("th", robot), make("td", "", {}, make("span")), ...names.map((name) => make("td", "", { "data-name": name })), acts);
 }
 
 // --- cameras ----------------------------------------------------------------------------------------------------------

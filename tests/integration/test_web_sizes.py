@@ -1,0 +1,149 @@
+"""The pages on screens from a small phone to a large monitor: every control can be reached and hit with a finger."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+pytest.importorskip("websockets")
+
+from robo_rl.telemetry import LiveRun
+from robo_rl.web import WebConfig
+from robo_rl.web.person import PersonPage
+
+from ..rigs.browser import open_browser, wait_until
+from .test_web_page import STATUS, TOKEN, ServedDashboard
+
+SIZES = [(360, 560), (375, 667), (390, 844), (844, 390), (1280, 800), (2560, 1440)]
+"""Widths and heights of what phones, a laptop and a monitor show of a page [pixels]."""
+
+FINGERTIP = 44
+"""Least width and height of a control [pixels]."""
+
+ARM = ["x", "y", "z", "roll", "pitch", "yaw", "gripper"]
+
+MEASURED = """
+const page = document.documentElement;
+const controls = [...document.querySelectorAll("button, select, input, .pad")].filter((each) => each.checkVisibility());
+return {
+  width: page.scrollWidth,
+  height: page.scrollHeight,
+  controls: controls.map((each) => {
+    const box = each.getBoundingClientRect();
+    const name = each.dataset.pad ?? each.textContent.trim().slice(0, 20);
+    return {name, left: box.left, right: box.right, top: box.top + scrollY, bottom: box.bottom + scrollY};
+  }),
+};
+"""
+"""The size of the page, and the place of each visible control in it [pixels]."""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedDashboard, Path]]:
+    """A served run that has ended, and its folder."""
+    folder = tmp_path_factory.mktemp("web")
+    run = folder / "runs" / "2026-01-01_pick_cube_rlpd_0"
+    run.mkdir(parents=True)
+    settings = "task: {name: pick_cube}\nagent: {name: rlpd, pretrain_steps: 2000}\nseed: 0\nrun: {env_steps: 500}\n"
+    (run / "config.yaml").write_text(f"{settings}safety: {{emergency_stop: {{file: {folder}/stop}}}}\n")
+    lines = [
+        {"kind": "evaluation", "step": step, "wall_seconds": step / 12, "success_rate": rate, "episodes": 50}
+        | {"demonstrations_success_rate": 0.9}
+        for step, rate in ((0, 0.62), (250, 0.8), (500, 0.98))
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    success = {"value": 0.98, "low": 0.93, "high": 0.99, "episodes": 100}
+    summary = {"status": "completed", "env_steps": 500, "wall_seconds": 42.0, "success_rate": success}
+    (run / "summary.json").write_text(json.dumps(summary))
+    served = ServedDashboard(folder / "runs", folder)
+    served.start()
+    yield served, run
+    served.stop()
+
+
+def resize(browser: Any, width: int, height: int) -> None:
+    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 1000}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+
+
+def checked(browser: Any, size: tuple[int, int], name: str, folder: Path) -> dict[str, Any]:
+    """Check every control of the page in a window of ``size``, and keep a picture; return the measurements."""
+    resize(browser, *size)
+    found: dict[str, Any] = browser.execute_script(MEASURED)
+    pictures = Path(os.environ.get("ROBO_RL_SCREENSHOTS", folder))
+    browser.save_screenshot(str(pictures / f"{name}_{size[0]}x{size[1]}.png"))
+    assert found["width"] <= size[0], "there is a horizontal scroll bar"
+    assert found["controls"]
+    for control in found["controls"]:
+        assert control["left"] >= 0 and control["right"] <= size[0], control
+        assert control["top"] >= 0 and control["bottom"] <= max(found["height"], size[1]), control
+        assert control["right"] - control["left"] >= FINGERTIP, control
+        assert control["bottom"] - control["top"] >= FINGERTIP, control
+    return found
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_all_that_drives_a_robot_is_on_one_screen(browser: Any, size: tuple[int, int], tmp_path: Path) -> None:
+    about = {"task": "pick_cube", "elements": ARM}
+    page = PersonPage(WebConfig("127.0.0.1:0"), about, lambda _: None, emergency_stop=lambda: "")
+    try:
+        browser.get("about:blank")
+        resize(browser, *size)
+        browser.get(page.link)
+        wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
+        page.show(np.full((480, 640, 3), 120, np.uint8), ["step 1 of 200", "you are driving", "12 ms"])
+        wait_until(lambda: browser.execute_script("return document.getElementById('camera').naturalWidth") == 640)
+        found = checked(browser, size, "drive", tmp_path)
+        assert found["height"] <= size[1], "nothing needs to be scrolled to"
+        pads = [control for control in found["controls"] if control["name"] in ("x-y", "z-yaw", "pitch-roll")]
+        assert len(pads) == 3 and all(pad["bottom"] - pad["top"] >= 100 for pad in pads)
+        picture = browser.execute_script("return document.getElementById('camera').getBoundingClientRect().toJSON()")
+        assert picture["height"] >= 60 and picture["bottom"] <= size[1]
+        for control in found["controls"]:
+            covers = control["left"] < picture["right"] - 1 and control["right"] > picture["left"] + 1
+            assert not (covers and picture["top"] + 1 < control["top"] < picture["bottom"] - 1), control
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_run_is_commanded_within_the_width(
+    browser: Any, runs: tuple[ServedDashboard, Path], size: tuple[int, int], tmp_path: Path
+) -> None:
+    served, folder = runs
+    resize(browser, *size)
+    with LiveRun(folder) as live:
+        live.report(STATUS)
+        browser.get("about:blank")
+        browser.get(f"{served.server.origin}/#{quote(TOKEN)}")
+        wait_until(lambda: browser.find_elements("css selector", "[data-command=reset]:enabled"))
+        names = [control["name"] for control in checked(browser, size, "runs", tmp_path)["controls"]]
+    assert {"Reset", "Success", "Failure", "Emergency stop"} <= set(names)
+
+
+@pytest.mark.parametrize("size", [SIZES[0], SIZES[4]], ids=str)
+def test_an_ended_run_shows_its_result(
+    browser: Any, runs: tuple[ServedDashboard, Path], size: tuple[int, int], tmp_path: Path
+) -> None:
+    served, _ = runs
+    resize(browser, *size)
+    browser.get("about:blank")
+    browser.get(f"{served.server.origin}/#{quote(TOKEN)}")
+    wait_until(lambda: browser.find_elements("css selector", "#result dd"))
+    checked(browser, size, "ended", tmp_path)
+    shown = {term.text: term.find_element("xpath", "following-sibling::dd").text
+             for term in browser.find_elements("css selector", "#result dt")}  # fmt: skip
+    assert shown["success"] == "98 % of 100 episodes (95 % interval 93 to 99 %)"
+    assert (shown["cloning alone"], shown["demonstrations"]) == ("62 %", "90 % successful")
+    assert not browser.find_element("css selector", "#robots-section").is_displayed()
