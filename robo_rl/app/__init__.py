@@ -28,6 +28,7 @@ from .config import (
     LocalRuntimeConfig,
     RayRuntimeConfig,
     RunConfig,
+    StartConfig,
     check_resources,
 )
 from .expert import make_intervention
@@ -35,6 +36,7 @@ from .network_limits import networks_of, networks_of_run
 from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
 from .trained import (
     RESUMED,
+    TrainedAgent,
     TrainedPolicy,
     TrainedReward,
     acting_config,
@@ -56,6 +58,8 @@ __all__ = [
     "LocalRuntimeConfig",
     "RayRuntimeConfig",
     "RunConfig",
+    "StartConfig",
+    "TrainedAgent",
     "TrainedPolicy",
     "TrainedReward",
     "acting_config",

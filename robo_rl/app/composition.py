@@ -43,6 +43,7 @@ from .config import (
     LocalRuntimeConfig,
     RayRuntimeConfig,
     RunConfig,
+    StartConfig,
 )
 from .returning import ReturnLearner
 from .stops import find_stop_button
@@ -56,6 +57,7 @@ def register_configs() -> None:
     store = ConfigStore.instance()
     sections = {
         "run": config_node(None, RunConfig),
+        "start": config_node(None, StartConfig),
         "demonstrations": config_node(None, DemonstrationsConfig),
         "intervention": config_node(None, InterventionConfig),
     }

@@ -57,6 +57,37 @@ class RunConfig(Options, section="run"):
 
 
 @dataclass(frozen=True)
+class StartConfig(Options, section="start"):
+    """The run that another run starts from: its policy and, if requested, its critics and its replay buffer.
+
+    Both runs need the same observations, actions, rates and networks. Nothing is cloned and no critics are pretrained
+    before the first step (``agent.pretrain_steps`` has no effect), since the policy is not to change. The first
+    ``agent.learning_starts`` steps are those of the starting policy. The critics may learn alone at first, see
+    ``agent.actor_delay``. Everything that is needed is copied, so that the run can be resumed without the other one.
+
+    Attributes:
+        run: folder of that run; null: the agent starts from initial parameters.
+        checkpoint: checkpoint of that run: ``best``, ``newest`` or the number of a step.
+        critics: take over the critics too, with their targets and the temperature; false: new critics. Critics that
+            learned other rewards, or in another world, may be worse than new ones.
+        replay_ratio: share of each minibatch that is drawn from the replay buffer of that run, as prior data beside the
+            demonstrations. It is neither imitated nor replaced by newer steps, and its rewards remain as they were. 0:
+            none.
+    """
+
+    run: str | None = None
+    checkpoint: str = "best"
+    critics: bool = False
+    replay_ratio: float = option(0.0, low=0, high=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs_run = [name for name in ("critics", "replay_ratio") if getattr(self, name)]
+        is_given = self.run is not None or not needs_run
+        require(is_given, "start.run", f"a run folder where start.{''.join(needs_run[:1])} is given", self.run)
+
+
+@dataclass(frozen=True)
 class DemonstrationsConfig(Options, section="demonstrations"):
     """The origin of demonstrations.
 

@@ -52,7 +52,7 @@ def make_intervention(config: InterventionConfig, backend: EnvBackend, seed: int
         if config.criterion == "operator":
             return SimulatedOperator(config, expert, backend.spec, seed)
         return SimulatedIntervention(config, expert, seed)
-    agent = load_agent(Path(config.reference), backend.spec, config.reference_checkpoint)
+    agent = load_agent(Path(config.reference), backend.spec, config.reference_checkpoint).agent
     critic = agent if isinstance(agent, Critic) else None
     if config.criterion == "value" and critic is None:
         raise ConfigError(

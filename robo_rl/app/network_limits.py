@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..core import CheckpointError, networks_within
 
-NO_NETWORKS = ("demonstrations", "intervention", "replay", "run")
+NO_NETWORKS = ("demonstrations", "intervention", "prior", "replay", "run")
 """Parts of a checkpoint without networks."""
 CRITICS = 64
 """Largest ratio of an agent's parameters to those of its policy, for a checkpoint that holds the policy alone."""

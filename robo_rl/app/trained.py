@@ -26,7 +26,7 @@ from ..core import (
 )
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .allow_list import check_saved, with_current_names
-from .composition import build_agent, build_reward, has_robot, register_all_configs
+from .composition import build_acting_agent, build_agent, build_reward, has_robot, register_all_configs
 from .network_limits import networks_of
 
 OTHER = "use another checkpoint"
@@ -211,7 +211,17 @@ def load_policy(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best"
     return TrainedPolicy(agent, spec, config, loaded.step, agent.config.action_chunk, folder)
 
 
-def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
+@dataclass(frozen=True)
+class TrainedAgent:
+    """An agent from a run folder, on the CPU; the attributes are as in :class:`TrainedPolicy`."""
+
+    agent: Agent
+    spec: EnvSpec
+    config: DictConfig
+    step: int
+
+
+def load_agent(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best") -> TrainedAgent:
     """Return the agent of a run with everything it has learned, including critics. Arguments as in :func:`load_policy`.
 
     Raises:
@@ -222,11 +232,12 @@ def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
     loaded = _load_part(folder, spec, "agent")
     if "agent" not in loaded.parts:
         raise CheckpointError(f"{run}: its checkpoint of step {loaded.step} has a policy but no agent to load")
+    spec = _spec(loaded)
     with networks_of(folder, "agent"):
-        agent = build_agent(config.agent, spec, config.seed)
+        agent = build_acting_agent(config.agent, spec, config.seed)
     with reading(f"{run}: the agent of step {loaded.step}", CheckpointError, OTHER):
         agent.load(loaded.parts["agent"])
-    return agent
+    return TrainedAgent(agent, spec, config, loaded.step)
 
 
 @dataclass(frozen=True)

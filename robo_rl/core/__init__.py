@@ -13,6 +13,7 @@ from .agent_protocols import (
     Policy,
     RankedLearner,
     ScriptedExpert,
+    WarmStartLearner,
 )
 from .clock import Clock, ManualClock, MonotonicClock
 from .closing import Closing
@@ -197,6 +198,7 @@ __all__ = [
     "TransitionOutbox",
     "TransportError",
     "Verdict",
+    "WarmStartLearner",
     "as_config",
     "blosc_size",
     "bounds_of",

@@ -208,3 +208,16 @@ class Agent(Policy, Protocol):
     def load_policy(self, state: State) -> None:
         """Restore a state from :meth:`policy_state`."""
         ...
+
+
+@runtime_checkable
+class WarmStartLearner(Protocol):
+    """The ability of an agent to start from what another agent of its kind has learned."""
+
+    def start_from(self, other: Agent, *, critics: bool) -> tuple[str, ...]:
+        """Take over the policy of ``other`` and, if requested, its critics; return the names of what was taken over.
+
+        Raises:
+            ConfigError: names each difference between the agents.
+        """
+        ...

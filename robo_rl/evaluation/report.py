@@ -16,6 +16,7 @@ from .aggregate import Group, group_runs
 from .cycle_time import CycleTimes
 from .page import data_url, figure, section, table, write_page
 from .plots import plot_groups
+from .run_start import start_text
 from .runs import VIDEO_BYTES, Run, differences
 from .statistics import Interval, Proportion, ThresholdSteps
 
@@ -62,6 +63,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
         _curves(groups),
         _videos(runs, path, embed),
         section("Runs", _run_table(runs)),
+        _starts(runs),
         _configuration(groups),
         _versions(runs),
     )
@@ -257,6 +259,13 @@ def _run_table(runs: Sequence[Run]) -> str:
             ]
         )
     return table(header, rows, numbers_from=3)
+
+
+def _starts(runs: Sequence[Run]) -> str:
+    """Return a table of the runs that started from other runs."""
+    starts = [(run.name, (run.summary or {}).get("started_from")) for run in runs]
+    rows = [[name, start_text(facts)] for name, facts in starts if facts is not None]
+    return section("Started from other runs", table(("run", "started from"), rows)) if rows else ""
 
 
 def _configuration(groups: Sequence[Group]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..core import whole_number
+from .run_start import check_start
 
 _TEXTS = ("kind", "actor", "stopped", "warning", "blocked")
 """Keys of metrics.jsonl whose values are strings; all other values are numbers."""
@@ -43,6 +44,8 @@ def check_summary(summary: Any) -> None:
     for name in ("cycle_time", "demonstrations_cycle_time"):
         if summary.get(name) is not None:
             _check_numbers(summary[name], ("median", "percentile_90", "successes_per_hour"), required=True)
+    if summary.get("started_from") is not None:
+        check_start(summary["started_from"])
     if summary.get("success_rate") is not None:
         _check_numbers(summary["success_rate"], ("value", "low", "high"), required=True)
         whole_number(summary["success_rate"]["episodes"])

@@ -6,6 +6,7 @@ from .labels import UNKNOWN, LabelBook
 from .layout import EpisodeArrays, EpisodeRecord
 from .ring import ReplayRing
 from .sampler import MixedSampler
+from .saved_episodes import SavedEpisodes
 from .store import EpisodeStore, StoreSummary
 from .writer import EpisodeWriter
 
@@ -21,5 +22,6 @@ __all__ = [
     "LabelBook",
     "MixedSampler",
     "ReplayRing",
+    "SavedEpisodes",
     "StoreSummary",
 ]

@@ -1,4 +1,4 @@
-"""Sampler of batches that mix online data and demonstrations."""
+"""Sampler of batches that mix online data, demonstrations and prior data."""
 
 from collections.abc import Collection
 
@@ -33,6 +33,9 @@ class MixedSampler:
     If there are no demonstrations, a minibatch has at most as many demonstration rows as ``online`` has interventions,
     so that a single step by a person does not fill half of it. This limit does not apply to a ratio of 1.
 
+    A fixed share of every minibatch may come from prior data, such as the replay buffer of an earlier run, which is not
+    imitated. While there is no online data, it takes the place of online data.
+
     Attributes:
         gamma: discount per step; a reward that schedules the discount changes it.
 
@@ -49,6 +52,8 @@ class MixedSampler:
         action_chunk: number of steps whose actions form the action of a row, 1 to ``n_step``; see
             :meth:`.RingRows.gather`.
         keys: observation keys of batches; None: all. Leave out unused images: they would take most of the time.
+        prior: prior data, in a buffer with the same observation keys, or None.
+        prior_ratio: fraction of prior data in every minibatch; with ``demonstration_ratio`` at most 1.
 
     Raises:
         ConfigError: if a value is out of range or ``reward`` needs a term that a buffer does not hold.
@@ -67,19 +72,25 @@ class MixedSampler:
         imitate_online: bool = False,
         action_chunk: int = 1,
         keys: Collection[str] | None = None,
+        prior: ReplayRing | None = None,
+        prior_ratio: float = 0.0,
     ) -> None:
         require(0 <= demonstration_ratio <= 1, "demonstration_ratio", "in [0, 1]", demonstration_ratio)
+        most = 1 - demonstration_ratio
+        require(0 <= prior_ratio <= most, "prior_ratio", f"in [0, 1 - demonstration_ratio = {most:g}]", prior_ratio)
         require(0 <= gamma <= 1, "gamma", "in [0, 1]", gamma)
         require(n_step >= 1, "n_step", "1 or more", n_step)
         require(1 <= action_chunk <= n_step, "action_chunk", f"in [1, n_step = {n_step}]", action_chunk)
         if not isinstance(rng.bit_generator, np.random.PCG64):
             raise ConfigError(f"the sampler's generator must be a PCG64, got {type(rng.bit_generator).__name__}")
-        for ring in (online, demonstrations):
+        for ring in (online, demonstrations, prior):
             if ring is not None:
                 reward.combine(ring.terms, np.zeros((0, len(ring.terms)), np.float32), gamma)
         self._online = online
         self._demonstrations = demonstrations
         self._ratio = demonstration_ratio
+        self._prior = prior
+        self._prior_ratio = prior_ratio
         self.gamma = gamma
         self._n_step = n_step
         self._action_chunk = action_chunk
@@ -95,7 +106,8 @@ class MixedSampler:
         """Draw ``n_rows`` rows: ``n_rows / block`` minibatches of ``block`` rows each.
 
         Rows ``u * block`` to ``(u + 1) * block`` are minibatch u: first ``round(demonstration_ratio * block)``
-        demonstrations, then online rows. All minibatches are gathered at once.
+        demonstrations, then ``round(prior_ratio * block)`` rows of prior data, then online rows. All minibatches are
+        gathered at once.
 
         The arrays belong to the sampler: the next call with the same number of rows overwrites them.
 
@@ -125,8 +137,11 @@ class MixedSampler:
             assert self._demonstrations is not None
             slots = self._fill(self._demonstrations, demonstration_views)
             demonstration_views["demonstration"][...] = self._weights(self._demonstrations, slots)
-        if split < block:
-            online_views = {name: view[:, split:] for name, view in views.items()}
+        online_from = split + self._prior_rows(block - split, block)
+        if self._prior is not None and split < online_from:
+            self._fill(self._prior, {name: view[:, split:online_from] for name, view in views.items()})
+        if online_from < block:
+            online_views = {name: view[:, online_from:] for name, view in views.items()}
             slots = self._fill(self._online, online_views)
             if self._imitate_online:
                 online_views["online_example"][...] = self._online.rows.available.own_success[slots]
@@ -170,15 +185,22 @@ class MixedSampler:
             interventions: number of stored interventions that count as demonstrations.
         """
         total = demonstrations + interventions
-        if not len(self._online) and not total:
+        prior = 0 if self._prior is None else len(self._prior)
+        if not len(self._online) and not total and not prior:
             raise DataError("nothing to sample: the online replay is empty and there are no demonstrations")
         if not total:
             return 0
-        if not len(self._online):
+        if not len(self._online) and not prior:
             return block
         rows = round(self._ratio * block)
         # With a ratio of 1 an agent imitates every row: the policy's own actions must not be among them.
         return rows if demonstrations or self._ratio == 1 else min(rows, interventions)
+
+    def _prior_rows(self, remaining: int, block: int) -> int:
+        """Return how many of the ``remaining`` rows of a minibatch of ``block`` rows are drawn from the prior data."""
+        if self._prior is None or not len(self._prior):
+            return 0
+        return min(round(self._prior_ratio * block), remaining) if len(self._online) else remaining
 
     def _fill(self, ring: ReplayRing, out: Batch) -> Indices:
         """Fill ``out`` with rows drawn from ``ring``; return their slots."""

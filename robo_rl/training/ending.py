@@ -119,6 +119,7 @@ class Ending:
             steps_to_95=run.evaluations.steps_to_95,
             updates_per_second=updates / run.update_seconds if run.update_seconds else None,
             learner=run.agent.implementation,
+            **({} if run.started_from is None else {"started_from": run.started_from}),
             **self._summary(),
             safety=run.safety.state(),
         )

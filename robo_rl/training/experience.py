@@ -12,15 +12,16 @@ from .earnings import Earnings
 
 
 class Experience:
-    """The demonstrations and the steps of the run, with the rewards of both.
+    """The demonstrations, the prior data and the steps of the run, with the rewards of all.
 
     Args:
         components: components of the run.
         online: replay buffer for the steps of the run.
         demonstrations: replay buffer of the demonstrations; None if the agent does not learn from any.
-        sampler: draws batches from both.
+        sampler: draws batches from all.
         relabel_rows: number of stored rewards that may be updated for each step.
         hindsight: copies episodes with other goals; None: no copies.
+        prior: replay buffer of the prior data; None if there is none.
 
     Attributes:
         hindsight: the argument.
@@ -35,9 +36,10 @@ class Experience:
         sampler: MixedSampler,
         relabel_rows: int,
         hindsight: Hindsight | None = None,
+        prior: ReplayRing | None = None,
     ) -> None:
         self.hindsight = hindsight
-        self.online, self.demonstrations, self.sampler = online, demonstrations, sampler
+        self.online, self.demonstrations, self.prior, self.sampler = online, demonstrations, prior, sampler
         self.scorer = components.reward.scorer
         self._reward, self._gamma = components.reward, components.agent.config.gamma
         self._relabel_rows = relabel_rows
@@ -45,7 +47,19 @@ class Experience:
     @property
     def is_ready(self) -> bool:
         """Whether there are steps to sample: the first episode may be held back until its reward is known."""
-        return bool(len(self.online)) or self.demonstrations is not None
+        return bool(len(self.online)) or bool(self.fixed)
+
+    @property
+    def fixed(self) -> dict[str, ReplayRing]:
+        """The buffers of steps from elsewhere, by the name of their part of a checkpoint."""
+        rings = {"demonstrations": self.demonstrations, "prior": self.prior}
+        return {name: ring for name, ring in rings.items() if ring is not None}
+
+    def score_fixed(self) -> None:
+        """Compute the rewards of the steps from elsewhere, before the first step of the run."""
+        if self.scorer is not None:
+            for ring in self.fixed.values():
+                ring.score_held(self.scorer, online=False)
 
     def new_earnings(self) -> Earnings:
         """Return an empty sum of rewards for a new episode."""
@@ -89,8 +103,8 @@ class Experience:
             return {}
         metrics = self.scorer.update(self.online.rows)
         remaining = self._relabel_rows
-        for ring in (self.online, self.demonstrations):
-            if remaining and ring is not None:
+        for ring in (self.online, *self.fixed.values()):
+            if remaining:
                 remaining -= ring.computed.relabel(self.scorer, remaining)
         self.follow_discount()
         return metrics
@@ -101,18 +115,17 @@ class Experience:
         self.sampler.gamma = self._gamma if discount is None else discount
 
     def save(self, parts: dict[str, State]) -> None:
-        """Add the state of the reward modules, and the rewards of the demonstrations, to a checkpoint."""
+        """Add the state of the reward modules, and the rewards of the steps from elsewhere, to a checkpoint."""
         if self.scorer is not None:
             parts["reward"] = self.scorer.state()
-            if self.demonstrations is not None:
-                parts["demonstrations"] = self.demonstrations.computed.state()
+            parts |= {name: ring.computed.state() for name, ring in self.fixed.items()}
 
     def load(self, parts: Mapping[str, State]) -> None:
         """Restore the parts of a checkpoint; the steps of the run are loaded elsewhere."""
         if self.scorer is not None:
             self.scorer.load(parts["reward"])
-            if self.demonstrations is not None:
-                self.demonstrations.computed.load(parts["demonstrations"])
+            for name, ring in self.fixed.items():
+                ring.computed.load(parts[name])
         self.sampler.load({"generator": parts["run"]["sampler"]})
         self.follow_discount()
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..core import Clock, ComparisonLearner, Interruption, MonotonicClock, OfflineLearner
+from ..evaluation.run_start import start_text
 from .results import first_evaluation_text
 from .run import Run
 
@@ -24,12 +25,14 @@ class Preparation:
         Raises:
             SystemExit: if an operator ends the run.
         """
+        if self._run.started_from is not None:
+            self._run.logger.message(f"Started from {start_text(self._run.started_from)}")
         self._run.report("learning from demonstrations")
         self._fit_rewards()
         if self._run.components.resets is not None:
             self._run.components.resets.fit(self._run.demonstration_episodes)
         self._run.demonstration_episodes.clear()
-        if self._experience.demonstrations is not None:
+        if self._experience.demonstrations is not None and self._run.started_from is None:
             self._clone()
             self._pretrain_critics()
         self._evaluate()
@@ -41,11 +44,10 @@ class Preparation:
             return
         with self._run.interruption.at_once("preparing rewards"):
             metrics = scorer.fit(episodes)
-            if experience.demonstrations is not None:
-                experience.demonstrations.score_held(scorer, online=False)
+            experience.score_fixed()
         if metrics:
             self._run.logger.log("reward", 0, **metrics)
-        if experience.demonstrations is None and episodes:
+        if experience.demonstrations is None and episodes and self._run.started_from is None:
             # The agent uses them for normalisation alone: such observations have neither actions nor rewards.
             observations = {key: np.concatenate([each[key] for each in episodes]) for key in episodes[0]}
             self._agent.fit_normaliser(observations)

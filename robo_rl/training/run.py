@@ -32,6 +32,7 @@ from .ranks import check_ranks
 from .rollback import Rollbacks
 from .run_folder import clear_beginning
 from .safety_record import SafetyRecord
+from .start import start_run
 
 
 class StepSource(Protocol):
@@ -56,6 +57,7 @@ class Run:
     Attributes:
         demonstrations_cycle_time: cycle time of the successful demonstrations; None if there are none.
         goes_on: whether the run resumes from a checkpoint.
+        started_from: the run that this one started from, as JSON values, see :class:`.Start`; None if there is none.
         step: number of environment steps so far.
         policy_version: number of the policy that acts.
         update_seconds: time spent on updates [s].
@@ -87,6 +89,7 @@ class Run:
         try:
             if not self.goes_on:
                 clear_beginning(folder)
+            self.started_from, prior = start_run(config, components, folder, interruption, resumes=self.goes_on)
             loaded = load_demonstrations(config, components, folder, interruption)
         except BaseException:
             self.live.close()  # no run has begun, so another command may use the folder
@@ -94,15 +97,16 @@ class Run:
         demonstrations, self.demonstration_episodes = loaded.ring, loaded.episodes
         self.demonstrations_cycle_time = loaded.cycle_time
         self._demonstrations_success_rate = loaded.success_rate
-        if isinstance(self.agent, OfflineLearner) and self.agent.offline_steps and demonstrations is None:
+        pretraining = self.agent.offline_steps if isinstance(self.agent, OfflineLearner) else 0
+        if pretraining and demonstrations is None and config.start.run is None:
             raise ConfigError(
-                f"agent.offline_steps={self.agent.offline_steps}: these steps learn from demonstrations, and this run "
-                "has none. Give some by demonstrations.path, or set agent.offline_steps=0"
+                f"agent.offline_steps={pretraining}: these steps learn from demonstrations, and this run has none. "
+                "Give some by demonstrations.path, or set agent.offline_steps=0"
             )
-        sampler = self._make_sampler(online, demonstrations, intervention.as_demonstrations)
+        sampler = self._make_sampler(online, demonstrations, prior, intervention.as_demonstrations)
         hindsight = make_hindsight(components, online, self.settings.hindsight, config.seed)
         rows = self.settings.relabel_rows
-        self.experience = Experience(components, online, demonstrations, sampler, rows, hindsight)
+        self.experience = Experience(components, online, demonstrations, sampler, rows, hindsight, prior)
         self.learner = Learner(self.agent, lambda rows: sampler.sample(rows, self.agent.config.batch_size), folder)
         self.rollbacks = Rollbacks(self.learner, self.checkpoints, self.settings)
         self.safety = SafetyRecord()
@@ -195,6 +199,7 @@ class Run:
             "update_seconds": self.update_seconds,
             "wall_seconds": self.logger.wall_seconds,
             "reached": self.reached,
+            "started_from": self.started_from,
         }
         self.experience.save(parts)
         self._source.save(parts, facts)
@@ -214,11 +219,16 @@ class Run:
         self.experience.load(parts)
         self.safety = SafetyRecord(facts.get("safety"))
         self.rollbacks.load(facts.get("rollbacks", {}))
+        self.started_from = facts.get("started_from")
         self.update_seconds, self.reached = facts["update_seconds"], bool(facts.get("reached"))
         self._source.load(checkpoint)
 
     def _make_sampler(
-        self, online: ReplayRing, demonstrations: ReplayRing | None, interventions_too: bool
+        self,
+        online: ReplayRing,
+        demonstrations: ReplayRing | None,
+        prior: ReplayRing | None,
+        interventions_too: bool,
     ) -> MixedSampler:
         settings = self.agent.config
         return MixedSampler(
@@ -233,4 +243,6 @@ class Run:
             imitate_online=settings.online_cloning_weight > 0,
             action_chunk=settings.action_chunk,
             keys=self.agent.observed,
+            prior=prior,
+            prior_ratio=0.0 if prior is None else self.config.start.replay_ratio,
         )

@@ -22,6 +22,7 @@ ENTRIES = (
     "summary.json",
     "checkpoints",
     "demonstrations",
+    "prior",
     "divergence_batch.safetensors",
     "live",
     "tensorboard",
@@ -37,10 +38,10 @@ ENTRIES = (
 )
 """All files and folders that runs write into their folders. Anything else there belongs to the user."""
 
-BEGINNING = ("demonstrations", "metrics.jsonl", "tensorboard")
+BEGINNING = ("demonstrations", "prior", "metrics.jsonl", "tensorboard")
 """Entries that a run writes before its first checkpoint, and writes again if it has no checkpoint."""
 
-PATHS = ("path", "file", "reference", "checkpoint", "certificates")
+PATHS = ("path", "file", "reference", "checkpoint", "certificates", "start.run")
 """Endings of the names of options whose values are files or folders that a run reads."""
 
 

@@ -202,7 +202,7 @@ def test_a_policy_of_another_run_takes_over_where_its_critics_object(tmp_path: P
     spec = training.state.components.backend.spec
     training.close()
     assert 0 < taken_over.size < 40, "by its own critics the other policy is sometimes worse than chance"
-    expert = load_agent(tmp_path / "reference", spec, "newest")
+    expert = load_agent(tmp_path / "reference", spec, "newest").agent
     for row in range(taken_over.size):
         observation = {key: batch[f"observation/{key}"][row] for key in spec.observation}
         np.testing.assert_allclose(batch["action"][row], expert.act(observation, explore=False), atol=1e-5)

@@ -320,7 +320,7 @@ def test_values_of_single_actions_are_refused_before_anything_is_learned(tmp_pat
         slots, gamma=1, n_step=1, reward=training.state.components.reward
     )
     training.close()
-    expert = load_agent(folder, training.state.components.backend.spec, "newest")
+    expert = load_agent(folder, training.state.components.backend.spec, "newest").agent
     assert slots.size == 60
     for row in range(slots.size):  # with each look it decides anew: an expert has no memory
         seen = {k.removeprefix("observation/"): v[row] for k, v in batch.items() if k.startswith("observation/")}

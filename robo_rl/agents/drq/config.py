@@ -47,10 +47,10 @@ class DrQConfig(SACConfig):
     """DrQ (Yarats et al. 2021, 2022) with the critics and the demonstrations of RLPD.
 
     All fields of :class:`~robo_rl.agents.sac.SACConfig` keep their meaning, except that ``observation_keys`` are the
-    actor's inputs beside the images, ``implementation`` cannot be ``native``, ``precision`` cannot be ``auto``, and
-    ``pretrain_critics`` must be ``none``. The defaults suit two cores: the images take most of the time, not the
-    critics, and few updates need large learning rates (those of Yarats et al. 2021). The agent explores more than
-    ``agent=rlpd``, and its actor maximises the mean of the critics.
+    actor's inputs beside the images, ``implementation`` cannot be ``native``, ``precision`` cannot be ``auto``,
+    ``pretrain_critics`` must be ``none``, and ``actor_delay`` 0. The defaults suit two cores: the images take most of
+    the time, not the critics, and few updates need large learning rates (those of Yarats et al. 2021). The agent
+    explores more than ``agent=rlpd``, and its actor maximises the mean of the critics.
 
     Attributes:
         encoder: encoder of the images.
@@ -88,4 +88,10 @@ class DrQConfig(SACConfig):
             "agent.pretrain_critics",
             "none for an agent that learns from images",
             self.pretrain_critics,
+        )
+        require(
+            self.actor_delay == 0,
+            "agent.actor_delay",
+            "0 for an agent that learns from images, as the critics change the encoder, and with it the policy",
+            self.actor_delay,
         )

@@ -7,10 +7,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, FeatureExtractor, Metrics, Observation, State
+from robo_rl.core import Agent, Batch, ConfigError, FeatureExtractor, Metrics, Observation, State
 
 from .policy import NetworkPolicy
 from .slots import load_generators, load_slots, save_generators, save_slots
+from .warm_start import CRITIC_OPTIONS, POLICY_OPTIONS, has_critics, option_differences, transferred
 
 
 class PolicyAgent(ABC):
@@ -82,6 +83,43 @@ class PolicyAgent(ABC):
         if self._has_learned:
             raise RuntimeError("the normalisation cannot change once the agent has learned")
         self._policy.observations.fit(batch)
+
+    def start_from(self, other: Agent, *, critics: bool) -> tuple[str, ...]:
+        """Take over the policy and the normalisation of ``other`` and, if requested, its critics.
+
+        Optimisers, counters and random generators start anew. An agent whose policy consults its critics takes them
+        over in any case. With the critics come target critics, temperature and scale of the rewards.
+
+        Args:
+            other: agent for the same observations and actions.
+            critics: whether to take over the critics.
+
+        Returns:
+            Names of what was taken over: ``policy``, ``normalisation``, ``critics``.
+
+        Raises:
+            ConfigError: if ``other`` is an agent of another class, or differs in an option, which the message names; or
+                if critics are requested and the agent has none.
+        """
+        if type(other) is not type(self):
+            kinds = f"expected agent {type(other).__name__}, found {type(self).__name__}"
+            raise ConfigError(f"{kinds}: an agent can start from one of its own class alone")
+        slots, policy = self._slots(), self._policy.slots()
+        if critics and not has_critics(slots):
+            raise ConfigError(f"agent {type(self).__name__} has no critics to start from")
+        critics = critics or has_critics(policy)
+        lines = option_differences(
+            other.config, self._policy.config, POLICY_OPTIONS + (CRITIC_OPTIONS if critics else ())
+        )
+        if other.observed != self.observed:
+            expected, found = ", ".join(other.observed), ", ".join(self.observed)
+            lines.insert(0, f"observations: expected {expected}, found {found}")
+        if lines:
+            raise ConfigError("; ".join(lines))
+        taken, state = transferred(slots, policy, critics), other.state()
+        load_slots(taken, {name: array for name, array in state.items() if name in taken}, "the agent")
+        parts = {"policy": True, "normalisation": bool(self._policy.observations.fitted), "critics": critics}
+        return tuple(name for name, is_taken in parts.items() if is_taken)
 
     def state(self) -> State:
         """Return parameters, optimisers, counters and random generators."""

@@ -28,7 +28,7 @@ from .critic_pretraining import make_critic_pretraining
 from .critics import initial_networks, train_state
 from .implementation import computable, make_update
 from .ranks import RankedUpdate
-from .update import METRICS, Minibatches, draw_noise
+from .update import ACTOR_METRICS, METRICS, Minibatches, draw_noise
 
 
 class SAC(PolicyAgent):
@@ -160,15 +160,21 @@ class SAC(PolicyAgent):
     def update(self, batch: Batch) -> Metrics:
         """Do U critic updates and one update of actor and temperature; return the :attr:`metrics`.
 
+        The first ``config.actor_delay`` updates leave actor, average and temperature as they are, and return the
+        metrics of the critics alone.
+
         Raises:
             DivergenceError: if a value is not finite, or a value estimate exceeds ``config.q_limit``. The parameters
                 may then be corrupt: restore a checkpoint.
         """
         updates = int(self._updates)
         result = self._update(batch, updates)
-        self._policy.average(self.config.actor_tau)
-        self._updates += 1
         metrics = dict(zip(self.metrics, result.tolist(), strict=True))
+        if updates < self.config.actor_delay:
+            metrics = {name: value for name, value in metrics.items() if name not in ACTOR_METRICS}
+        else:
+            self._policy.average(self.config.actor_tau)
+        self._updates += 1
         check_convergence(metrics, self._policy.parameters, self.config.q_limit, f"update {updates + 1}")
         return metrics
 

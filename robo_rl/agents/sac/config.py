@@ -51,7 +51,7 @@ class SACConfig(Options, section="agent"):
         entropy_backup: whether targets contain the entropy of the next action.
         update_to_data: number U of critic updates per environment step; the actor is updated once.
         batch_size: number B of rows in each critic update.
-        cloning_weight: weight of the cloning term in the actor's loss at the first update. The term is the squared
+        cloning_weight: weight of the cloning term in the actor's loss at its first update. The term is the squared
             distance between the actor's mode and the actions of the demonstrations, summed over action dimensions, mean
             over all rows (rows of other data count as 0).
         final_cloning_weight: weight to which ``cloning_weight`` decays.
@@ -72,6 +72,9 @@ class SACConfig(Options, section="agent"):
             are then those of the chunk, h times the robot's. 1: a decision at every step.
         demonstration_ratio: share of each minibatch that is drawn from the demonstrations, in [0, 1].
         learning_starts: environment steps before the first update.
+        actor_delay: number of updates, at the start, of the critics alone: actor, temperature and the average that acts
+            in evaluations remain as they are. For a policy that is good at the start (``start.run``), which new critics
+            would spoil.
         random_steps: environment steps with uniformly random actions at the start.
         pretrain_steps: steps of behaviour cloning of the actor on the demonstrations before training.
         pretrain_critics: method that trains the critics on the demonstrations alone, after cloning and before training:
@@ -134,6 +137,7 @@ class SACConfig(Options, section="agent"):
     action_chunk: int = option(1, low=1)
     demonstration_ratio: float = option(0.5, low=0, high=1)
     learning_starts: int = option(100, low=0)
+    actor_delay: int = option(0, low=0)
     random_steps: int = option(0, low=0)
     pretrain_steps: int = option(2000, low=0)
     pretrain_critics: str = "none"
@@ -148,9 +152,9 @@ class SACConfig(Options, section="agent"):
     precision: str = "float32"
 
     def cloning_weight_after(self, updates: int) -> float:
-        """Return the weight of the cloning term after ``updates`` updates."""
+        """Return the weight of the cloning term after ``updates`` updates, with or without a step of the actor."""
         first, last = self.cloning_weight, self.final_cloning_weight
-        return last + (first - last) * math.exp2(-updates / self.cloning_half_life)
+        return last + (first - last) * math.exp2(-max(updates - self.actor_delay, 0) / self.cloning_half_life)
 
     def __post_init__(self) -> None:
         super().__post_init__()

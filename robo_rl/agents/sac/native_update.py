@@ -117,7 +117,8 @@ class NativeUpdate:
         if noise.subset.min() < 0 or noise.subset.max() >= config.ensemble_size:
             raise ValueError(f"noise.subset: expected indices below {config.ensemble_size}, got {noise.subset}")
         metrics = torch.empty(len(METRICS))
-        self._library.robo_rl_update_run(self._handle, ctypes.byref(inputs), updates, metrics.data_ptr())
+        actor_updates = updates - config.actor_delay  # negative: no step of the actor
+        self._library.robo_rl_update_run(self._handle, ctypes.byref(inputs), updates, actor_updates, metrics.data_ptr())
         return metrics
 
     def __del__(self) -> None:

@@ -1,5 +1,7 @@
 """The update of soft actor-critic: U critic steps, then one step of the actor and one of the temperature.
 
+The first ``config.actor_delay`` updates have critic steps alone.
+
 This file is the definition. Other implementations take the same arguments and are tested against it. All
 randomness is an argument (:class:`Noise`), so that equal arguments give equal results everywhere.
 
@@ -8,6 +10,7 @@ for the actor), Ball et al. 2023 (RLPD: LayerNorm critics, no entropy in the bac
 with bins).
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,6 +31,9 @@ METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "e
 ``target_mean``: mean of their targets;
 ``actor_loss`` (without the cloning term) and ``entropy`` [nat] of the actor's step; ``temperature`` before its step.
 """
+
+ACTOR_METRICS = METRICS[4:]
+"""Names of the elements that an update without a step of the actor does not have: they are NaN."""
 
 
 class Minibatches(NamedTuple):
@@ -81,18 +87,19 @@ class Corrections(NamedTuple):
 
     Attributes:
         critic: (U, 2).
-        actor: (2,), also for the temperature.
+        actor: (2,), also for the temperature; None for an update without a step of the actor.
     """
 
     critic: Tensor
-    actor: Tensor
+    actor: Tensor | None
 
 
 def adam_corrections(config: SACConfig, updates: int, dtype: torch.dtype) -> Corrections:
     """Return the bias corrections of the update that follows ``updates`` earlier ones."""
-    done = updates * config.update_to_data
+    done, actor_done = updates * config.update_to_data, updates - config.actor_delay
     critic = [bias_corrections(done + u + 1) for u in range(config.update_to_data)]
-    return Corrections(torch.tensor(critic, dtype=dtype), torch.tensor(bias_corrections(updates + 1), dtype=dtype))
+    actor = None if actor_done < 0 else torch.tensor(bias_corrections(actor_done + 1), dtype=dtype)
+    return Corrections(torch.tensor(critic, dtype=dtype), actor)
 
 
 Average = Callable[[Parameters], Parameters]
@@ -129,7 +136,10 @@ class TorchUpdate:
         self._config = config
         self._state = state
         self._average = average
-        self._steps = captured(self._all_steps, *state) if average is alone else self._all_steps
+        # One program with, and one without, a step of the actor.
+        self._steps, self._critic_steps = (
+            captured(self._all_steps, *state) if average is alone else self._all_steps for _ in range(2)
+        )
         self._critic_step: Callable[..., Tensor] = fused(critic_step) if compiled else critic_step
         fuses_actor = compiled and next(iter(state.parameters.values())).is_cuda
         self._actor_step: Callable[..., Tensor] = fused(actor_step) if fuses_actor else actor_step
@@ -146,7 +156,8 @@ class TorchUpdate:
         Returns:
             (len(METRICS),) float32.
         """
-        return self._steps(batch, noise, adam_corrections(self._config, updates, batch.reward.dtype))
+        corrections = adam_corrections(self._config, updates, batch.reward.dtype)
+        return (self._critic_steps if corrections.actor is None else self._steps)(batch, noise, corrections)
 
     def _all_steps(self, batch: Minibatches, noise: Noise, corrections: Corrections) -> Tensor:
         config, state = self._config, self._state
@@ -165,6 +176,8 @@ class TorchUpdate:
             minibatch = Minibatches(*(field[u] for field in batch))
             draws = next_action[u], next_log_prob[u], noise.subset[u]
             rows.append(self._critic_step(state, config, minibatch, *draws, corrections.critic[u], self._average))
+        if corrections.actor is None:
+            return update_metrics(rows, rows[0].new_full((len(ACTOR_METRICS),), math.nan))
         actor_metrics = self._actor_step(
             state,
             config,

@@ -106,6 +106,8 @@ class XQC(PolicyAgent):
     def update(self, batch: Batch) -> Metrics:
         """Do U critic updates, and an update of actor and temperature after every ``policy_delay``-th of them.
 
+        The first ``actor_delay`` calls leave actor and temperature as they are.
+
         Return ``CRITIC_METRICS``, means over the critic updates (``q_abs_max``: the largest), the learning rate, and
         ``ACTOR_METRICS`` of the last actor update, if there was one; see :mod:`.update`.
 
@@ -120,9 +122,10 @@ class XQC(PolicyAgent):
             noise = torch.randn(rows.action.shape, generator=self._noise)
             now = schedule(config, done + u, done + u + 1, scale)
             critic_rows.append(self._steps.critic_step(rows, noise, now).clone())
-            if (done + u + 1) % config.policy_delay == 0:
+            if (done + u + 1) % config.policy_delay == 0 and self._updates >= config.actor_delay:
                 noise = torch.randn(rows.action.shape, generator=self._noise)
-                steps = (done + u + 1) // config.policy_delay
+                delayed = config.actor_delay * config.update_to_data
+                steps = (done + u + 1) // config.policy_delay - delayed // config.policy_delay
                 actor_row = self._steps.actor_step(rows.observation, noise, schedule(config, done + u, steps))
         self._updates += 1
         critic = torch.stack(critic_rows)

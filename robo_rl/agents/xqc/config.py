@@ -40,6 +40,9 @@ class XQCConfig(Options, section="agent"):
         tau: share of the critics that goes into the target critics after each critic update; 1: the critics themselves
             make the targets (CrossQ).
         policy_delay: number of critic updates for each update of actor and temperature.
+        actor_delay: number of learner steps, of ``update_to_data`` critic updates each, before the first update of
+            actor and temperature. For a policy that is good at the start (``start.run``), which new critics would
+            spoil.
         initial_temperature: initial temperature, the weight of the entropy, in units of the (scaled) reward.
         target_entropy_per_action: entropy of the policy to which the temperature is tuned, for each dimension of the
             action [nat].
@@ -79,6 +82,7 @@ class XQCConfig(Options, section="agent"):
     gamma: float = option(0.995, low=0, high=1)
     tau: float = option(0.005, above=0, high=1)
     policy_delay: int = option(3, low=1)
+    actor_delay: int = option(0, low=0)
     initial_temperature: float = option(0.01, above=0)
     target_entropy_per_action: float = -0.5
     update_to_data: int = option(1, low=1)

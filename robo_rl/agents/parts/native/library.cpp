@@ -89,8 +89,9 @@ EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int acti
     }
 }
 
-EXPORT void robo_rl_update_run(void* update, const Inputs* inputs, int64_t updates_before, Metrics* metrics) {
-    *metrics = static_cast<AnyUpdate*>(update)->run(*inputs, updates_before);
+EXPORT void robo_rl_update_run(void* update, const Inputs* inputs, int64_t updates_before, int64_t actor_steps_before,
+                               Metrics* metrics) {
+    *metrics = static_cast<AnyUpdate*>(update)->run(*inputs, updates_before, actor_steps_before);
 }
 
 EXPORT void robo_rl_update_delete(void* update) { delete static_cast<AnyUpdate*>(update); }

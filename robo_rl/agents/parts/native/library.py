@@ -32,7 +32,8 @@ def library() -> ctypes.CDLL:
     except OSError as error:
         raise NativeBuildError(f"the compiled library does not load: {error}") from error
     loaded.robo_rl_update_new.restype = ctypes.c_void_p
-    loaded.robo_rl_update_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+    counts = ctypes.c_int64, ctypes.c_int64
+    loaded.robo_rl_update_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, *counts, ctypes.c_void_p)
     loaded.robo_rl_update_run.restype = None
     loaded.robo_rl_update_delete.argtypes = (ctypes.c_void_p,)
     loaded.robo_rl_update_delete.restype = None

@@ -1,6 +1,8 @@
 // The whole update of soft actor-critic on a pool of threads; robo_rl/agents/sac/update.py defines it.
 #pragma once
 
+#include <limits>
+
 #include "bins.h"
 #include "network.h"
 #include "policy.h"
@@ -36,7 +38,8 @@ inline float larger(float a, float b) { return a > b || a != a ? a : b; }
 class AnyUpdate {
    public:
     virtual ~AnyUpdate() = default;
-    virtual Metrics run(const Inputs& inputs, int64_t updates_before) = 0;
+    /// `actor_steps_before`: steps of actor and temperature so far; negative: none in this update either.
+    virtual Metrics run(const Inputs& inputs, int64_t updates_before, int64_t actor_steps_before) = 0;
 };
 
 /// Number of threads per team that lets the teams, each computing one critic after another, end earliest.
@@ -90,13 +93,13 @@ class Update final : public AnyUpdate {
         }
     }
 
-    Metrics run(const Inputs& inputs, int64_t updates_before) override {
+    Metrics run(const Inputs& inputs, int64_t updates_before, int64_t actor_steps_before) override {
         in_ = inputs;
         alpha_ = std::exp(*log_alpha_.value);
         sums_ = Sums{};
         for (std::atomic<int>& claims : claims_) claims.store(0, std::memory_order_relaxed);
-        pool_.run([&](int thread) { work(thread, updates_before); });
-        return finish(updates_before);
+        pool_.run([&](int thread) { work(thread, updates_before, actor_steps_before); });
+        return finish(actor_steps_before);
     }
 
    private:
@@ -107,7 +110,7 @@ class Update final : public AnyUpdate {
     };
 
     /// The work of each thread. The stages between barriers are the sections below.
-    void work(int thread, int64_t updates_before) {
+    void work(int thread, int64_t updates_before, int64_t actor_steps_before) {
         const Team all{thread, s_.threads, &everyone_};
         const int group = thread / team_size_;
         const Team team{thread % team_size_, team_size_, barriers_[group].get()};
@@ -132,12 +135,13 @@ class Update final : public AnyUpdate {
             all.wait();
             if (thread == 0) collect();  // no thread writes what it reads before the barrier after the targets
         }
+        if (actor_steps_before < 0) return;
         sample_new_actions(all);
         all.wait();
         for (int member; (member = claim_member(team, group, kActorStage)) < s_.ensemble;)
             differentiate_values(team, group, thread, member);
         all.wait();
-        update_actor(all, updates_before);
+        update_actor(all, actor_steps_before);
     }
 
     // ---- Work is claimed, not dealt: a thread that is delayed by other work on its core takes less -----------
@@ -332,7 +336,7 @@ class Update final : public AnyUpdate {
         return total;
     }
 
-    void update_actor(const Team& team, int64_t updates_before) {
+    void update_actor(const Team& team, int64_t steps_before) {
         Scratch<Unit>& scratch = actor_scratch_[team.rank];
         const int outputs = 2 * s_.action_size;
         std::vector<float> q_gradient(s_.action_size);
@@ -360,11 +364,21 @@ class Update final : public AnyUpdate {
             backward(actor_, actor_weights_, scratch, rows, Backward::kHidden, &actor_saved_, block);
         }
         team.wait();
-        apply(actor_, 0, actor_saved_, s_.batch, Adam(s_.actor_learning_rate, updates_before + 1, 0), team);
+        apply(actor_, 0, actor_saved_, s_.batch, Adam(s_.actor_learning_rate, steps_before + 1, 0), team);
     }
 
     /// The temperature's step and the metrics.
-    Metrics finish(int64_t updates_before) {
+    Metrics finish(int64_t steps_before) {
+        const double rows = double(s_.updates) * s_.batch;
+        const float unknown = std::numeric_limits<float>::quiet_NaN();
+        Metrics metrics{float(sums_.loss / rows / s_.ensemble),
+                        float(sums_.value / rows / s_.ensemble),
+                        sums_.largest,
+                        float(sums_.target / rows),
+                        unknown,
+                        unknown,
+                        unknown};
+        if (steps_before < 0) return metrics;
         double loss = 0, entropy = 0;
         std::vector<float> unused(s_.action_size);
         for (int row = 0; row < s_.batch; ++row) {
@@ -374,16 +388,9 @@ class Update final : public AnyUpdate {
         }
         // Too much entropy lowers the temperature.
         const float gradient = float(alpha_ * (entropy - s_.target_entropy));
-        Adam(s_.temperature_learning_rate, updates_before + 1, 0).step(log_alpha_, 0, 0, broadcast(gradient), 1);
-
-        const double rows = double(s_.updates) * s_.batch;
-        return {float(sums_.loss / rows / s_.ensemble),
-                float(sums_.value / rows / s_.ensemble),
-                sums_.largest,
-                float(sums_.target / rows),
-                float(loss),
-                float(entropy),
-                alpha_};
+        Adam(s_.temperature_learning_rate, steps_before + 1, 0).step(log_alpha_, 0, 0, broadcast(gradient), 1);
+        metrics.actor_loss = float(loss), metrics.entropy = float(entropy), metrics.temperature = alpha_;
+        return metrics;
     }
 
     // ---- Inputs --------------------------------------------------------------------------------------------

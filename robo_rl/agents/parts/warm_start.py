@@ -1,0 +1,70 @@
+"""The start of an agent from what another agent of its kind has learned."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+POLICY_OPTIONS = (
+    "network",
+    "hidden",
+    "activation",
+    "actor_layer_norm",
+    "action_chunk",
+    "flow_steps",
+    "encoder",
+    "image_keys",
+    "critic_keys",
+)
+"""Options on which two agents must agree if one takes over the policy of the other; not every agent has all of them."""
+
+CRITIC_OPTIONS = ("critic_hidden", "ensemble_size", "layer_norm", "value_bins", "value_range", "gamma")
+"""The further options for the critics."""
+
+_WITH_POLICY = ("flow/", "critic_normaliser/")
+_WITH_CRITICS = (
+    "critic/",
+    "critic_statistics/",
+    "target_critic/",
+    "averaged/critic/",
+    "temperature/",
+    "returns",
+)
+
+
+def option_differences(start: Any, own: Any, names: tuple[str, ...]) -> list[str]:
+    """Return one line for each of the options ``names`` in which two configurations of an agent differ.
+
+    Args:
+        start: configuration of the agent that was trained.
+        own: configuration of the agent that starts from it.
+        names: names of options; a configuration without one counts as None.
+    """
+    lines = []
+    for name in names:
+        expected, found = getattr(start, name, None), getattr(own, name, None)
+        if expected != found:
+            lines.append(f"agent.{name}: expected {_plain(expected)}, found {_plain(found)}")
+    return lines
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as it is written on the command line."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def transferred(slots: Mapping[str, Tensor], policy: Mapping[str, Tensor], critics: bool) -> dict[str, Tensor]:
+    """Return those of an agent's ``slots`` that it takes over.
+
+    Args:
+        slots: all tensors of the agent.
+        policy: the tensors of its policy.
+        critics: whether critics, target critics, temperature and scale of the rewards are taken over too.
+    """
+    prefixes = _WITH_POLICY + (_WITH_CRITICS if critics else ())
+    return {name: tensor for name, tensor in slots.items() if name in policy or name.startswith(prefixes)}
+
+
+def has_critics(slots: Mapping[str, Tensor]) -> bool:
+    """Return whether there are critics among the tensors of an agent or a policy."""
+    return any(name.startswith("critic/") for name in slots)
