@@ -124,6 +124,7 @@ def _load_replay(path: Path, components: Components) -> ReplayRing:
         terms = scorer.terms if scorer else ()
         ring = ReplayRing(max(store.ring_slots(), 2), components.backend.spec, terms, components.agent.features)
         store.load_into(ring)
+    ring.end_episodes()  # the last one may be incomplete, and nothing will follow
     ring.rows.compute_features()  # all at once, so that they are the same, bit for bit, when the run is resumed
     return ring
 

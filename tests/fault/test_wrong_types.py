@@ -14,7 +14,7 @@ import pytest
 from robo_rl.actor import Spool
 from robo_rl.core import CheckpointError, DataError, EnvSpec, RoboRLError, SpecError, parse_json
 from robo_rl.evaluation.aggregate import group_runs
-from robo_rl.evaluation.report import _configuration, _run_table, _versions, results
+from robo_rl.evaluation.report import _configuration, _run_table, _starts, _versions, results
 from robo_rl.evaluation.runs import load_run
 from robo_rl.learner import Checkpoint, CheckpointFolder, load_checkpoint
 from robo_rl.learner.checkpoint import _digest
@@ -266,6 +266,8 @@ SUMMARY = {
     "status": "completed", "task": "reach", "agent": "sac", "seed": 0, "env_steps": 100, "robot_minutes": 0.1,
     "wall_seconds": 4.0, "success_rate": {"value": 0.5, "low": 0.1, "high": 0.9, "episodes": 2}, "return_mean": 1.0,
     "updates_per_second": 5.0, "versions": {"numpy": "2"}, "git_commit": "abc",
+    "started_from": {"run": "easy", "task": "reach", "agent": "sac", "step": 5, "git_commit": "abc",
+                     "parts": ["policy", "critics"], "replay": {"steps": 5, "ratio": 0.25}},
 }  # fmt: skip
 CONFIG = {
     "task": {"name": "reach", "control_rate": 10, "parts": {"control_rate": 10}}, "agent": {"gamma": 0.9}, "seed": 0,
@@ -279,6 +281,7 @@ def use_run(path: Path) -> None:
     run = load_run(path)
     groups = group_runs([run])
     assert results(groups) and _run_table([run]) and _versions([run]) is not None and _configuration(groups)
+    assert _starts([run]) is not None
     list(facts(run, True))
     curves(run)
     step_rate(run.metrics)

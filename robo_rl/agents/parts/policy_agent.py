@@ -11,7 +11,7 @@ from robo_rl.core import Agent, Batch, ConfigError, FeatureExtractor, Metrics, O
 
 from .policy import NetworkPolicy
 from .slots import load_generators, load_slots, save_generators, save_slots
-from .warm_start import CRITIC_OPTIONS, POLICY_OPTIONS, has_critics, option_differences, transferred
+from .warm_start import CRITIC_OPTIONS, POLICY_OPTIONS, check_class, has_critics, option_differences, transferred
 
 
 class PolicyAgent(ABC):
@@ -101,9 +101,7 @@ class PolicyAgent(ABC):
             ConfigError: if ``other`` is an agent of another class, or differs in an option, which the message names; or
                 if critics are requested and the agent has none.
         """
-        if type(other) is not type(self):
-            kinds = f"expected agent {type(other).__name__}, found {type(self).__name__}"
-            raise ConfigError(f"{kinds}: an agent can start from one of its own class alone")
+        check_class(other, self)
         slots, policy = self._slots(), self._policy.slots()
         if critics and not has_critics(slots):
             raise ConfigError(f"agent {type(self).__name__} has no critics to start from")

@@ -5,6 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
+from robo_rl.core import ConfigError
+
 POLICY_OPTIONS = (
     "network",
     "hidden",
@@ -30,6 +32,17 @@ _WITH_CRITICS = (
     "temperature/",
     "returns",
 )
+
+
+def check_class(start: object, own: object) -> None:
+    """Check that two agents are of the same class.
+
+    Raises:
+        ConfigError: if they are not.
+    """
+    if type(start) is not type(own):
+        kinds = f"expected agent {type(start).__name__}, found {type(own).__name__}"
+        raise ConfigError(f"{kinds}: an agent can start from one of its own class alone")
 
 
 def option_differences(start: Any, own: Any, names: tuple[str, ...]) -> list[str]:
