@@ -3,11 +3,13 @@
 import dataclasses
 import math
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from robo_rl.agents.parts.device import CapturedFunction
 from robo_rl.agents.parts.native import available
 from robo_rl.agents.sac import SACConfig
 from robo_rl.agents.sac.update import ACTOR_METRICS, METRICS, TorchUpdate, adam_corrections
@@ -107,6 +109,26 @@ def test_networks_with_normalisation_wait_too(delay: int) -> None:
     assert {"actor", "actor_statistics", "temperature"} <= moved(*states[-2:])
     first = states[-1]["actor/output/bias"] - states[-2]["actor/output/bias"]
     assert np.abs(first).max() <= 1.001 * agent.config.learning_rate
+
+
+def test_recorded_programs_are_those_with_and_without_a_step_of_the_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With recordings that run the function again, as CUDA graphs would."""
+
+    def record(self: CapturedFunction) -> SimpleNamespace:
+        self._result = torch.empty(len(METRICS))
+        return SimpleNamespace(replay=lambda: self._result.copy_(self._function(*self._arguments)))
+
+    monkeypatch.setattr(CapturedFunction, "_capture", record)
+    ends = []
+    for recorded in (False, True):
+        state = initial_state(DELAYED)
+        update = TorchUpdate(DELAYED, state)
+        if recorded:
+            changed = list(state.parameters.values())
+            update._steps, update._critic_steps = (CapturedFunction(update._all_steps, changed) for _ in range(2))
+        metrics = [update(*random_inputs(DELAYED, step), step).clone() for step in range(4)]
+        ends.append((torch.stack(metrics), state.parameters))
+    torch.testing.assert_close(ends[1], ends[0], rtol=0, atol=0, equal_nan=True)
 
 
 def test_an_agent_of_images_has_no_delay() -> None:

@@ -42,6 +42,14 @@ class CloningAgent(OfflineAgent):
             DivergenceError: if the loss is not finite.
         """
 
+    def pretrain(self, batch: Batch) -> Metrics:
+        """Take one step on a minibatch of demonstrations to imitate, which has no weights.
+
+        Raises:
+            DivergenceError: if the loss is not finite.
+        """
+        return self._clone(batch)
+
     def update(self, batch: Batch) -> Metrics:
         """Take a step on each minibatch of demonstrations; return the loss before the last step.
 
