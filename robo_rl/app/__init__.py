@@ -31,6 +31,7 @@ from .config import (
     StartConfig,
     check_resources,
 )
+from .deployed import load_deployed
 from .expert import make_intervention
 from .network_limits import networks_of, networks_of_run
 from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
@@ -79,6 +80,7 @@ __all__ = [
     "has_robot",
     "is_relative",
     "load_agent",
+    "load_deployed",
     "load_policy",
     "load_reward",
     "make_intervention",

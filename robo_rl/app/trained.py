@@ -201,7 +201,7 @@ def load_policy(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best"
         CheckpointError: if there is no such checkpoint, it is damaged, or it was trained for another spec.
     """
     config = run_config(run)
-    folder = _folder(run, checkpoint)
+    folder = checkpoint_of(run, checkpoint)
     loaded = _load_part(folder, spec, "policy")
     spec = _spec(loaded)
     with networks_of(folder, "policy"):
@@ -228,7 +228,7 @@ def load_agent(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best")
         CheckpointError: as :func:`load_policy`.
     """
     config = run_config(run)
-    folder = _folder(run, checkpoint)
+    folder = checkpoint_of(run, checkpoint)
     loaded = _load_part(folder, spec, "agent")
     if "agent" not in loaded.parts:
         raise CheckpointError(f"{run}: its checkpoint of step {loaded.step} has a policy but no agent to load")
@@ -258,7 +258,7 @@ def load_reward(run: Path, spec: EnvSpec | None = None, checkpoint: str = "newes
     """
     config = run_config(run)
     _use_own_cache(config.reward)
-    folder = _folder(run, checkpoint)
+    folder = checkpoint_of(run, checkpoint)
     loaded = _load_part(folder, spec, "reward")
     spec = _spec(loaded)
     with networks_of(folder, "reward"):
@@ -269,8 +269,12 @@ def load_reward(run: Path, spec: EnvSpec | None = None, checkpoint: str = "newes
     return TrainedReward(reward, spec, config, loaded.step)
 
 
-def _folder(run: Path, checkpoint: str) -> Path:
-    """Return the folder of a checkpoint of a run."""
+def checkpoint_of(run: Path, checkpoint: str) -> Path:
+    """Return the folder of a checkpoint of a run: ``best``, ``newest`` or the number of a step.
+
+    Raises:
+        CheckpointError: if there is no such checkpoint.
+    """
     folder = CheckpointFolder(run / "checkpoints")
     if checkpoint == "best":
         path = folder.best()

@@ -1,4 +1,4 @@
-"""robo-rl eval: an evaluation of the policy of a run."""
+"""robo-rl eval: an evaluation of the policy of a run, or of one that was written to a file."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
-from ..app import acting_config, build_backend, build_reward, load_policy, networks_of, robot_note
+from ..app import (
+    acting_config,
+    build_backend,
+    build_reward,
+    load_deployed,
+    load_policy,
+    networks_of,
+    robot_note,
+)
 from ..command_line.destination import output_file
 from ..core import ConfigError, RenderingError, counted, nearest, require, typed, write_durably
 from ..evaluation import (
@@ -32,6 +40,7 @@ class EvalConfig:
     """Options of configs/eval.yaml, which documents them and holds their defaults."""
 
     run: str
+    policy: str | None
     checkpoint: str
     episodes: int
     seed: int
@@ -46,6 +55,12 @@ class EvalConfig:
         check_periods(self.decision_periods)
         for name in ("episodes", "video_episodes"):
             require(getattr(self, name) >= 1, name, "1 or more", getattr(self, name))
+        require(
+            self.policy is None or self.checkpoint == "best",
+            "checkpoint",
+            "left out where policy names a file, which holds one policy",
+            self.checkpoint,
+        )
         require(self.seed >= 0, "seed", "0 or more", self.seed)
 
 
@@ -69,7 +84,10 @@ def run(config: DictConfig) -> int:
         console.print(note, soft_wrap=True)
     backend = build_backend(trained)
     try:
-        policy = load_policy(folder, backend.spec, settings.checkpoint)
+        if settings.policy is None:
+            policy = load_policy(folder, backend.spec, settings.checkpoint)
+        else:
+            policy = load_deployed(Path(settings.policy), folder, backend.spec)
         with networks_of(policy.checkpoint, "reward"):
             reward = build_reward(trained.reward, backend.spec, trained.seed).task
         terms = backend.spec.reward_terms

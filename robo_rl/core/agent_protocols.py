@@ -1,13 +1,17 @@
 """Protocols of policies, agents, and optional abilities of agents."""
 
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .specs import ArraySpec
 from .types import Batch, Comparisons, Metrics, Observation, State
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Policy(Protocol):
@@ -86,6 +90,39 @@ class ComparisonLearner(Protocol):
 
         Raises:
             ConfigError: if there are no comparisons.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a policy decides without exploration, as a function of tensors.
+
+    Attributes:
+        compute: function that returns the chunk of actions (h, A) in [-1, 1] for one observation, tensors by key, and
+            noise (noise_size,). It consists of tensor operations alone, whose sequence depends on no values.
+        observed: observation keys that it uses, sorted.
+        example: function that returns a random observation of the magnitude that the policy was trained with.
+        noise_size: elements of standard normal noise for one decision; 0 if the decision is deterministic.
+        noise_seed: seed of the generator that the policy draws this noise from.
+    """
+
+    compute: "Callable[[Mapping[str, Tensor], Tensor], Tensor]"
+    observed: tuple[str, ...]
+    example: Callable[[np.random.Generator], Observation]
+    noise_size: int = 0
+    noise_seed: int = 0
+
+
+@runtime_checkable
+class Deployable(Protocol):
+    """The ability of an agent to state its decision as a function that can be written to a file (robo-rl deploy)."""
+
+    def decision(self) -> Decision:
+        """Return the decision of the policy with its current parameters.
+
+        Raises:
+            ConfigError: if a file cannot hold it.
         """
         ...
 

@@ -1,6 +1,6 @@
 """The policy that acts on images."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -40,6 +40,11 @@ class PixelPolicy(TanhGaussianPolicy):
         self.augmentation = torch.Generator().manual_seed(derive_seed(seed, "agent", "augmentation"))
         self._shift = config.shift
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Observation keys that the policy acts on, with those of the images, sorted."""
+        return tuple(sorted((*super().observed, *self.encoder.keys)))
+
     def inputs(self, parameters: Parameters, images: Sequence[Tensor], vector: Tensor) -> Tensor:
         """Return the actor's input (B, input_size).
 
@@ -66,6 +71,16 @@ class PixelPolicy(TanhGaussianPolicy):
         images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
         rows = [torch.from_numpy(image).unsqueeze(0).to(self.device) for image in images]
         return self.inputs(parameters, rows, super().row(parameters, observation))
+
+    def tensor_row(self, parameters: Parameters, observation: Mapping[str, Tensor]) -> Tensor:
+        """Return the same as :meth:`row`, computed from tensors by tensor operations."""
+        images = [observation[key].unsqueeze(0) for key in self.encoder.keys]
+        return self.inputs(parameters, images, super().tensor_row(parameters, observation))
+
+    def draw_observation(self, rng: np.random.Generator) -> Observation:
+        """Return a random observation, with random pixels."""
+        images = {key: rng.integers(0, 256, shape, np.uint8) for key, shape in self.encoder.shapes.items()}
+        return images | super().draw_observation(rng)
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """Return the function from parameters to mean and log deviation (B, A), for shifted images of ``batch``."""

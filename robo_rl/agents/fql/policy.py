@@ -25,7 +25,6 @@ class OneStepPolicy(SampledPolicy):
             output_gain=1.0,
         )
 
-    def chunks(self, parameters: Parameters, observation: Tensor, generator: torch.Generator) -> Tensor:
-        """Return one sample for each of the observations (B, O): (B, A) in [-1, 1]."""
-        noise = torch.randn(len(observation), self.action_size, generator=generator)
+    def from_noise(self, parameters: Parameters, observation: Tensor, noise: Tensor) -> Tensor:
+        """Return the sample of each of the observations (B, O): (B, A) in [-1, 1]."""
         return one_step(parameters, observation, noise, self.config.activation).clamp(-1, 1)

@@ -38,6 +38,7 @@ class ImageEncoder:
 
     Attributes:
         keys: observation keys of the images, in the order of the arguments and of the vectors.
+        shapes: shapes of the images (H, W, C), by key.
         size: width of the concatenated vector.
         frozen: parameters of the frozen network; empty if there is none.
         precision: of the factors of convolutions. An agent that cannot compute in the requested one sets another.
@@ -68,7 +69,7 @@ class ImageEncoder:
             raise ConfigError("agent.image_keys is empty; leave it null for all images, or use agent=rlpd for none")
         self.size = config.latent * len(self.keys)
         self._config = config
-        self._shapes = [spec.observation[key].shape for key in self.keys]
+        self.shapes = {key: spec.observation[key].shape for key in self.keys}
         self._names = [f"encoder/{key.removeprefix(PREFIX)}" for key in self.keys]
         self.precision = precision
         self._resnet: Parameters = {}
@@ -76,7 +77,7 @@ class ImageEncoder:
         self.fingerprint = ""
         if config.checkpoint is not None:
             self._resnet, digest = load_resnet(Path(config.checkpoint), config.stages)
-            for key, shape in zip(self.keys, self._shapes, strict=True):
+            for key, shape in self.shapes.items():
                 if shape[2] % 3:
                     raise ConfigError(
                         f"agent.encoder.checkpoint: these networks see three colours, {key!r} has {shape[2]} channels"
@@ -92,7 +93,7 @@ class ImageEncoder:
     def initialise(self, generator: torch.Generator) -> Parameters:
         """Return new float32 parameters: orthogonal weights (gain sqrt 2 in convolutions), biases of zero."""
         parameters: Parameters = {}
-        for name, shape in zip(self._names, self._shapes, strict=True):
+        for name, shape in zip(self._names, self.shapes.values(), strict=True):
             if self._resnet:
                 if not self._config.frozen:
                     parameters |= {f"{name}/resnet/{key}": tensor.clone() for key, tensor in self._resnet.items()}
@@ -144,7 +145,7 @@ class ImageEncoder:
             images: for each of ``keys``, (B, H, W, C) uint8, or the frozen network's maps (B, channels * places).
         """
         parts = []
-        for name, shape, x in zip(self._names, self._shapes, images, strict=True):
+        for name, shape, x in zip(self._names, self.shapes.values(), images, strict=True):
             if x.dtype == torch.uint8:
                 maps = self.maps(parameters, name, x)
             else:

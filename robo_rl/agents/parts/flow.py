@@ -8,6 +8,7 @@ samples keep them apart, while a regression of the chunk itself returns their me
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import EnvSpec, Observation, derive_seed
+from robo_rl.core import Decision, EnvSpec, Observation, derive_seed
 
 from .adam import Adam
 from .networks import Parameters, apply_network, initialise_network
@@ -110,11 +111,30 @@ class SampledPolicy(NetworkPolicy):
 
     def __init__(self, config: FlowConfig, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, spec, seed)
-        self._evaluation = torch.Generator().manual_seed(derive_seed(seed, "agent", "evaluation"))
+        self._noise_seed = derive_seed(seed, "agent", "evaluation")
+        self._evaluation = torch.Generator().manual_seed(self._noise_seed)
+
+    @property
+    def samples(self) -> int:
+        """Rows of noise for one decision."""
+        return 1
 
     @abstractmethod
+    def from_noise(self, parameters: Parameters, observation: Tensor, noise: Tensor) -> Tensor:
+        """Return a chunk for each of the observations (B, O): (B, A) in [-1, 1], from ``noise`` (B * samples, A)."""
+
     def chunks(self, parameters: Parameters, observation: Tensor, generator: torch.Generator) -> Tensor:
         """Return a chunk for each of the observations (B, O): (B, A) in [-1, 1], with noise from ``generator``."""
+        noise = torch.randn(len(observation) * self.samples, self.action_size, generator=generator)
+        return self.from_noise(parameters, observation, noise)
+
+    def mode(self, row: Tensor, noise: Tensor) -> Tensor:
+        """Return the chunk (1, h A) that follows from ``noise`` (samples * h A,)."""
+        return self.from_noise(self.averaged, row, noise.view(self.samples, self.action_size))
+
+    def decision(self) -> Decision:
+        """Return the decision as a function of the observation and of noise."""
+        return replace(super().decision(), noise_size=self.samples * self.action_size, noise_seed=self._noise_seed)
 
     def generators(self) -> dict[str, torch.Generator]:
         """Return the generators of the noise by name, for use with and without exploration."""
@@ -135,7 +155,6 @@ class FlowPolicy(SampledPolicy):
         """Return new parameters ``flow/...``."""
         return initialise_flow(self.config, self.input_size, self.action_size, generator)
 
-    def chunks(self, parameters: Parameters, observation: Tensor, generator: torch.Generator) -> Tensor:
-        """Return one sample for each of the observations (B, O): (B, A) in [-1, 1]."""
-        noise = torch.randn(len(observation), self.action_size, generator=generator)
+    def from_noise(self, parameters: Parameters, observation: Tensor, noise: Tensor) -> Tensor:
+        """Return the sample of each of the observations (B, O): (B, A) in [-1, 1]."""
         return sample_flow(parameters, observation, noise, self.config)

@@ -1,5 +1,7 @@
 """The input vector of the networks: selected observation keys, concatenated and normalised."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -45,7 +47,8 @@ class ObservationVector:
         self.keys = tuple(sorted(valid if keys is None else set(keys)))
         if not self.keys:
             raise ConfigError(f"task {spec.task!r} has no observation that is a vector; this agent needs one")
-        self.size = sum(int(np.prod(spec.observation[key].shape)) for key in self.keys)
+        self._specs = {key: spec.observation[key] for key in self.keys}
+        self.size = sum(int(np.prod(array.shape)) for array in self._specs.values())
         self.normalise = normalise
         self.mean = np.zeros(self.size, np.float32)
         self.scale = np.ones(self.size, np.float32)
@@ -55,6 +58,23 @@ class ObservationVector:
         """Return the vector (size,) of one observation."""
         parts = [np.ravel(observation[key]) for key in self.keys]
         return self._normalised(np.concatenate(parts, dtype=np.float32))
+
+    def tensor(self, observation: Mapping[str, Tensor]) -> Tensor:
+        """Return the same as :meth:`one` (size,), computed from tensors by tensor operations."""
+        joined = torch.cat([observation[key].flatten().float() for key in self.keys])
+        if not self.fitted:
+            return joined
+        mean, scale = (torch.from_numpy(array).to(joined.device) for array in (self.mean, self.scale))
+        return ((joined - mean) / scale).clamp(-CLIP, CLIP)
+
+    def draw(self, rng: np.random.Generator) -> Observation:
+        """Return random values of the keys, with the mean and twice the deviation of the demonstrations."""
+        values = self.mean + 2 * self.scale * rng.standard_normal(self.size)
+        observation: Observation = {}
+        for key, spec in self._specs.items():
+            part, values = np.split(values, [int(np.prod(spec.shape))])
+            observation[key] = part.clip(spec.low, spec.high).reshape(spec.shape).astype(spec.dtype)
+        return observation
 
     def rows(self, batch: Batch, group: str = "observation") -> NDArray[np.float32]:
         """Return the vectors (n, size) of a batch; ``group`` is ``observation`` or ``next_observation``."""

@@ -1,7 +1,7 @@
 """Policies of networks: the part of an agent that acts, without anything that only learning needs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, EnvSpec, Observation, SpecError, State, derive_seed
+from robo_rl.core import Batch, Decision, EnvSpec, Observation, SpecError, State, derive_seed
 
 from .device import choose_device
-from .networks import Parameters, actor_distribution, initialise_network, track
+from .networks import Parameters, actor_distribution, actor_mode, initialise_network, track
 from .observations import ObservationVector
 from .plan import ActionPlan
 from .slots import load_slots, prefixed, save_slots
@@ -99,6 +99,11 @@ class NetworkPolicy(ABC):
     def _decide(self, observation: Observation, sample: bool) -> NDArray[np.float32]:
         """Return a chunk of actions (h A,) in [-1, 1]; with ``sample``, an exploring one."""
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Observation keys that the policy acts on, sorted."""
+        return self.observations.keys
+
     def act(self, observation: Observation, *, explore: bool, sample: bool = True) -> NDArray[np.float32]:
         """Return an action (A,) in [-1, 1], with exploration if ``explore``.
 
@@ -120,6 +125,32 @@ class NetworkPolicy(ABC):
     def row(self, parameters: Parameters, observation: Observation) -> Tensor:
         """Return the network's input (1, input_size) for one observation; ``parameters`` may encode it."""
         return torch.from_numpy(self.observations.one(observation)).unsqueeze(0).to(self.device)
+
+    @abstractmethod
+    def mode(self, row: Tensor, noise: Tensor) -> Tensor:
+        """Return the chunk (1, h A) that the averaged policy decides without exploration, by tensor operations alone.
+
+        Args:
+            row: the network's input (1, input_size).
+            noise: (n,), standard normal; n is 0 if the decision is deterministic.
+        """
+
+    def tensor_row(self, parameters: Parameters, observation: Mapping[str, Tensor]) -> Tensor:
+        """Return the same as :meth:`row`, computed from tensors by tensor operations."""
+        return self.observations.tensor(observation).unsqueeze(0)
+
+    def draw_observation(self, rng: np.random.Generator) -> Observation:
+        """Return a random observation of the magnitude that the policy was trained with."""
+        return self.observations.draw(rng)
+
+    def decision(self) -> Decision:
+        """Return the decision without exploration as a function of tensors."""
+        return Decision(self._compute, self.observed, self.draw_observation)
+
+    def _compute(self, observation: Mapping[str, Tensor], noise: Tensor) -> Tensor:
+        inputs = {key: tensor.to(self.device) for key, tensor in observation.items()}
+        chunk = self.mode(self.tensor_row(self.averaged, inputs), noise.to(self.device))
+        return chunk.view(self.config.action_chunk, -1)
 
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors of the policy: parameters, their average and the normalisation."""
@@ -180,6 +211,10 @@ class TanhGaussianPolicy(NetworkPolicy):
             mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration).to(self.device)
         chunk: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
         return chunk
+
+    def mode(self, row: Tensor, noise: Tensor) -> Tensor:
+        """Return the mode of the distribution (1, h A); there is no ``noise``."""
+        return actor_mode(self.averaged, row, self.config.activation)
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """Return the function from parameters to mean and log deviation (B, A) for the rows of ``batch``."""

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Agent, Batch, ConfigError, FeatureExtractor, Metrics, Observation, State
+from robo_rl.core import Agent, Batch, ConfigError, Decision, FeatureExtractor, Metrics, Observation, State
 
 from .policy import NetworkPolicy
 from .slots import load_generators, load_slots, save_generators, save_slots
@@ -68,6 +68,10 @@ class PolicyAgent(ABC):
     def forget_plan(self, *, explore: bool) -> None:
         """Discard the rest of a chunk of actions; see :class:`~robo_rl.core.Policy`."""
         self._policy.forget_plan(explore=explore)
+
+    def decision(self) -> Decision:
+        """Return the decision of the averaged policy as a function of tensors."""
+        return self._policy.decision()
 
     @property
     def observed(self) -> tuple[str, ...]:

@@ -19,11 +19,15 @@ class BestOfNPolicy(SampledPolicy):
         flow = initialise_flow(self.config, self.input_size, self.action_size, generator)
         return flow | initialise_critics(self.config, self.input_size + self.action_size, generator)
 
-    def chunks(self, parameters: Parameters, observation: Tensor, generator: torch.Generator) -> Tensor:
+    @property
+    def samples(self) -> int:
+        """Rows of noise for one decision: one for each candidate."""
+        return self.config.candidates
+
+    def from_noise(self, parameters: Parameters, observation: Tensor, noise: Tensor) -> Tensor:
         """Return the best of the samples for each of the observations (B, O): (B, A) in [-1, 1]."""
         config, size = self.config, self.action_size
         repeated = observation.repeat_interleave(config.candidates, 0)
-        noise = torch.randn(len(repeated), size, generator=generator)
         candidates = sample_flow(parameters, repeated, noise, config)
         values = critic_values(parameters, "critic", repeated, candidates, config.activation)
         best = aggregate(values, config.target_q).view(-1, config.candidates).argmax(1)

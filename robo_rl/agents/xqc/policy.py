@@ -43,6 +43,10 @@ class NormalisedPolicy(NetworkPolicy):
         action: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
         return action
 
+    def mode(self, row: Tensor, noise: Tensor) -> Tensor:
+        """Return the mode of the distribution (1, A); there is no ``noise``."""
+        return actor_distribution(self.config.network, self.parameters, row)[0].tanh()
+
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors of the policy: parameters, running statistics and the normalisation of observations."""
         return self.parameters | prefixed("normaliser", self.observations.slots())

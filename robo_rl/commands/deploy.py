@@ -1,0 +1,72 @@
+"""robo-rl deploy: a trained policy in a file that is used without PyTorch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from omegaconf import DictConfig
+
+from .. import __version__
+from ..app import load_policy, typed
+from ..command_line.destination import output_file
+from ..core import ConfigError, Deployable, printable, require
+from ..deployment import PolicyDescription, check_name, write_policy
+from ..telemetry import Console
+
+
+@dataclass(frozen=True)
+class DeployConfig:
+    """Options of configs/deploy.yaml, which documents them and holds their defaults."""
+
+    run: str
+    output: str
+    checkpoint: str
+    observations: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        require(1 <= self.observations <= 1_000_000, "observations", "from 1 to 1,000,000", self.observations)
+        require(self.seed >= 0, "seed", "0 or more", self.seed)
+
+
+def run(config: DictConfig) -> int:
+    """Write the policy as configured in configs/deploy.yaml, and print how it compares with PyTorch; return 0."""
+    settings = typed(DeployConfig, config)
+    output = Path(settings.output)
+    check_name(output)
+    output_file("output", output)
+    trained = load_policy(Path(settings.run), None, settings.checkpoint)
+    agent = printable(str(trained.config.choices.get("agent")))
+    if not isinstance(trained.policy, Deployable):
+        raise ConfigError(f"agent {agent} cannot be written to a file: it has no decision (robo_rl.core.Deployable)")
+    torch.set_num_threads(1)  # the times are for one core
+    decision = trained.policy.decision()
+    description = PolicyDescription(
+        spec=trained.spec,
+        agent=agent,
+        step=trained.step,
+        action_chunk=trained.action_chunk,
+        observed=decision.observed,
+        noise_size=decision.noise_size,
+        noise_seed=decision.noise_seed,
+        version=__version__,
+    )
+    outcome = write_policy(output, trained.policy, decision, description, settings.observations, settings.seed)
+    console = Console(highlight=False, markup=False)
+    size = output.stat().st_size / 1000
+    console.print(
+        f"{output} holds the policy of agent {agent} for {printable(trained.spec.task)}, step {trained.step:,}: "
+        f"{size:,.0f} kB",
+        soft_wrap=True,
+    )
+    if outcome is None:
+        console.print("It was not compared with PyTorch: no C compiler was found (CC, cc, gcc, clang)")
+    else:
+        console.print(
+            f"Largest difference from PyTorch on {outcome.observations:,} random observations {outcome.difference:.1e}"
+        )
+        console.print(
+            f"Time per decision on one core {outcome.file_microseconds:,.1f} us, PyTorch "
+            f"{outcome.torch_microseconds:,.1f} us"
+        )
+    return 0

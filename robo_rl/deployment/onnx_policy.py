@@ -1,0 +1,216 @@
+"""Policies from ONNX files, which may come from others: checks of a file, and a policy that ONNX Runtime computes.
+
+A file is accepted only in the form that robo-rl deploy writes: operators of the standard set without subgraphs or
+functions, parameters inside the file, static shapes, and a description. It cannot name other files or code.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+from onnx import AttributeProto, TensorProto, shape_inference
+
+from robo_rl.core import DataError, EnvSpec, Observation, parse_json, read_bytes
+
+from .description import PolicyDescription
+from .onnx_file import METADATA_KEY, OPERATORS, OUTPUT
+from .tracing import NOISE
+
+MOST_BYTES = 256 << 20
+"""Largest file that is read."""
+MOST_METADATA = 1 << 20
+MOST_NODES = 100_000
+MOST_ELEMENTS = 1 << 26
+"""Most elements of all values of a model together, so that a small file cannot claim the memory of a large one."""
+_ATTRIBUTES = {AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.INTS, AttributeProto.FLOATS}
+_DTYPES = {TensorProto.FLOAT: 4, TensorProto.INT64: 8}
+"""Bytes of an element of the parameters, by type."""
+_SLACK = 1e-3
+"""By how much an action may exceed [-1, 1] by rounding; it is clipped."""
+
+
+class OnnxPolicy:
+    """A :class:`~robo_rl.core.Policy` from the content of an ONNX file; it does not explore.
+
+    Attributes:
+        description: description in the file.
+
+    Args:
+        data: content of the file.
+        where: origin of the content, for messages.
+
+    Raises:
+        DataError: if it was not written by robo-rl deploy, is damaged or too large, or contains more than a policy.
+    """
+
+    def __init__(self, data: bytes, where: object) -> None:
+        self._where = where
+        model = _parsed(data, where)
+        self.description = _description(model, where)
+        _check_graph(model, where)
+        _check_sizes(model, where)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # ONNX Runtime raises classes of its own that have no common base
+            raise _damaged(where, error) from error
+        self._check_interface()
+        self._noise = torch.Generator().manual_seed(self.description.noise_seed)
+        self._chunk: list[NDArray[np.float32]] = []
+
+    @classmethod
+    def load(cls, path: Path) -> "OnnxPolicy":
+        """Return the policy in a file.
+
+        Raises:
+            DataError: as the class, and if the file cannot be read.
+        """
+        try:
+            return cls(read_bytes(path, MOST_BYTES), path)
+        except OSError as error:
+            raise DataError(f"{path} cannot be read ({error.strerror or error})") from error
+
+    def check(self, spec: EnvSpec) -> None:
+        """Check that the policy was trained for ``spec``.
+
+        Raises:
+            DataError: naming both tasks and all differences if it was trained for another spec.
+        """
+        trained = self.description.spec
+        if differences := trained.differences(spec):
+            raise DataError(
+                f"{self._where} was trained for task {trained.task!r} and does not match task {spec.task!r}: "
+                + "; ".join(differences)
+            )
+
+    def act(self, observation: Observation, *, explore: bool = False) -> NDArray[np.float32]:
+        """Return an action (A,) in [-1, 1]; ``explore`` has no effect.
+
+        Raises:
+            DataError: if the model returns something else.
+        """
+        if not self._chunk:
+            self._chunk = list(self.decide(observation))
+        return self._chunk.pop(0)
+
+    def forget_plan(self, *, explore: bool = False) -> None:
+        """Discard the rest of a chunk of actions."""
+        self._chunk = []
+
+    def decide(self, observation: Observation) -> NDArray[np.float32]:
+        """Return a chunk of actions (h, A) in [-1, 1].
+
+        Raises:
+            DataError: if the model fails, or returns something else.
+        """
+        inputs: dict[str, NDArray[Any]] = {key: observation[key] for key in self.description.observed}
+        if self.description.noise_size:
+            inputs[NOISE] = torch.randn(self.description.noise_size, generator=self._noise).numpy()
+        try:
+            (chunk,) = self._session.run([OUTPUT], inputs)
+        except Exception as error:  # see above
+            raise _damaged(self._where, error) from error
+        if not np.abs(chunk).max() <= 1 + _SLACK:  # also NaN
+            raise DataError(f"{self._where}: expected actions in [-1, 1], the model returned {chunk.ravel()[:4]}")
+        actions: NDArray[np.float32] = chunk.clip(-1, 1)
+        return actions
+
+    def _check_interface(self) -> None:
+        """Check that inputs and output are those of the description."""
+        kinds = {"tensor(float)": "float32", "tensor(uint8)": "uint8", "tensor(double)": "float64"}
+        kinds |= {f"tensor({name})": name for name in ("int8", "int16", "int32", "int64", "uint16", "uint32", "bool")}
+        found = {each.name: (tuple(each.shape), kinds.get(each.type)) for each in self._session.get_inputs()}
+        expected: dict[str, Any] = self.description.inputs()
+        for name in sorted(found.keys() | expected.keys()):
+            if found.get(name) != expected.get(name):
+                raise DataError(
+                    f"{self._where}: input {name!r}: expected {expected.get(name)} by the description, the model has "
+                    f"{found.get(name)}; write the file again with robo-rl deploy"
+                )
+        outputs = {each.name: (tuple(each.shape), kinds.get(each.type)) for each in self._session.get_outputs()}
+        if outputs != {OUTPUT: (self.description.output_shape(), "float32")}:
+            raise DataError(
+                f"{self._where}: expected the output {OUTPUT!r} of shape {self.description.output_shape()} by the "
+                f"description, the model has {outputs}; write the file again with robo-rl deploy"
+            )
+
+
+def _damaged(where: object, error: Exception) -> DataError:
+    reason = str(error).partition("\n")[0][:200]
+    return DataError(f"{where} is no usable ONNX model ({reason}): write it again with robo-rl deploy")
+
+
+def _refuse(where: object, found: str) -> DataError:
+    return DataError(f"{where} contains {found}, which robo-rl deploy does not write: do not use this file")
+
+
+def _parsed(data: bytes, where: object) -> onnx.ModelProto:
+    if len(data) > MOST_BYTES:
+        raise DataError(f"{where}: expected at most {MOST_BYTES:,} bytes, found more")
+    try:
+        return onnx.ModelProto.FromString(data)
+    except Exception as error:  # protobuf raises classes of its own
+        raise _damaged(where, error) from error
+
+
+def _description(model: onnx.ModelProto, where: object) -> PolicyDescription:
+    texts = [each.value for each in model.metadata_props if each.key == METADATA_KEY]
+    if len(texts) != 1 or len(texts[0]) > MOST_METADATA:
+        raise DataError(
+            f"{where}: expected the metadata {METADATA_KEY!r} of a policy, found {len(texts)} of them of a readable "
+            "size. robo-rl deploy writes such files"
+        )
+    return PolicyDescription.from_json(parse_json(texts[0], f"{where}: {METADATA_KEY}"), where)
+
+
+def _check_graph(model: onnx.ModelProto, where: object) -> None:
+    """Reject everything but standard operators on parameters inside the file."""
+    graph = model.graph
+    domains = {each.domain for each in model.opset_import} | {node.domain for node in graph.node}
+    if others := sorted(domains - {"", "ai.onnx"}):
+        raise _refuse(where, f"operators of {others[0]!r}")
+    if model.functions or model.training_info or graph.sparse_initializer or graph.quantization_annotation:
+        raise _refuse(where, "functions, training, or sparse or quantised parameters")
+    if len(graph.node) > MOST_NODES:
+        raise _refuse(where, f"more than {MOST_NODES:,} operators")
+    for node in graph.node:
+        if node.op_type not in OPERATORS:
+            raise _refuse(where, f"the operator {node.op_type!r}")
+        if any(attribute.type not in _ATTRIBUTES for attribute in node.attribute):
+            raise _refuse(where, f"the operator {node.op_type!r} with a tensor or a graph as an attribute")
+    for tensor in graph.initializer:
+        if tensor.data_location != TensorProto.DEFAULT or tensor.external_data:
+            raise _refuse(where, f"the parameter {tensor.name!r} in another file")
+        size = _DTYPES.get(tensor.data_type, 0)
+        if (
+            size == 0
+            or any(length < 0 for length in tensor.dims)
+            or math.prod(tensor.dims) * size != len(tensor.raw_data)
+        ):
+            raise DataError(f"{where} is damaged: the parameter {tensor.name!r} is incomplete. Write it again")
+
+
+def _check_sizes(model: onnx.ModelProto, where: object) -> None:
+    """Reject models with values of unknown size, or that need too much memory."""
+    try:
+        inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True).graph
+    except Exception as error:  # classes of its own
+        raise _damaged(where, error) from error
+    shapes = {each.name: each.type.tensor_type.shape for each in (*inferred.value_info, *inferred.output)}
+    total = 0
+    for node in inferred.node:
+        for name in node.output:
+            if name not in shapes:
+                raise _damaged(where, ValueError(f"the shape of {name!r} is unknown"))
+            if not all(length.HasField("dim_value") and length.dim_value >= 0 for length in shapes[name].dim):
+                raise _damaged(where, ValueError(f"the shape of {name!r} is not fixed"))
+            total += math.prod(length.dim_value for length in shapes[name].dim)
+            if total > MOST_ELEMENTS:
+                raise _refuse(where, f"values of more than {MOST_ELEMENTS:,} elements")

@@ -1,0 +1,101 @@
+"""Verification of a file that holds a policy: its decisions and their time beside those of PyTorch."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from robo_rl.core import DataError, Decision, Observation, Policy, generator
+
+from .c_policy import CPolicy, c_compiler
+from .description import PolicyDescription
+from .packages import onnx_packages
+
+TOLERANCE = 1e-5
+"""Largest difference between an action of the file and that of PyTorch."""
+_TIMED = 200
+"""Most decisions that are timed."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome of :func:`verify`.
+
+    Attributes:
+        observations: number of random observations.
+        difference: largest absolute difference of an element of an action.
+        torch_microseconds: median time of a decision by PyTorch, with the conversion of observations [us].
+        file_microseconds: the same by the file [us].
+    """
+
+    observations: int
+    difference: float
+    torch_microseconds: float
+    file_microseconds: float
+
+
+def verify(
+    file: Path, policy: Policy, decision: Decision, description: PolicyDescription, observations: int, seed: int
+) -> Verification | None:
+    """Compare the decisions of a file with those of ``policy`` on random observations.
+
+    Args:
+        file: an ONNX file or a C header.
+        policy: policy in PyTorch, just loaded: its generator of noise is in its initial state.
+        decision: decision of ``policy``.
+        description: description of ``policy``.
+        observations: number of random observations.
+        seed: seed of the observations.
+
+    Returns:
+        The outcome; None for a C header if there is no compiler.
+
+    Raises:
+        DataError: if an action differs by more than :data:`TOLERANCE`, or the file cannot be used.
+    """
+    rng = generator(seed, "deploy")
+    drawn = [decision.example(rng) for _ in range(observations)]
+
+    def act(observation: Observation) -> NDArray[np.float32]:
+        policy.forget_plan(explore=False)
+        chunk = [policy.act(observation, explore=False) for _ in range(description.action_chunk)]
+        return np.stack(chunk)
+
+    noise = torch.Generator().manual_seed(description.noise_seed)
+    rows = np.stack([torch.randn(description.noise_size, generator=noise).numpy() for _ in drawn])
+    expected = np.stack([act(observation) for observation in drawn])
+    if file.suffix == ".h":
+        if (compiler := c_compiler()) is None:
+            return None
+        compiled = CPolicy(file, description, compiler)
+        stacked = {key: np.stack([each[key] for each in drawn]) for key in description.observed}
+        found = compiled.decide_all(stacked, rows)
+        seconds = _median_time([lambda: compiled.decide_all(stacked, rows)] * 5) / observations
+    else:
+        with onnx_packages():
+            from .onnx_policy import OnnxPolicy
+        deployed = OnnxPolicy.load(file)
+        found = np.stack([deployed.decide(observation) for observation in drawn])
+        seconds = _median_time([lambda each=each: deployed.decide(each) for each in drawn[:_TIMED]])  # type: ignore[misc]
+    difference = float(np.abs(found - expected).max())
+    if not difference <= TOLERANCE:
+        raise DataError(
+            f"{file.name} was not written: its actions differ from those of PyTorch by {difference:.2g}, more than "
+            f"{TOLERANCE:g}, on {observations} random observations"
+        )
+    reference = _median_time([lambda each=each: act(each) for each in drawn[:_TIMED]])  # type: ignore[misc]
+    return Verification(observations, difference, 1e6 * reference, 1e6 * seconds)
+
+
+def _median_time(calls: Sequence[Callable[[], object]]) -> float:
+    """Return the median duration of the calls [s]."""
+    times = []
+    for call in calls:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))

@@ -1,0 +1,58 @@
+"""Writing of a policy to a file, which is compared with PyTorch before it gets its name."""
+
+from pathlib import Path
+
+from robo_rl.core import ConfigError, Decision, Policy, draft_of, generator
+
+from .c_header import to_c
+from .description import PolicyDescription
+from .packages import onnx_packages
+from .tracing import trace
+from .verification import Verification, verify
+
+SUFFIXES = (".onnx", ".h")
+
+
+def check_name(output: Path) -> None:
+    """Check that the name of a file states a format in which policies can be written.
+
+    Raises:
+        ConfigError: if it does not.
+    """
+    if output.suffix not in SUFFIXES:
+        raise ConfigError(f"output: expected NAME.onnx (ONNX) or NAME.h (a C99 header), got {str(output)!r}")
+
+
+def write_policy(
+    output: Path, policy: Policy, decision: Decision, description: PolicyDescription, observations: int, seed: int
+) -> Verification | None:
+    """Write a policy to the file ``output``, in the format that its suffix states. An existing file is replaced.
+
+    Args:
+        output: path of an ONNX file or a C header.
+        policy: policy in PyTorch, just loaded: its generator of noise is in its initial state.
+        decision: decision of ``policy``.
+        description: description of ``policy``.
+        observations: number of random observations on which the file is compared with ``policy``.
+        seed: seed of these observations.
+
+    Returns:
+        The outcome of the comparison; None for a C header if there is no compiler.
+
+    Raises:
+        ConfigError: if the format cannot hold the policy, or packages are missing.
+        DataError: if the file differs from the policy. Nothing is written then.
+    """
+    check_name(output)
+    graph = trace(decision, decision.example(generator(seed, "trace")), description.agent)
+    if output.suffix == ".h":
+        content = to_c(graph, description, output.stem).encode()
+    else:
+        with onnx_packages():
+            from .onnx_file import to_onnx
+        content = to_onnx(graph, description)
+    with draft_of(output) as draft:
+        draft.write_bytes(content)
+        verification = verify(draft, policy, decision, description, observations, seed)
+        draft.replace(output)
+    return verification
