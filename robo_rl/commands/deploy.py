@@ -7,9 +7,9 @@ import torch
 from omegaconf import DictConfig
 
 from .. import __version__
-from ..app import load_policy, typed
+from ..app import load_policy
 from ..command_line.destination import output_file
-from ..core import ConfigError, Deployable, printable, require
+from ..core import ConfigError, Deployable, printable, require, typed
 from ..deployment import PolicyDescription, check_name, write_policy
 from ..telemetry import Console
 

@@ -233,19 +233,30 @@ class _Header:
     def _calls(
         self, node: Node, y: "_Place", inputs: Sequence["_Place"], shapes: Sequence[tuple[int, ...]]
     ) -> Iterator[str]:
-        """Yield calls of the functions of :data:`_HELPERS`, one for each row of the result."""
+        """Yield calls of the functions of :data:`_HELPERS`, one for each row of the result, or a loop of them."""
         last, size = node.shape[-1], shapes[0][-1]
-        for row in range(math.prod(node.shape[:-1])):
-            x, result = inputs[0].after(row * size), y.after(row * last)
+        matrices = node.shape[0] if node.operation == "matmul" else 1
+        rows = math.prod(node.shape[:-1]) // matrices
+        loop, steps = (
+            ("", ("", ""))
+            if rows == 1
+            else (
+                f"for (int r = 0; r < {rows}; ++r)\n        ",
+                (f" + r * {size}", f" + r * {last}"),
+            )
+        )
+        for matrix in range(matrices):
+            x = f"{inputs[0].after(matrix * rows * size)}{steps[0]}"
+            result = f"{y.after(matrix * rows * last)}{steps[1]}"
             if node.operation == "layer_norm":
-                yield f"{self._prefix}_layer_norm({x}, {last}, {_number(node.attributes['epsilon'])}, {result});"
+                epsilon = _number(node.attributes["epsilon"])
+                yield f"{loop}{self._prefix}_layer_norm({x}, {last}, {epsilon}, {result});"
             elif node.operation == "norm":
-                yield f"{result.at('0')} = {self._prefix}_norm({x}, {size});"
+                yield f"{loop}*({result}) = {self._prefix}_norm({x}, {size});"
             else:
                 bias = inputs[2] if len(inputs) > 2 else "NULL"
-                matrix = row // node.shape[-2] if node.operation == "matmul" else 0
                 weight = inputs[1].after(matrix * size * last)
-                yield f"{self._prefix}_dense({x}, {size}, {weight}, {bias}, {last}, {result});"
+                yield f"{loop}{self._prefix}_dense({x}, {size}, {weight}, {bias}, {last}, {result});"
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,7 @@ def _check_graph(model: onnx.ModelProto, where: object) -> None:
 def _check_sizes(model: onnx.ModelProto, where: object) -> None:
     """Reject models with values of unknown size, or that need too much memory."""
     try:
-        inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True).graph
+        inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True).graph
     except Exception as error:  # classes of its own
         raise _damaged(where, error) from error
     shapes = {each.name: each.type.tensor_type.shape for each in (*inferred.value_info, *inferred.output)}

@@ -83,9 +83,7 @@ def test_a_file_that_differs_is_not_written(tmp_path, monkeypatch):
 
     monkeypatch.setattr("robo_rl.deployment.writing.trace", falsified)
     for file in (tmp_path / "policy.onnx", tmp_path / "policy.h"):
-        with pytest.raises(
-            DataError, match=f"{file.name} was not written: its actions differ from those of PyTorch by"
-        ):
+        with pytest.raises(DataError, match=f"{file.name} was not written: its actions differ from those of PyTorch"):
             write(agent, "sac", file, 200)
         assert not list(tmp_path.iterdir())
         file.write_text("earlier")

@@ -11,6 +11,7 @@ SHOWN = {
     "reward.md": "gentle",
     "robot.md": "six_joint_arm",
     "safety_filter.md": "slow_near_table",
+    "deploy.md": "deployed",
 }
 SHOWN_ELSEWHERE = {"td3_bc"}
 """Examples whose pages have tests of their own."""
@@ -19,6 +20,7 @@ BUDGETS = {
     "gentle/gentle.py": 25,
     "slow_near_table/slow_near_table.py": 30,
     "td3_bc/td3_bc.py": 90,
+    "deployed/run_policy.py": 35,
 }
 
 
@@ -30,7 +32,7 @@ def code(folder):
 @pytest.mark.parametrize("page", SHOWN)
 def test_a_page_shows_the_whole_example(page):
     folder = EXAMPLES / SHOWN[page]
-    kept = [path for path in code(folder) if path.suffix in (".py", ".toml", ".yaml", ".xml")]
+    kept = [path for path in code(folder) if path.suffix in (".py", ".c", ".toml", ".yaml", ".xml")]
     assert files(page) == {str(path.relative_to(folder)): path.read_text() for path in kept}
 
 

@@ -32,9 +32,9 @@ GAUSSIAN: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "sac_raw": (make_sac, {**SMALL, "normalise_observations": False}),
     "bc": (make_bc, {**SMALL, "activation": "tanh"}),
     "iql": (make_iql, SMALL),
-    **{
-        name: (make_xqc, {**SMALL, "network": name, "critic_hidden": (32, 32)}) for name in ("xqc", "crossq", "simbav2")
-    },
+    "xqc": (make_xqc, {**SMALL, "network": "xqc"}),
+    "crossq": (make_xqc, {**SMALL, "network": "crossq"}),
+    "simbav2": (make_xqc, {**SMALL, "network": "simbav2"}),
 }
 """Makers and options of agents with a deterministic decision, by name."""
 SAMPLING: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -67,6 +67,7 @@ def spec_of(name: str) -> EnvSpec:
 
 
 def describe(agent: Any, name: str, **fields: Any) -> PolicyDescription:
+    """Return the description of the policy of ``agent``, with ``fields`` instead of its own."""
     decision = agent.decision()
     values = {
         "spec": spec_of(name),
