@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ConfigError
 
+from .c_statements import Place, broadcast_strides, choice, contiguous, loops, number, reduction
 from .description import PolicyDescription
 from .graph import Graph, Node
 
@@ -29,18 +29,24 @@ _BINARY = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 _HELPERS = {
     "dense": """
-/* y = x weight + bias; bias may be NULL. Rows of inputs that are 0, as after ReLU, are skipped. */
+/* y = x weight + bias; bias may be NULL. Four inputs at a time, without those that are 0, as many are after ReLU. */
 static void {p}_dense(
     const float *x, int inputs, const float *weight, const float *bias, int outputs, float *restrict y)
 {{
     for (int j = 0; j < outputs; ++j)
         y[j] = bias ? bias[j] : 0.0f;
-    for (int i = 0; i < inputs; ++i) {{
-        const float factor = x[i];
-        const float *row = weight + (long)i * outputs;
-        if (factor != 0.0f)
-            for (int j = 0; j < outputs; ++j)
-                y[j] += factor * row[j];
+    for (int i = 0; i < inputs;) {{
+        float factor[4] = {{0.0f, 0.0f, 0.0f, 0.0f}};
+        const float *row[4] = {{weight, weight, weight, weight}};
+        for (int count = 0; i < inputs && count < 4; ++i)
+            if (x[i] != 0.0f) {{
+                factor[count] = x[i];
+                row[count++] = weight + (long)i * outputs;
+            }}
+        const float a = factor[0], b = factor[1], c = factor[2], d = factor[3];
+        const float *p = row[0], *q = row[1], *r = row[2], *s = row[3];
+        for (int j = 0; j < outputs; ++j)
+            y[j] += a * p[j] + b * q[j] + (c * r[j] + d * s[j]);
     }}
 }}
 """,
@@ -161,7 +167,7 @@ class _Header:
             yield f"#define {upper}_NOISE_SIZE {d.noise_size}\n"
         yield f"#define {upper}_ACTION_SIZE {len(d.action_names)}\n"
         yield f"#define {upper}_ACTION_CHUNK {d.action_chunk}\n"
-        yield f"#define {upper}_CONTROL_RATE {_number(d.spec.control_rate)} /* Hz */\n"
+        yield f"#define {upper}_CONTROL_RATE {number(d.spec.control_rate)} /* Hz */\n"
         yield f"#define {upper}_ACTION_LOW (-1.0f)\n#define {upper}_ACTION_HIGH 1.0f\n\n"
         yield f"static const char *const {self._prefix}_task = {_text(d.spec.task)};\n"
         yield _texts(f"{self._prefix}_observation_names", names)
@@ -183,17 +189,17 @@ class _Header:
         result = self._value(self._graph.output).at("i")
         yield f"    for (int i = 0; i < {count}; ++i)\n        action[i] = {result};\n}}\n"
 
-    def _value(self, name: str) -> "_Place":
+    def _value(self, name: str) -> "Place":
         """Return the place of a value."""
         if name in self._constants:
-            return _Place(self._constants[name])
+            return Place(self._constants[name])
         root = self._memory.root(name)
         if root in self._memory.slots:
-            return _Place(f"b{self._memory.slots[root]}")
+            return Place(f"b{self._memory.slots[root]}")
         if root not in self._description.observed:
-            return _Place("noise")
+            return Place("noise")
         before = self._description.observed[: self._description.observed.index(root)]
-        return _Place("observation", sum(math.prod(self._shapes[key]) for key in before))
+        return Place("observation", sum(math.prod(self._shapes[key]) for key in before))
 
     def _node(self, node: Node) -> Iterator[str]:
         """Yield the statements that compute a node."""
@@ -203,27 +209,27 @@ class _Header:
         if node.operation in _CALLS:
             yield from self._calls(node, y, inputs, shapes)
         elif node.operation in _UNARY:
-            bounds = {name: _number(value) for name, value in facts.items()}
+            bounds = {name: number(value) for name, value in facts.items()}
             yield f"for (int i = 0; i < {total}; ++i)"
             yield f"    {y.at('i')} = {_UNARY[node.operation].format(x=inputs[0].at('i'), **bounds)};"
         elif node.operation in _BINARY:
-            strides = [_strides(shape, node.shape) for shape in shapes]
-            yield from _loops(node.shape, y, f" {_BINARY[node.operation]} ".join, inputs, strides)
+            strides = [broadcast_strides(shape, node.shape) for shape in shapes]
+            yield from loops(node.shape, y, f" {_BINARY[node.operation]} ".join, inputs, strides)
         elif node.operation == "transpose":
-            strides = [tuple(_contiguous(shapes[0])[axis] for axis in facts["axes"])]
-            yield from _loops(node.shape, y, "".join, inputs, strides)
+            strides = [tuple(contiguous(shapes[0])[axis] for axis in facts["axes"])]
+            yield from loops(node.shape, y, "".join, inputs, strides)
         elif node.operation == "slice":
-            steps = _contiguous(shapes[0])
-            yield from _loops(node.shape, y, "".join, [inputs[0].after(facts["start"] * steps[facts["axis"]])], [steps])
+            steps = contiguous(shapes[0])
+            yield from loops(node.shape, y, "".join, [inputs[0].after(facts["start"] * steps[facts["axis"]])], [steps])
         elif node.operation == "concatenate":
-            steps = _contiguous(node.shape)
+            steps = contiguous(node.shape)
             for x, shape in zip(inputs, shapes, strict=True):
-                yield from _loops(shape, y, "".join, [x], [_contiguous(shape)], steps)
+                yield from loops(shape, y, "".join, [x], [contiguous(shape)], steps)
                 y = y.after(shape[facts["axis"]] * steps[facts["axis"]])
         elif node.operation in ("sum", "mean", "minimum"):
-            yield from _reduction(node, y, inputs[0], shapes[0])
+            yield from reduction(node, y, inputs[0], shapes[0])
         elif node.operation == "choose":
-            yield from _choice(y, inputs, *shapes[0])
+            yield from choice(y, inputs, *shapes[0])
         else:
             raise ConfigError(
                 f"agent {self._description.agent}: its policy uses {node.operation!r}, which a C header cannot hold: "
@@ -231,7 +237,7 @@ class _Header:
             )
 
     def _calls(
-        self, node: Node, y: "_Place", inputs: Sequence["_Place"], shapes: Sequence[tuple[int, ...]]
+        self, node: Node, y: "Place", inputs: Sequence["Place"], shapes: Sequence[tuple[int, ...]]
     ) -> Iterator[str]:
         """Yield calls of the functions of :data:`_HELPERS`, one for each row of the result, or a loop of them."""
         last, size = node.shape[-1], shapes[0][-1]
@@ -249,7 +255,7 @@ class _Header:
             x = f"{inputs[0].after(matrix * rows * size)}{steps[0]}"
             result = f"{y.after(matrix * rows * last)}{steps[1]}"
             if node.operation == "layer_norm":
-                epsilon = _number(node.attributes["epsilon"])
+                epsilon = number(node.attributes["epsilon"])
                 yield f"{loop}{self._prefix}_layer_norm({x}, {last}, {epsilon}, {result});"
             elif node.operation == "norm":
                 yield f"{loop}*({result}) = {self._prefix}_norm({x}, {size});"
@@ -257,27 +263,6 @@ class _Header:
                 bias = inputs[2] if len(inputs) > 2 else "NULL"
                 weight = inputs[1].after(matrix * size * last)
                 yield f"{loop}{self._prefix}_dense({x}, {size}, {weight}, {bias}, {last}, {result});"
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A place in an array of C; its text is the expression of a pointer."""
-
-    array: str
-    offset: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.array} + {self.offset}" if self.offset else self.array
-
-    def after(self, count: int) -> "_Place":
-        """Return the place ``count`` elements further on."""
-        return _Place(self.array, self.offset + count)
-
-    def at(self, index: str) -> str:
-        """Return the expression of an element, counted from this place."""
-        if index == "0" or not self.offset:
-            return f"{self.array}[{self.offset or index}]"
-        return f"{self.array}[{self.offset} + {index}]"
 
 
 class _Memory:
@@ -317,80 +302,6 @@ class _Memory:
     def root(self, name: str) -> str:
         """Return the name of the value whose elements the value ``name`` has."""
         return self._roots[name]
-
-
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides [elements] of an array."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def _strides(shape: Sequence[int], broadcast: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides [elements] with which an array is read as one of the shape ``broadcast``."""
-    padded = (1,) * (len(broadcast) - len(shape)) + tuple(shape)
-    return tuple(0 if length == 1 else stride for length, stride in zip(padded, _contiguous(padded), strict=True))
-
-
-def _loops(
-    shape: Sequence[int],
-    y: _Place,
-    combine: Callable[[list[str]], str],
-    inputs: Sequence[_Place],
-    strides: Sequence[Sequence[int]],
-    target: Sequence[int] | None = None,
-) -> Iterator[str]:
-    """Yield loops over all elements of ``shape``: y[...] = combine(x[...] for each input)."""
-    columns = [tuple(_contiguous(shape) if target is None else target), *map(tuple, strides)]
-    axes = [(length, tuple(column[axis] for column in columns)) for axis, length in enumerate(shape) if length > 1]
-    merged: list[tuple[int, tuple[int, ...]]] = []
-    for length, steps in axes:  # neighbouring axes that are one for every array
-        if merged and all(outer == length * inner for outer, inner in zip(merged[-1][1], steps, strict=True)):
-            merged[-1] = (merged[-1][0] * length, steps)
-        else:
-            merged.append((length, steps))
-    for depth, (length, _) in enumerate(merged):
-        i = "ijklmnop"[depth]
-        yield f"{'    ' * depth}for (int {i} = 0; {i} < {length}; ++{i})"
-    terms = [
-        ["ijklmnop"[depth] if steps[column] == 1 else f"{steps[column]} * {'ijklmnop'[depth]}"
-         for depth, (_, steps) in enumerate(merged) if steps[column]]
-        for column in range(len(columns))
-    ]  # fmt: skip
-    places = [" + ".join(each) or "0" for each in terms]
-    values = [x.at(place) for x, place in zip(inputs, places[1:], strict=True)]
-    yield f"{'    ' * len(merged)}{y.at(places[0])} = {combine(values)};"
-
-
-def _reduction(node: Node, y: _Place, x: _Place, shape: tuple[int, ...]) -> Iterator[str]:
-    axis = node.attributes["axis"]
-    count, inner, outer = shape[axis], math.prod(shape[axis + 1 :]), math.prod(shape[:axis])
-    reduced = "value < result ? value : result" if node.operation == "minimum" else "result + value"
-    divisor = f" / {_number(count)}" if node.operation == "mean" else ""
-    yield f"for (int i = 0; i < {outer}; ++i)"
-    yield f"    for (int j = 0; j < {inner}; ++j) {{"
-    yield f"        float result = {x.at(f'i * {count * inner} + j')};"
-    yield f"        for (int k = 1; k < {count}; ++k) {{"
-    yield f"            const float value = {x.at(f'i * {count * inner} + k * {inner} + j')};"
-    yield f"            result = {reduced};"
-    yield "        }"
-    yield f"        {y.at(f'i * {inner} + j')} = result{divisor};"
-    yield "    }"
-
-
-def _choice(y: _Place, inputs: Sequence[_Place], rows: int, size: int) -> Iterator[str]:
-    x, scores = inputs
-    yield "{"
-    yield "    int best = 0;"
-    yield f"    for (int i = 1; i < {rows}; ++i)"
-    yield f"        if ({scores.at('i')} > {scores.at('best')})"
-    yield "            best = i;"
-    yield f"    for (int i = 0; i < {size}; ++i)"
-    yield f"        {y.at('i')} = {x.at(f'best * {size} + i')};"
-    yield "}"
-
-
-def _number(value: float) -> str:
-    """Return a literal of type float."""
-    return f"{np.float32(value)}f" if np.float32(value) >= 0 else f"({np.float32(value)}f)"
 
 
 def _array(declaration: str, array: NDArray[np.float32]) -> str:

@@ -155,9 +155,10 @@ def _parsed(data: bytes, where: object) -> onnx.ModelProto:
     if len(data) > MOST_BYTES:
         raise DataError(f"{where}: expected at most {MOST_BYTES:,} bytes, found more")
     try:
-        return onnx.ModelProto.FromString(data)
+        model: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except Exception as error:  # protobuf raises classes of its own
         raise _damaged(where, error) from error
+    return model
 
 
 def _description(model: onnx.ModelProto, where: object) -> PolicyDescription:

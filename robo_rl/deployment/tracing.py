@@ -47,11 +47,11 @@ def trace(decision: Decision, observation: Observation, agent: str) -> Graph:
     return tracer.graph(result)
 
 
-class _Tracer(TorchDispatchMode):
+class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records the operations on ``inputs`` while it is entered."""
 
     def __init__(self, inputs: Mapping[str, Tensor], agent: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._inputs = dict(inputs)
         self._agent = agent
         # The tensors are kept, so that no other gets the identity of one of them.

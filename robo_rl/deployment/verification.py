@@ -28,7 +28,7 @@ class Verification:
     Attributes:
         observations: number of random observations.
         difference: largest absolute difference of an element of an action.
-        torch_microseconds: median time of a decision by PyTorch, with the conversion of observations [us].
+        torch_microseconds: median processor time of a decision by PyTorch, with the conversion of observations [us].
         file_microseconds: the same by the file [us].
     """
 
@@ -74,28 +74,28 @@ def verify(
         compiled = CPolicy(file, description, compiler)
         stacked = {key: np.stack([each[key] for each in drawn]) for key in description.observed}
         found = compiled.decide_all(stacked, rows)
-        seconds = _median_time([lambda: compiled.decide_all(stacked, rows)] * 5) / observations
+        seconds = median_time([lambda: compiled.decide_all(stacked, rows)] * 5) / observations
     else:
         with onnx_packages():
             from .onnx_policy import OnnxPolicy
         deployed = OnnxPolicy.load(file)
         found = np.stack([deployed.decide(observation) for observation in drawn])
-        seconds = _median_time([lambda each=each: deployed.decide(each) for each in drawn[:_TIMED]])  # type: ignore[misc]
+        seconds = median_time([lambda each=each: deployed.decide(each) for each in drawn[:_TIMED]])  # type: ignore[misc]
     difference = float(np.abs(found - expected).max())
     if not difference <= TOLERANCE:
         raise DataError(
             f"{file.name} was not written: its actions differ from those of PyTorch by {difference:.2g}, more than "
             f"{TOLERANCE:g}, on {observations} random observations"
         )
-    reference = _median_time([lambda each=each: act(each) for each in drawn[:_TIMED]])  # type: ignore[misc]
+    reference = median_time([lambda each=each: act(each) for each in drawn[:_TIMED]])  # type: ignore[misc]
     return Verification(observations, difference, 1e6 * reference, 1e6 * seconds)
 
 
-def _median_time(calls: Sequence[Callable[[], object]]) -> float:
-    """Return the median duration of the calls [s]."""
+def median_time(calls: Sequence[Callable[[], object]]) -> float:
+    """Return the median time of this thread on the processor that the calls take [s]; waiting for it does not count."""
     times = []
     for call in calls:
-        start = time.perf_counter()
+        start = time.thread_time()
         call()
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     return float(np.median(times))

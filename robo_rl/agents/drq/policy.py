@@ -1,13 +1,14 @@
 """The policy that acts on images."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, EnvSpec, Observation, derive_seed
+from robo_rl.core import Batch, Decision, EnvSpec, Observation, derive_seed
 
 from ..parts.augmentation import draw_shifts, shift_images
 from ..parts.encoder import ImageEncoder
@@ -39,11 +40,6 @@ class PixelPolicy(TanhGaussianPolicy):
         self.averaged |= {name: tensor.clone() for name, tensor in encoder.items()}
         self.augmentation = torch.Generator().manual_seed(derive_seed(seed, "agent", "augmentation"))
         self._shift = config.shift
-
-    @property
-    def observed(self) -> tuple[str, ...]:
-        """Observation keys that the policy acts on, with those of the images, sorted."""
-        return tuple(sorted((*super().observed, *self.encoder.keys)))
 
     def inputs(self, parameters: Parameters, images: Sequence[Tensor], vector: Tensor) -> Tensor:
         """Return the actor's input (B, input_size).
@@ -77,10 +73,15 @@ class PixelPolicy(TanhGaussianPolicy):
         images = [observation[key].unsqueeze(0) for key in self.encoder.keys]
         return self.inputs(parameters, images, super().tensor_row(parameters, observation))
 
-    def draw_observation(self, rng: np.random.Generator) -> Observation:
+    def decision(self) -> Decision:
+        """Return the decision without exploration as a function of tensors, among them the images."""
+        keys = tuple(sorted((*self.observations.keys, *self.encoder.keys)))
+        return replace(super().decision(), observed=keys, example=self._draw)
+
+    def _draw(self, rng: np.random.Generator) -> Observation:
         """Return a random observation, with random pixels."""
         images = {key: rng.integers(0, 256, shape, np.uint8) for key, shape in self.encoder.shapes.items()}
-        return images | super().draw_observation(rng)
+        return images | self.observations.draw(rng)
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """Return the function from parameters to mean and log deviation (B, A), for shifted images of ``batch``."""

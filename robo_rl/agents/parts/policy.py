@@ -99,11 +99,6 @@ class NetworkPolicy(ABC):
     def _decide(self, observation: Observation, sample: bool) -> NDArray[np.float32]:
         """Return a chunk of actions (h A,) in [-1, 1]; with ``sample``, an exploring one."""
 
-    @property
-    def observed(self) -> tuple[str, ...]:
-        """Observation keys that the policy acts on, sorted."""
-        return self.observations.keys
-
     def act(self, observation: Observation, *, explore: bool, sample: bool = True) -> NDArray[np.float32]:
         """Return an action (A,) in [-1, 1], with exploration if ``explore``.
 
@@ -139,13 +134,9 @@ class NetworkPolicy(ABC):
         """Return the same as :meth:`row`, computed from tensors by tensor operations."""
         return self.observations.tensor(observation).unsqueeze(0)
 
-    def draw_observation(self, rng: np.random.Generator) -> Observation:
-        """Return a random observation of the magnitude that the policy was trained with."""
-        return self.observations.draw(rng)
-
     def decision(self) -> Decision:
         """Return the decision without exploration as a function of tensors."""
-        return Decision(self._compute, self.observed, self.draw_observation)
+        return Decision(self._compute, self.observations.keys, self.observations.draw)
 
     def _compute(self, observation: Mapping[str, Tensor], noise: Tensor) -> Tensor:
         inputs = {key: tensor.to(self.device) for key, tensor in observation.items()}
