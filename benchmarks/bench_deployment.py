@@ -26,7 +26,7 @@ from robo_rl.deployment import PolicyDescription, write_policy
 from robo_rl.deployment.c_policy import CPolicy, c_compiler
 from robo_rl.deployment.verification import median_time
 
-AGENTS = ("rlpd", "bc", "iql", "xqc", "simbav2", "fql", "flow", "qc", "drq")
+AGENTS = ("rlpd", "bc", "xqc", "simbav2", "fql", "flow", "drq")
 IMAGES = ["task.observation.cameras=[front,wrist]", "task.observation.width=64", "task.observation.height=64"]
 FORMATS = {"onnx": "policy.onnx", "c": "policy.h"}
 
