@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
-from ..app import Components, StartConfig, TrainedAgent, load_agent, section
+from ..app import Components, StartConfig, TrainedAgent, load_agent
 from ..core import (
     CheckpointError,
     ConfigError,
@@ -18,6 +18,7 @@ from ..core import (
     Interruption,
     WarmStartLearner,
     require,
+    section,
 )
 from ..evaluation.run_files import read_summary
 from ..learner import CheckpointFolder, load_checkpoint
