@@ -74,7 +74,6 @@ class RobotBackend:
         self._steps = 0
         self._complete_ns = self._stamp_ns = 0  # of the current observation
         self._running = False
-        self._late_reported = False
 
     @property
     def spec(self) -> EnvSpec:
@@ -111,7 +110,7 @@ class RobotBackend:
             return
         self._connection = RobotConnection(self._config, self._body, self.clock)
         self._sources = self._connection.sources
-        self._watch = self._connection.watch_commands(self._hold_late)
+        self._watch = self._connection.watch
         if reason := self._real_time.claim():
             print(f"The control loop has no real-time priority: {reason}; see docs/reference/robots.md", flush=True)
 
@@ -137,7 +136,7 @@ class RobotBackend:
             understood(self._body.begin, selection.messages)
         self.rate.restart()
         self._steps = 0
-        self._running, self._late_reported = True, False
+        self._running = True
         with self._stopping():
             return self._step_of(selection, rewarded=False)
 
@@ -206,10 +205,11 @@ class RobotBackend:
         No command is sent if that measurement is too old: the robot may have moved since.
         """
         if self._running:
+            assert self._connection is not None
             self._running = False
             with self._watch.lock:
                 self._watch.rest()
-                self._hold()
+                self._connection.hold()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -229,22 +229,6 @@ class RobotBackend:
         except SafetyStop as stop:
             self.stop(str(stop))
             raise
-
-    def _hold(self) -> None:
-        """Command the robot to stay where it was last measured, if that is not too long ago."""
-        stale = self._sources.assembler.stale(self.clock.now_ns() - round(self._config.silence * 1e9))
-        self._body.hold(self._sources.newest() | dict.fromkeys(stale))
-
-    def _hold_late(self) -> None:
-        """Hold the robot because no command followed in time; called in the node's thread."""
-        self._hold()
-        if not self._late_reported:
-            self._late_reported = True
-            print(
-                f"Robot {self._config.name} is held: no command followed within {self._config.command.timeout:g} s. "
-                "The policy, a safety filter or the learner in this process takes too long",
-                flush=True,
-            )
 
     def _send(self, plan: Any) -> None:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from robo_rl.core import Clock
 
 from ..ros2 import Node
+from .config import RobotConfig
 
 
 class CommandWatch:
@@ -17,29 +18,39 @@ class CommandWatch:
     Args:
         node: node of the driver.
         clock: monotonic clock.
-        timeout: time after the last command at which the robot is held [s].
+        config: configuration of the robot; ``command.timeout`` is the time after the last command at which it is held.
         hold: commands the robot to stay where it is; called once, until the next command, with the lock held.
 
     Attributes:
         lock: must be held while commands are computed and sent, as both threads do that.
     """
 
-    def __init__(self, node: Node, clock: Clock, timeout: float, hold: Callable[[], None]) -> None:
-        self._clock, self._timeout_ns, self._hold = clock, round(timeout * 1e9), hold
+    def __init__(self, node: Node, clock: Clock, config: RobotConfig, hold: Callable[[], None]) -> None:
+        self._clock, self._config, self._hold = clock, config, hold
         self.lock = threading.Lock()
         self._sent_ns: int | None = None
-        node.create_timer(timeout / 4, self._hold_when_late)
+        self._is_reported = False
+        node.create_timer(config.command.timeout / 4, self._hold_when_late)
 
     def sent(self) -> None:
         """Expect a further command in time. The lock must be held."""
         self._sent_ns = self._clock.now_ns()
 
     def rest(self) -> None:
-        """Expect no further command: the robot is held already. The lock must be held."""
-        self._sent_ns = None
+        """Expect no further command: the episode ends, and the robot is held. The lock must be held."""
+        self._sent_ns, self._is_reported = None, False
 
     def _hold_when_late(self) -> None:
+        timeout = self._config.command.timeout
         with self.lock:
-            if self._sent_ns is not None and self._clock.now_ns() - self._sent_ns > self._timeout_ns:
-                self._sent_ns = None
-                self._hold()
+            if self._sent_ns is None or self._clock.now_ns() - self._sent_ns <= timeout * 1e9:
+                return
+            self._sent_ns = None
+            self._hold()
+            is_reported, self._is_reported = self._is_reported, True
+        if not is_reported:
+            print(
+                f"Robot {self._config.name} is held: no command followed within {timeout:g} s. The policy, a safety "
+                "filter or the learner in this process takes too long",
+                flush=True,
+            )

@@ -32,6 +32,7 @@ class RobotConnection:
     Attributes:
         sources: the robot's topics and cameras.
         tare: measures the bias of the wrist sensor; None: the bias is not measured.
+        watch: holds the robot if no command follows in time.
 
     Raises:
         DriverError: if something is missing, types or profiles do not match, or controllers cannot be switched. The
@@ -55,15 +56,17 @@ class RobotConnection:
             self._controllers.activate()  # first, because broadcasters may be among them
             self._await(lambda: [*self.sources.missing(), *body.missing(), *self._reset.missing()])
             body.turn_on()
+            self.watch = CommandWatch(self._node, clock, config, self.hold)
             self._opened = opened.pop_all()
 
     def close(self) -> None:
         """Close everything and restore the earlier controllers."""
         self._opened.close()
 
-    def watch_commands(self, hold: Callable[[], None]) -> CommandWatch:
-        """Return a watch that calls ``hold`` when no command has been sent for ``robot.command.timeout``."""
-        return CommandWatch(self._node, self._clock, self._config.command.timeout, hold)
+    def hold(self) -> None:
+        """Command the robot to stay where it was last measured, if that is not too long ago."""
+        stale = self.sources.assembler.stale(self._clock.now_ns() - round(self._config.silence * 1e9))
+        self._body.hold(self.sources.newest() | dict.fromkeys(stale))
 
     def reset_robot(self) -> None:
         """Reset arm and scene. Afterwards, every message in the sources is newer than the reset.
