@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cycle_time import CycleTimes
-from .runs import Run, differences
+from .runs import Run, differences, has_cloned
 from .statistics import (
     Interval,
     ThresholdSteps,
@@ -188,7 +188,7 @@ def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
     singles = tuple(curve for _, curve in evaluated)
     demonstrated = [run.evaluations.demonstrations_success_rate for run, _ in evaluated]
     shares = [share for share in demonstrated if share is not None]
-    first = [run.evaluations.before_first_step(measure) for run, _ in evaluated if run.clones]
+    first = [run.evaluations.before_first_step(measure) for run, _ in evaluated if has_cloned(run)]
     cloned = [value for value in first if value is not None]
     return Curve(
         *(group.label, measure, steps, value, low, high, band, singles),

@@ -140,13 +140,6 @@ class Run:
         """Robot time [min]: environment steps over control rate; None if the control rate is unknown."""
         return None if self.control_rate is None else self.env_steps / self.control_rate / 60.0
 
-    @property
-    def clones(self) -> bool:
-        """Whether the agent cloned demonstrations before the first environment step."""
-        agent = self.config.get("agent")
-        updates = agent.get("pretrain_steps") if isinstance(agent, Mapping) else None
-        return bool(updates) and self.evaluations.demonstrations_success_rate is not None
-
     @cached_property
     def evaluations(self) -> Evaluations:
         """The evaluations in ``metrics``."""
@@ -208,6 +201,13 @@ def load_run(path: Path, going_on: bool = False) -> Run:
             f"{summary['status']} at step {summary.get('env_steps')}; success is that of the last evaluation"
         )
     return Run(path, config, metrics, summary, tuple(problems))
+
+
+def has_cloned(run: Run) -> bool:
+    """Return whether the agent of a run cloned demonstrations before the first environment step."""
+    agent = run.config.get("agent")
+    updates = agent.get("pretrain_steps") if isinstance(agent, Mapping) else None
+    return bool(updates) and run.evaluations.demonstrations_success_rate is not None
 
 
 def is_run(path: Path) -> bool:

@@ -142,8 +142,8 @@ def test_an_ended_run_shows_its_result(
     browser.get(f"{served.server.origin}/#{quote(TOKEN)}")
     wait_until(lambda: browser.find_elements("css selector", "#result dd"))
     checked(browser, size, "ended", tmp_path)
-    shown = {term.text: term.find_element("xpath", "following-sibling::dd").text
+    displayed = {term.text: term.find_element("xpath", "following-sibling::dd").text
              for term in browser.find_elements("css selector", "#result dt")}  # fmt: skip
-    assert shown["success"] == "98 % of 100 episodes (95 % interval 93 to 99 %)"
-    assert (shown["cloning alone"], shown["demonstrations"]) == ("62 %", "90 % successful")
+    assert displayed["success"] == "98 % of 100 episodes (95 % interval 93 to 99 %)"
+    assert (displayed["cloning alone"], displayed["demonstrations"]) == ("62 %", "90 % successful")
     assert not browser.find_element("css selector", "#robots-section").is_displayed()
