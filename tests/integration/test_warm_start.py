@@ -222,7 +222,7 @@ def test_nothing_in_the_other_folder_is_executed(
     line = refusal(capsys, tmp_path / "run", f"start.run={copy}")
     assert "agent._target_ names 'os.mkdir', which is not a registered configuration node" in line
     (copy / "config.yaml").write_text(config.replace("- 32", "- 3200000"))
-    line = refusal(capsys, tmp_path / "run", f"start.run={copy}", "agent.hidden=[3200000]")
+    line = refusal(capsys, tmp_path / "run", f"start.run={copy}")
     assert "memory" in line or "checkpoint" in line
     (copy / "config.yaml").write_text(config)
     file = copy / "checkpoints" / f"step_{STEPS:09d}" / "agent.safetensors"
