@@ -31,7 +31,7 @@ from .config import (
     StartConfig,
     check_resources,
 )
-from .deployed import load_deployed
+from .deployed import load_evaluated
 from .expert import make_intervention
 from .network_limits import networks_of, networks_of_run
 from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
@@ -80,7 +80,7 @@ __all__ = [
     "has_robot",
     "is_relative",
     "load_agent",
-    "load_deployed",
+    "load_evaluated",
     "load_policy",
     "load_reward",
     "make_intervention",

@@ -1,28 +1,31 @@
-"""Policies that robo-rl deploy wrote to files, for evaluation in the environment of a run."""
+"""The policy to evaluate: that of a run, or one that robo-rl deploy wrote to a file."""
 
 from pathlib import Path
 
 from ..core import EnvSpec
 from ..deployment.packages import onnx_packages
-from .trained import TrainedPolicy, checkpoint_of, run_config
+from .trained import TrainedPolicy, checkpoint_of, load_policy, run_config
 
 
-def load_deployed(file: Path, run: Path, spec: EnvSpec) -> TrainedPolicy:
-    """Return the policy of an ONNX file, for an environment of ``spec``.
+def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) -> TrainedPolicy:
+    """Return the policy of a run, or that of a file, for an environment of ``spec``.
 
     Args:
-        file: path of the ONNX file.
-        run: folder of the run in whose environment it acts.
-        spec: spec of this environment, which must match that of the file.
+        run: folder of the run, in whose environment the policy acts.
+        spec: spec of this environment, which must match that of the policy.
+        checkpoint: ``best``, ``newest`` or the number of a step of the run; not used if there is a file.
+        file: path of an ONNX file; None: the policy of the run.
 
     Raises:
+        CheckpointError: see :func:`load_policy`, also if the run has no checkpoint.
         ConfigError: if packages are missing.
         DataError: if the file was not written by robo-rl deploy, is damaged, or was written for another spec.
-        CheckpointError: if the run has no checkpoint.
     """
+    if file is None:
+        return load_policy(run, spec, checkpoint)
     with onnx_packages():
         from ..deployment.onnx_policy import OnnxPolicy
-    policy = OnnxPolicy.load(file)
+    policy = OnnxPolicy.load(Path(file))
     policy.check(spec)
     facts = policy.description
     return TrainedPolicy(

@@ -10,15 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
-from ..app import (
-    acting_config,
-    build_backend,
-    build_reward,
-    load_deployed,
-    load_policy,
-    networks_of,
-    robot_note,
-)
+from ..app import acting_config, build_backend, build_reward, load_evaluated, networks_of, robot_note
 from ..command_line.destination import output_file
 from ..core import ConfigError, RenderingError, counted, nearest, require, typed, write_durably
 from ..evaluation import (
@@ -84,10 +76,7 @@ def run(config: DictConfig) -> int:
         console.print(note, soft_wrap=True)
     backend = build_backend(trained)
     try:
-        if settings.policy is None:
-            policy = load_policy(folder, backend.spec, settings.checkpoint)
-        else:
-            policy = load_deployed(Path(settings.policy), folder, backend.spec)
+        policy = load_evaluated(folder, backend.spec, settings.checkpoint, settings.policy)
         with networks_of(policy.checkpoint, "reward"):
             reward = build_reward(trained.reward, backend.spec, trained.seed).task
         terms = backend.spec.reward_terms
