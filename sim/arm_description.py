@@ -23,6 +23,10 @@ SLOW = 1.0
 """Speed limit of a joint whose model has none [rad/s or m/s]."""
 STRENGTH = 2.0
 """Torque limit of a joint whose model has none, as a multiple of the largest torque to hold and accelerate the arm."""
+FARTHEST_BASE = 0.3
+"""Largest distance of the first joint from the z axis of the world [m]; tasks expect the base at the origin."""
+WEAKEST = 0.1
+"""Smallest such limit [Nm or N]."""
 ACCELERATION = 5.0
 """That acceleration [rad/s^2 or m/s^2]."""
 SAMPLES = 500
@@ -73,11 +77,18 @@ def describe_arm(path: str) -> ArmDescription:
     spec = read_model(path)
     joints, fingers, hand = _parts(spec.worldbody, path)
     notes: list[str] = []
+    if fingers:
+        notes.append(f"gripper_joints: {', '.join(fingers)} are taken as the joints of the gripper")
     end_effector = _end_effector(hand, notes)
     if end_effector not in [site.name for site in spec.sites]:
         spec.body(end_effector).add_site(name=end_effector)
     model = _compile(spec, path)
     poses = Poses(model, joints, end_effector)
+    if poses.base_distance > FARTHEST_BASE:
+        raise ConfigError(
+            f"{path}: the base must stand at the origin, but the joint {joints[0]!r} is {poses.base_distance:.2f} m "
+            "away from the z axis"
+        )
     velocities, efforts = _urdf_limits(path)
     torques = {name: _torque(model, name, efforts) for name in joints}
     for key, lacking, assumption in (
@@ -101,7 +112,7 @@ def describe_arm(path: str) -> ArmDescription:
         home=tuple(map(float, home)),
         velocity_limits=tuple(velocities.get(name, SLOW) for name in joints),
         torque_limits=tuple(
-            round(STRENGTH * float(needed), 1) if torque is None else torque
+            max(float(f"{STRENGTH * needed:.2g}"), WEAKEST) if torque is None else torque
             for torque, needed in zip(torques.values(), poses.torques, strict=True)
         ),
         gripper_joints=tuple(fingers) if actuator else (),
@@ -119,17 +130,22 @@ def _parts(world: Any, path: str) -> tuple[tuple[str, ...], list[str], Any]:
     Raises:
         ConfigError: if the model is not that of one arm, for all reasons at once.
     """
-    chain, beyond = _chain(world)
+    chain, branches = _chain(world)
     unnamed = [body.name for body in chain for joint in body.joints if not joint.name]
     problems = [f"a joint of the body {body!r} has no name" for body in unnamed]
     joints = [(joint.name, body) for body in chain for joint in body.joints if joint.type in MOVABLE and joint.name]
-    fingers = [joint.name for body in beyond for joint in body.joints if joint.type in MOVABLE and joint.name]
+    beyond = [joint for branch in branches for body in branch for joint in body.joints]
+    fingers = [joint.name for joint in beyond if joint.type in MOVABLE and joint.name]
     while joints and GRIPPER_NAME.search(joints[-1][0]):
         fingers.insert(0, joints.pop()[0])
     if any(joint.type not in MOVABLE for body in chain for joint in body.joints):
         problems.append("a ball or free joint is between base and end effector, where only hinges and slides may be")
     if not joints:
         problems.append("it has no chain of named hinges and slides that begins at the world")
+    elif max((sum(len(body.joints) for body in branch) for branch in branches), default=0) > len(joints):
+        problems.append(
+            f"it forks after {joints[-1][0]!r} into longer chains of joints; an arm forks at its gripper alone"
+        )
     if problems:
         raise ConfigError(f"{path} cannot be used as an arm: {'; '.join(problems)}")
     return tuple(name for name, _ in joints), fingers, joints[-1][1]
@@ -146,8 +162,8 @@ def _moves(body: Any) -> bool:
     return any(each.joints for each in _below(body))
 
 
-def _chain(world: Any) -> tuple[list[Any], list[Any]]:
-    """Return the bodies from the base to where the chain of joints ends or forks, and those beyond a fork.
+def _chain(world: Any) -> tuple[list[Any], list[list[Any]]]:
+    """Return the bodies from the base to where the chain of joints ends or forks, and those of each branch of a fork.
 
     Raises:
         ConfigError: if several chains begin at the world.
@@ -160,7 +176,7 @@ def _chain(world: Any) -> tuple[list[Any], list[Any]]:
     while len(children) == 1:
         chain.append(children[0])
         children = [child for child in children[0].bodies if _moves(child)]
-    return chain, [each for child in children for each in _below(child)]
+    return chain, [list(_below(child)) for child in children]
 
 
 def _end_effector(last: Any, notes: list[str]) -> str:
@@ -260,6 +276,8 @@ class Poses:
         if model.nkey:
             keys = [model.key(number).name for number in range(model.nkey)]
             self.key = model.key_qpos[keys.index("home") if "home" in keys else 0, self._places]
+        mujoco.mj_kinematics(model, self._data)
+        self.base_distance = float(np.linalg.norm(self._data.xanchor[ids[0], :2]))
         self.torques: Array = np.zeros(len(ids))
         self.reach, rng = 0.0, np.random.default_rng(0)
         for _ in range(SAMPLES):

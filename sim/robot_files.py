@@ -6,6 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from robo_rl.core import ConfigError, printable
 
 from . import make_backend
 from .arm_description import ArmDescription, describe_arm
@@ -32,7 +36,7 @@ def make_robot_files(name: str, model: Path) -> tuple[dict[str, str], tuple[str,
     Raises:
         ConfigError: if the model cannot be read, or the arm cannot be simulated.
     """
-    path = str(model.expanduser().resolve())
+    path = str(model.resolve())
     arm = describe_arm(path)
     options = _options(path, arm)
     parts = {"arm": ArmConfig(**options["arm"]), "controller": ControllerConfig(**options["controller"])}
@@ -84,11 +88,23 @@ def _box(arm: ArmDescription, shares: Sequence[float]) -> tuple[tuple[float, ...
 
 
 def _task(options: dict[str, Any], notes: Sequence[str]) -> str:
-    """Return the file of a task in which the arm reaches a point."""
-    head = [f"# Task reach with the arm of {Path(options['arm']['model']).name}, moved by changes of joint positions."]
-    head += [f"# Check {note}." for note in notes]
+    """Return the file of a task in which the arm reaches a point.
+
+    Raises:
+        ConfigError: if a name cannot be written to it.
+    """
+    model = Path(options["arm"]["model"]).name
+    comments = [f"Task reach with the arm of {model}, moved by changes of joint positions."]
+    comments += [f"Check {note}." for note in notes]
+    head = [f"# {' '.join(printable(comment).split())}" for comment in comments]  # names may hold line breaks
     defaults = ["defaults:", "  - reach", "  - _self_", "", ""]
     text: str = yaml.safe_dump(options, sort_keys=False, default_flow_style=None, width=120)
+    try:
+        kept = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
+    except (OmegaConfBaseException, yaml.YAMLError) as error:
+        raise ConfigError(f"a name in {model} cannot stand in a configuration: {error}") from error
+    if kept != yaml.safe_load(yaml.safe_dump(options)):
+        raise ConfigError(f"a name in {model} would be read as something else from a configuration: rename it")
     return "\n".join(head + defaults) + text
 
 

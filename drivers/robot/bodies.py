@@ -109,6 +109,10 @@ class Body(Protocol):
         """Command the robot to stay where it is, if that is known. The message of a source is None if it is too old."""
         ...
 
+    def stop_motion(self) -> None:
+        """Stop a motion that would go on without further commands. A robot that takes targets stops by itself."""
+        ...
+
     def settle(self) -> None:
         """Wait until all commands have been received, so that none of them is executed after the following reset."""
         ...
@@ -254,6 +258,10 @@ class ArmBody:
         else:
             self._arm.send(ArmTarget(joints=positions), pose)
 
+    def stop_motion(self) -> None:
+        if self._config.command.kind in GO_ON:
+            self._arm.stop()
+
     def settle(self) -> None:
         self._arm.settle()
         self._gripper.settle()
@@ -338,6 +346,9 @@ class BaseBody:
         self._commander.send(*plan)
 
     def hold(self, messages: Mapping[str, Any]) -> None:
+        self._commander.stop()
+
+    def stop_motion(self) -> None:
         self._commander.stop()
 
     def settle(self) -> None:

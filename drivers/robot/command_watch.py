@@ -1,4 +1,4 @@
-"""A watch that holds a robot whose control loop has stopped sending commands."""
+"""A watch that stops a robot whose control loop has stopped sending commands."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,10 @@ from .config import RobotConfig
 
 
 class CommandWatch:
-    """Holds a robot if no command follows the last one in time, because a policy or a safety filter hangs.
+    """Stops a robot if no command follows the last one in time, because a policy or a safety filter hangs.
+
+    Velocities, efforts and twists are followed by zeros. A robot that takes targets reaches the last one and is left
+    there: to call it back to where it is measured would be a step that no safety filter checks.
 
     The watch is in the thread of the driver's node. Code that keeps all other threads of its process from running keeps
     this one, too.
@@ -18,19 +21,19 @@ class CommandWatch:
     Args:
         node: node of the driver.
         clock: monotonic clock.
-        config: configuration of the robot; ``command.timeout`` is the time after the last command at which it is held.
-        hold: commands the robot to stay where it is; called once, until the next command, with the lock held.
+        config: configuration of the robot; ``command.timeout`` is the time after the last command.
+        stop: stops a motion that would go on; called once, until the next command, with the lock held.
 
     Attributes:
         lock: must be held while commands are computed and sent, as both threads do that.
     """
 
-    def __init__(self, node: Node, clock: Clock, config: RobotConfig, hold: Callable[[], None]) -> None:
-        self._clock, self._config, self._hold = clock, config, hold
+    def __init__(self, node: Node, clock: Clock, config: RobotConfig, stop: Callable[[], None]) -> None:
+        self._clock, self._config, self._stop = clock, config, stop
         self.lock = threading.Lock()
         self._sent_ns: int | None = None
         self._is_reported = False
-        node.create_timer(config.command.timeout / 4, self._hold_when_late)
+        node.create_timer(config.command.timeout / 4, self._stop_when_late)
 
     def sent(self) -> None:
         """Expect a further command in time. The lock must be held."""
@@ -40,17 +43,17 @@ class CommandWatch:
         """Expect no further command: the episode ends, and the robot is held. The lock must be held."""
         self._sent_ns, self._is_reported = None, False
 
-    def _hold_when_late(self) -> None:
+    def _stop_when_late(self) -> None:
         timeout = self._config.command.timeout
         with self.lock:
             if self._sent_ns is None or self._clock.now_ns() - self._sent_ns <= timeout * 1e9:
                 return
             self._sent_ns = None
-            self._hold()
+            self._stop()
             is_reported, self._is_reported = self._is_reported, True
         if not is_reported:
             print(
-                f"Robot {self._config.name} is held: no command followed within {timeout:g} s. The policy, a safety "
-                "filter or the learner in this process takes too long",
+                f"Robot {self._config.name} is not moved any further: no command followed within {timeout:g} s. The "
+                "policy, a safety filter or the learner in this process takes too long, or a person pauses",
                 flush=True,
             )

@@ -142,8 +142,8 @@ class CommandConfig(Options, section="robot.command"):
         rate: rate at which a command is repeated within a control period [Hz]. Repetitions end with the policy, so that
             the robot's own reaction to silence takes effect.
         joints: names of joints in trajectories; none: the task's names.
-        timeout: time after the last command at which the driver holds the robot, as at the end of an episode [s];
-            otherwise the receiver would continue with the last command while a policy or a safety filter hangs.
+        timeout: time after the last command at which the driver sends zeros for velocities, efforts and twists [s];
+            otherwise the robot would go on with the last one while a policy or a safety filter hangs.
         stiffness: stiffness for ``joint_efforts``, one value or one per joint [Nm/rad or N/m].
         damping: damping for ``joint_efforts``, one value or one per joint [Nms/rad or Ns/m].
         effort: largest effort for ``joint_efforts``, one value or one per joint [Nm or N].

@@ -32,7 +32,7 @@ class RobotConnection:
     Attributes:
         sources: the robot's topics and cameras.
         tare: measures the bias of the wrist sensor; None: the bias is not measured.
-        watch: holds the robot if no command follows in time.
+        watch: stops the robot if no command follows in time.
 
     Raises:
         DriverError: if something is missing, types or profiles do not match, or controllers cannot be switched. The
@@ -56,7 +56,7 @@ class RobotConnection:
             self._controllers.activate()  # first, because broadcasters may be among them
             self._await(lambda: [*self.sources.missing(), *body.missing(), *self._reset.missing()])
             body.turn_on()
-            self.watch = CommandWatch(self._node, clock, config, self.hold)
+            self.watch = CommandWatch(self._node, clock, config, body.stop_motion)
             self._opened = opened.pop_all()
 
     def close(self) -> None:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, IntegerNode, ListConfig, Node
 from omegaconf.errors import OmegaConfBaseException
@@ -34,7 +35,7 @@ def with_whole_numbers(config_name: str, overrides: Sequence[str]) -> list[str]:
         return list(overrides)
     others = [word for word in overrides if "=" in word and word[0] != "-" and word not in changed]
     try:
-        config = composed(config_name, others)
+        config = composed(config_name, [_first(word) for word in others])
         return [
             digits if word in changed and _holds_integers(config, word) else word
             for word, digits in zip(overrides, written, strict=True)
@@ -43,8 +44,19 @@ def with_whole_numbers(config_name: str, overrides: Sequence[str]) -> list[str]:
         return list(overrides)  # the command itself reports the error
 
 
+def _first(word: str) -> str:
+    """Return ``word`` with the first of the values that it sweeps over."""
+    parsed = OverridesParser.create().parse_override(word)
+    if not (parsed.is_choice_sweep() or parsed.is_range_sweep()):
+        return word
+    return f"{parsed.get_key_element()}={next(parsed.sweep_string_iterator())}"
+
+
 def _in_digits(match: re.Match[str]) -> str:
-    number = Decimal(match[1].replace("_", ""))
+    try:
+        number = Decimal(match[1].replace("_", ""))
+    except InvalidOperation:  # an exponent beyond those of Decimal
+        return match[1]
     is_whole = abs(number.adjusted()) < MOST_DIGITS and number == number.to_integral_value()
     return str(int(number)) if is_whole else match[1]
 

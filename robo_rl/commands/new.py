@@ -4,11 +4,12 @@ import importlib.resources
 import importlib.util
 import keyword
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..command_line.package_files import TEMPLATES, make_package_files
-from ..core import ConfigError, DataError, draft_of, nearest
+from ..core import ConfigError, DataError, draft_of, nearest, printable
 
 USAGE = f"{'|'.join(TEMPLATES)} NAME [folder=FOLDER], or robot NAME model=FILE [folder=FOLDER]"
 OPTIONS = ("folder", "model")
@@ -35,24 +36,38 @@ def run(command: str, words: Sequence[str]) -> int:
     if kind not in (*TEMPLATES, "robot"):
         raise ConfigError(f"robo-rl {command} knows no {kind!r}: {nearest(kind, [*TEMPLATES, 'robot'])}")
     _check_name(name, "robot" if kind == "robot" else TEMPLATES[kind].group)
-    folder = Path(options.get("folder", name)).expanduser()
+    folder = _path(options.get("folder", name))
     if folder.exists():
         raise DataError(f"{folder} already exists; choose another folder with folder=FOLDER")
     if kind == "robot":
         from ..sim.robot_files import make_robot_files
 
-        files, notes = make_robot_files(name, Path(options["model"]))
+        files, notes = make_robot_files(name, _path(options["model"]))
         _write(folder, files)
-        print("".join(f"Check {note}.\n" for note in notes), end="")
-        print(f"\n  cd {folder}\n  export ROBO_RL_CONFIG_PATH=$PWD\n  robo-rl robot task=reach_{name}")
+        print("".join(f"Check {' '.join(printable(note).split())}.\n" for note in notes), end="")
+        print(
+            f"\n  cd {shlex.quote(str(folder))}\n  export ROBO_RL_CONFIG_PATH=$PWD\n  robo-rl robot task=reach_{name}"
+        )
         print(f"  robo-rl train task=reach_{name} robot={name} reward=shaped       # in another terminal")
         return 0
     template, stem = TEMPLATES[kind], "".join(part.capitalize() for part in name.split("_"))
     _write(folder, make_package_files(template, name, stem))
     print(f"They are the example of docs/guide/{template.page}.md under another name: change what they do.")
-    print(f"\n  cd {folder}\n  pip install -e .\n  python -m pytest")
+    print(f"\n  cd {shlex.quote(str(folder))}\n  pip install -e .\n  python -m pytest")
     print(f"  {template.use.format(name=name, stem=stem)}")
     return 0
+
+
+def _path(text: str) -> Path:
+    """Return a path, in which ``~`` may be the home of a user.
+
+    Raises:
+        ConfigError: if there is no such user.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{text}: {error}") from error
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

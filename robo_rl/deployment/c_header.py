@@ -8,7 +8,7 @@ from textwrap import wrap
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError
+from robo_rl.core import OBSERVATION_FRAME, ConfigError
 
 from .c_statements import Place, broadcast_strides, choice, contiguous, loops, number, reduction
 from .description import PolicyDescription
@@ -30,8 +30,8 @@ _BINARY = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _HELPERS = {
     "dense": """
 /* y = x weight + bias; bias may be NULL. Four inputs at a time, without those that are 0, as many are after ReLU. */
-static void {p}_dense(
-    const float *x, int inputs, const float *weight, const float *bias, int outputs, float *restrict y)
+static inline void {p}_dense(
+    const float *x, int inputs, const float *weight, const float *bias, int outputs, float *__restrict y)
 {{
     for (int j = 0; j < outputs; ++j)
         y[j] = bias ? bias[j] : 0.0f;
@@ -52,7 +52,7 @@ static void {p}_dense(
 """,
     "layer_norm": """
 /* y = (x - mean) / sqrt(variance + epsilon) */
-static void {p}_layer_norm(const float *x, int size, float epsilon, float *y)
+static inline void {p}_layer_norm(const float *x, int size, float epsilon, float *y)
 {{
     float mean = 0.0f, variance = 0.0f;
     for (int i = 0; i < size; ++i)
@@ -67,7 +67,7 @@ static void {p}_layer_norm(const float *x, int size, float epsilon, float *y)
 """,
     "norm": """
 /* Euclidean length of x */
-static float {p}_norm(const float *x, int size)
+static inline float {p}_norm(const float *x, int size)
 {{
     float sum = 0.0f;
     for (int i = 0; i < size; ++i)
@@ -147,6 +147,7 @@ class _Header:
             f" * one after another. Each is to be executed for 1 / {d.spec.control_rate:g} s. "
             f"Physical value = scale * action + offset.",
             f" * Frame of the action: {_plain(d.spec.action_frame)}; space: {_plain(d.spec.action_space)}.",
+            *self._observation_frame(),
             " * The observation is the concatenation of:",
             *layout,
         ]
@@ -156,6 +157,13 @@ class _Header:
             )
         text += [" * An observation with NaN gives actions with NaN: check them before a robot moves.", " */"]
         return "\n".join(text) + "\n"
+
+    def _observation_frame(self) -> Iterator[str]:
+        """Yield the lines of the comment about observations that are not in the frame of the base."""
+        frame = self._description.spec.extra.get(OBSERVATION_FRAME)
+        if frame is not None:
+            yield f" * Frame of end_effector_* in state: {_plain(str(frame))}. Position and rotation are relative to"
+            yield " * the first pose of the episode, and velocities are in the end effector's own frame."
 
     def _facts(self) -> Iterator[str]:
         d, upper = self._description, self._prefix.upper()
@@ -179,7 +187,7 @@ class _Header:
 
     def _function(self) -> Iterator[str]:
         noise = "const float *noise, " if self._description.noise_size else ""
-        yield f"\nstatic void {self._prefix}_act(const float *observation, {noise}float *action)\n{{\n"
+        yield f"\nstatic inline void {self._prefix}_act(const float *observation, {noise}float *action)\n{{\n"
         for slot, size in enumerate(self._memory.sizes):
             yield f"    float b{slot}[{size}];\n"
         for node in self._graph.nodes:

@@ -70,7 +70,13 @@ class CPolicy:
             if done.returncode:
                 reason = next((line for line in done.stderr.splitlines() if "error" in line), "no message")
                 raise DataError(f"{header} does not compile with {' '.join(FLAGS)}: {reason}")
-            self._run = ctypes.CDLL(str(library)).run
+            try:
+                self._run = ctypes.CDLL(str(library)).run
+            except OSError as error:
+                raise DataError(
+                    f"{compiler} made a library that does not load here ({error}): CC must name a compiler for this "
+                    "machine, or be unset"
+                ) from error
         pointer = np.ctypeslib.ndpointer(np.float32, flags="C_CONTIGUOUS")
         self._run.argtypes = [ctypes.c_long, pointer, pointer, pointer]
         self._run.restype = None

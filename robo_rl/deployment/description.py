@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from robo_rl.core import DataError, EnvSpec, ObservationSignals, SpecError, reading, whole_number
+from robo_rl.core import (
+    OBSERVATION_FRAME,
+    DataError,
+    EnvSpec,
+    ObservationSignals,
+    SpecError,
+    reading,
+    whole_number,
+)
 
 from .tracing import NOISE
 
@@ -113,6 +121,7 @@ class PolicyDescription:
                     "dtype": self.spec.observation[key].dtype,
                     "names": list(self.spec.observation[key].names),
                     "unit": list(self.element_units(key)) if self.spec.observation[key].names else [],
+                    "frame": self.spec.extra.get(OBSERVATION_FRAME, "base"),
                 }
                 for key in self.observed
             },
@@ -138,6 +147,8 @@ class PolicyDescription:
                 spec = EnvSpec.from_json(value["spec"])
             except SpecError as error:
                 raise DataError(f"{where}: {error}") from error
+            if len(spec.action.shape) != 1:
+                raise ValueError(f"expected an action that is a vector, got the shape {spec.action.shape}")
             observed = tuple(sorted(value["observation"]))
             if unknown := [key for key in observed if key not in spec.observation]:
                 raise ValueError(f"observations {unknown} are not in the spec")

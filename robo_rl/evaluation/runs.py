@@ -204,10 +204,17 @@ def load_run(path: Path, going_on: bool = False) -> Run:
 
 
 def has_cloned(run: Run) -> bool:
-    """Return whether the agent of a run cloned demonstrations before the first environment step."""
-    agent = run.config.get("agent")
-    updates = agent.get("pretrain_steps") if isinstance(agent, Mapping) else None
-    return bool(updates) and run.evaluations.demonstrations_success_rate is not None
+    """Return whether the policy of a run before the first environment step is a clone of demonstrations.
+
+    It is none if the run started from another one, or if its agent learned offline after cloning, other than SAC, which
+    trains only its critics then.
+    """
+    agent, start = run.config.get("agent"), run.config.get("start")
+    if not isinstance(agent, Mapping) or (isinstance(start, Mapping) and start.get("run") is not None):
+        return False
+    if agent.get("offline_steps") and "pretrain_critics" not in agent:
+        return False
+    return bool(agent.get("pretrain_steps")) and run.evaluations.demonstrations_success_rate is not None
 
 
 def is_run(path: Path) -> bool:

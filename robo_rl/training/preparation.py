@@ -35,8 +35,9 @@ class Preparation:
         if self._experience.demonstrations is not None and self._run.started_from is None:
             self._clone()
             self._pretrain_critics()
-        self._evaluate()
         self._run.save()
+        if self._evaluate():
+            self._run.save()  # with the score
 
     def _fit_rewards(self) -> None:
         experience, scorer, episodes = self._experience, self._experience.scorer, self._run.demonstration_episodes
@@ -76,17 +77,18 @@ class Preparation:
             if update % LOG_INTERVAL == 0:
                 self._run.logger.log("train", 0, offline_update=update, **metrics)
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> bool:
         """Evaluate the policy before the first step, so that the curve shows what reinforcement learning adds.
 
-        The result never ends the run: its goals are those of reinforcement learning.
+        Return whether that was done. The result never ends the run: its goals are those of reinforcement learning.
         """
         run, settings = self._run, self._run.settings
         if not (settings.evaluation_interval and settings.env_steps and self._agent.config.learns_online):
-            return  # there is no curve, or the final evaluation is its only point
+            return False  # there is no curve, or the final evaluation is its only point
         run.report("evaluating")
         result = run.evaluations(0, run.learner.updates, run.config.seed, settings.evaluation_episodes)
         run.logger.message(f"Before the first step: {first_evaluation_text(result)}")
+        return True
 
     def _counted(self, updates: int, doing: str) -> Iterator[int]:
         """Yield the numbers of updates, and report progress to operators, who may end the run."""

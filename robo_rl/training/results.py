@@ -56,7 +56,7 @@ def first_evaluation_text(result: EvaluationResult) -> str:
     """Describe the evaluation before the first step in a few words."""
     rate, episodes = result.success_rate, counted(len(result.episodes), "evaluation episode")
     measure = f"mean return {result.return_mean:.1f}" if rate is None else f"success {100 * rate.value:.0f} %"
-    return f"{measure} of {episodes}"
+    return f"{measure} over {episodes}"
 
 
 def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Sequence[str] = ()) -> Iterator[str]:

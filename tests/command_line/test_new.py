@@ -1,11 +1,13 @@
 """robo-rl new: packages from the examples under other names, and configuration files of robots."""
 
+import html
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from robo_rl.command_line.package_files import TEMPLATES
 from robo_rl.commands.new import run
@@ -85,6 +87,24 @@ def test_the_files_of_a_robot_compose_and_its_task_can_be_simulated(
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("w&#10;x: 1&#10;#", True), ("on", True), ("null", True), ("a: b", True), ("1e1", False), ("${x}", False)],
+)
+def test_names_of_a_model_are_text_in_the_files(name: str, written: bool, tmp_path: Path) -> None:
+    model, folder = tmp_path / "arm.xml", tmp_path / "mine"
+    model.write_text((ROOT / "examples/six_joint_arm/arm.xml").read_text().replace('name="pan"', f'name="{name}"'))
+    words = ["robot", "my_arm", f"model={model}", f"folder={folder}"]
+    if written:
+        assert run("new", words) == 0
+        content = yaml.safe_load((folder / "task/reach_my_arm.yaml").read_text())
+        assert content["arm"]["joints"][0] == html.unescape(name) and "x" not in content
+        return
+    with pytest.raises(ConfigError, match=r"arm.xml (cannot stand|would be read)|a name in arm.xml"):
+        run("new", words)
+    assert not folder.exists()
+
+
 def test_models_and_options_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for words, message in (
@@ -93,6 +113,7 @@ def test_models_and_options_that_do_not_fit_are_refused(tmp_path: Path, monkeypa
         (["robot", "my_arm", "modle=arm.xml"], "no option 'modle': .*model"),
         (["robot", "my_arm", "model=arm.xml"], "there is no file .*arm.xml"),
         (["robot", "virtual", "model=arm.xml"], "robot 'virtual' exists already"),
+        (["robot", "my_arm", "model=~nobody_here/arm.xml"], "~nobody_here"),
     ):
         with pytest.raises(ConfigError, match=message):
             run("new", words)

@@ -41,6 +41,8 @@ def test_every_integer_option_of_every_command(command: str) -> None:
         ("run.env_steps=2.5e3", "run.env_steps=2500"),
         ("run.env_steps=10_000", "run.env_steps=10000"),
         ("run.env_steps=1e9999999999", "run.env_steps=1e9999999999"),
+        ("run.env_steps=1e99999999999999999999", "run.env_steps=1e99999999999999999999"),
+        ("run.dir=1e99999999999999999999", "run.dir=1e99999999999999999999"),
         ("run.env_steps=1e-3", "run.env_steps=1e-3"),
         ("seed=1e0,2,3.0", "seed=1,2,3"),
         ("seed=range(0,1e1)", "seed=range(0,10)"),
@@ -55,6 +57,12 @@ def test_every_integer_option_of_every_command(command: str) -> None:
 def test_notations(word: str, read: str) -> None:
     register_all_configs()
     assert with_whole_numbers("train", [word, "task=reach"]) == [read, "task=reach"]
+
+
+@pytest.mark.parametrize("sweep", ["seed=0,1", "agent=sac,flow", "seed=range(0,3)", "seed=choice(1,2)"])
+def test_numbers_beside_a_sweep(sweep: str) -> None:
+    register_all_configs()
+    assert with_whole_numbers("train", [sweep, "run.env_steps=1e4"]) == [sweep, "run.env_steps=10000"]
 
 
 def test_a_command_receives_integers(monkeypatch: pytest.MonkeyPatch) -> None:

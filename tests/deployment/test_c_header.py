@@ -41,6 +41,33 @@ def test_headers_compile_without_warnings(name, compiler, tmp_path):
     compile_program(tmp_path, text, "-O1", compiler=compiler)
 
 
+def test_files_that_do_not_call_it_may_include_it_also_in_cpp(tmp_path):
+    write(make_agent("sac"), "sac", tmp_path / "policy.h", 1)
+    compile_program(tmp_path, '#include "policy.h"\nint main(void)\n{\n    return POLICY_ACTION_SIZE == 0;\n}\n')
+    if shutil.which("c++") is None:
+        pytest.skip("no C++ compiler")
+    (tmp_path / "node.cpp").write_text('#include "policy.h"\nint main() { return policy_act != nullptr; }\n')
+    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "node.cpp", "-o", "node"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_relative_observations_are_named(tmp_path):
+    spec = toy_spec({"state": ArraySpec((2,))}, 2, extra={"observation_frame": "first_pose"})
+    agent = VECTORS["sac"][0](spec=spec, seed=0, hidden=(8,))
+    write(agent, "sac", tmp_path / "policy.h", 1, spec=spec)
+    assert "Frame of end_effector_* in state: first_pose." in (tmp_path / "policy.h").read_text()
+
+
+def test_a_compiler_for_another_machine_is_reported(tmp_path, monkeypatch):
+    (tmp_path / "cross").write_text('#!/bin/sh\nfor word; do test "$last" = -o && echo > "$word"; last=$word; done\n')
+    (tmp_path / "cross").chmod(0o755)
+    monkeypatch.setenv("CC", str(tmp_path / "cross"))
+    with pytest.raises(DataError, match="CC must name a compiler for this machine"):
+        write(make_agent("bc"), "bc", tmp_path / "policy.h")
+    assert [path.name for path in tmp_path.iterdir()] == ["cross"]
+
+
 def test_it_needs_no_memory_and_changes_no_globals(tmp_path):
     write(make_agent("sac"), "sac", tmp_path / "policy.h", 1)
     text = (tmp_path / "policy.h").read_text()

@@ -1,4 +1,4 @@
-"""A robot whose control loop hangs is held by its driver, whatever kind of command it takes."""
+"""A robot whose control loop hangs is stopped by its driver, if its commands do not end by themselves."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import PASSED, Observation, SafetyStop, StopButton, Verdict
+from robo_rl.core import PASSED, ManualClock, Observation, SafetyStop, StopButton, Verdict
+from robo_rl.drivers.robot.command_watch import CommandWatch
+from robo_rl.drivers.robot.commanding import BaseCommander
+from robo_rl.drivers.robot.config import CommandConfig
 from robo_rl.safety import SafeBackend
 from robo_rl.safety.age import AgeLimit
 from robo_rl.safety.chain import FilterChain
 
-from ..rigs.robot_rig import composed, driver, wait_until
+from ..rigs.robot_rig import Recorder, composed, driver, wait_until
 from .test_robot_backend import MS, Driver, Speaking
 
 JOINTS = ("task.controller.action_space=joint_delta", "task.controller.action_axes=gripper")
@@ -60,37 +63,38 @@ def connected(node: Robot, kind: str, *options: str) -> tuple[Any, Speaking]:
     return backend, clock
 
 
-def is_rest(kind: str, message: Any, home: np.ndarray) -> bool:
-    """Return whether a command keeps an arm where it is."""
-    if kind == "joint_positions":
-        return bool(np.allclose(message.data, home, atol=1e-6))
-    if kind == "joint_trajectory":
-        return bool(np.allclose(message.points[0].positions, home, atol=1e-6))
+def is_rest(kind: str, message: Any) -> bool:
+    """Return whether a command of a velocity or an effort is zero."""
     if kind == "twist":
         linear, angular = message.twist.linear, message.twist.angular
         return not any((linear.x, linear.y, linear.z, angular.x, angular.y, angular.z))
     return not np.any(message.data)
 
 
-@pytest.mark.parametrize("kind", ["twist", "joint_positions", "joint_velocities", "joint_efforts", "joint_trajectory"])
-def test_an_arm_is_held_once_if_no_command_follows(node: Robot, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def go_on(node: Robot, clock: Speaking, looks: int) -> None:
+    """Let 25 ms pass ``looks`` times without a command."""
+    for _ in range(looks):
+        clock.advance_ns(25 * MS)
+        clock._speak(clock.now_ns() // MS)
+        node.look()
+
+
+@pytest.mark.parametrize("kind", ["twist", "joint_velocities", "joint_efforts"])
+def test_an_arm_is_stopped_once_if_no_command_follows(
+    node: Robot, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     space = () if kind == "twist" else (*JOINTS, "robot.command.rate=100")
     backend, clock = connected(node, kind, *space, *(EFFORT if kind == "joint_efforts" else ()))
-    states = clock.robot.published["joint_states"][-1]
-    home = states.position[[list(states.name).index(name) for name in backend.robot.joints]]
     sent = node.published["command"]
-    for _ in range(2):  # it goes on with the next command, and is held again
+    for _ in range(2):  # it goes on with the next command, and is stopped again
         backend.step(np.full(backend.spec.action.shape, 0.5, np.float32))
         before = len(sent)
-        assert before and not is_rest(kind, sent[-1], home)
+        assert before and not is_rest(kind, sent[-1])
         node.look()
         assert len(sent) == before, "a command was sent just now"
-        for _ in range(8):
-            clock.advance_ns(25 * MS)
-            clock._speak(clock.now_ns() // MS)
-            node.look()
-        assert len(sent) == before + 1 and is_rest(kind, sent[-1], home)
-    assert capsys.readouterr().out.count("is held: no command followed within 0.1 s") == 1
+        go_on(node, clock, 8)
+        assert len(sent) == before + 1 and is_rest(kind, sent[-1])
+    assert capsys.readouterr().out.count("is not moved any further: no command followed within 0.1 s") == 1
     backend.stop("a test")
     count = len(sent)
     clock.advance_ns(1000 * MS)
@@ -99,33 +103,33 @@ def test_an_arm_is_held_once_if_no_command_follows(node: Robot, kind: str, capsy
     backend.close()
 
 
-def test_poses_stay_where_the_end_effector_is(node: Robot) -> None:
-    backend, clock = connected(node, "pose")
-    sent = node.published["command"]
+@pytest.mark.parametrize("kind", ["pose", "joint_positions", "joint_trajectory"])
+def test_an_arm_that_takes_targets_stays_at_the_last_one(
+    node: Robot, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend, clock = connected(node, kind, *(() if kind == "pose" else JOINTS))
     backend.step(np.full(backend.spec.action.shape, 0.5, np.float32))
-    target = sent[-1].pose.position
-    for _ in range(5):
-        clock.advance_ns(25 * MS)
-        clock._speak(clock.now_ns() // MS)
-        node.look()
-    held, measured = sent[-1].pose.position, backend._layout.pose(backend._sources.newest()).position
-    assert abs(target.z - measured[2]) > 0.01
-    assert [held.x, held.y, held.z] == pytest.approx(measured.tolist(), abs=1e-6)
+    sent = node.published["command"]
+    before = len(sent)
+    go_on(node, clock, 8)
+    assert before and len(sent) == before
+    assert capsys.readouterr().out.count("is not moved any further") == 1
     backend.close()
 
 
-def test_a_goal_of_a_trajectory_is_cancelled(node: Robot) -> None:
+def test_a_goal_of_a_trajectory_is_not_cancelled(node: Robot) -> None:
     backend, clock = connected(node, "joint_trajectory_action", *JOINTS)
     backend.step(np.full(backend.spec.action.shape, 0.5, np.float32))
     wait_until(lambda: node.goals)
-    clock.advance_ns(101 * MS)
-    node.look()
+    go_on(node, clock, 8)
+    assert node.cancelled == 0
+    backend.stop("a test")
     wait_until(lambda: node.cancelled == 1)
     backend.close()
 
 
 def test_a_filter_that_hangs_does_not_keep_the_robot_moving(node: Robot) -> None:
-    """The node's thread holds the robot meanwhile; what the filter returns at last is not executed."""
+    """The node's thread stops the robot meanwhile; what the filter returns at last is not executed."""
     backend, clock = connected(node, "twist")
     sent, hangs = node.published["command"], [0, 40]
 
@@ -143,11 +147,36 @@ def test_a_filter_that_hangs_does_not_keep_the_robot_moving(node: Robot) -> None
     action = np.full(backend.spec.action.shape, 0.5, np.float32)
     safe.reset(0)
     safe.step(action)
-    assert not is_rest("twist", sent[-1], np.zeros(0))
+    assert not is_rest("twist", sent[-1])
     before = len(sent)
     with pytest.raises(SafetyStop) as stopped:
         safe.step(action)
     assert stopped.value.reason == "filter_fault"
-    assert all(is_rest("twist", message, np.zeros(0)) for message in sent[before:])
-    assert len(sent) == before + 2, "held while the filter hung, and by the stop"
+    assert all(is_rest("twist", message) for message in sent[before:])
+    assert len(sent) == before + 2, "stopped while the filter hung, and by the stop"
     safe.close()
+
+
+@pytest.mark.parametrize("kind", ["base_twist", "ackermann"])
+def test_a_mobile_base_is_stopped_once_if_no_command_follows(kind: str) -> None:
+    node, clock = Recorder(), ManualClock()
+    config = SimpleNamespace(name="car", command=CommandConfig(kind=kind, topic="go", timeout=0.1))
+    commander = BaseCommander(node, config.command)
+    watch = CommandWatch(node, clock, config, commander.stop)  # type: ignore[arg-type]
+    (look,) = node.timers
+    for _ in range(2):
+        node.published["go"].clear()
+        with watch.lock:
+            watch.sent()
+            commander.send(0.5, 1.0)
+        for _ in range(8):
+            clock.advance_ns(25 * MS)
+            look()
+        moving, still = node.published["go"]
+        assert repr(moving) != repr(still)
+    node.published["go"].clear()
+    with watch.lock:
+        watch.rest()
+    clock.advance_ns(1000 * MS)
+    look()
+    assert not node.published["go"]

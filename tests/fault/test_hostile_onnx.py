@@ -181,6 +181,7 @@ def replaced(model, change):
         (lambda value: value["spec"].update(control_rate=-1.0), "control_rate"),
         (lambda value: value["spec"]["observation"]["state"].update(shape=[10**9]), "input 'state': expected"),
         (lambda value: value["noise"].update(size=5), "input 'noise': expected"),
+        (lambda value: value["spec"]["action"].update(shape=[], names=[]), "is damaged"),
     ],
 )
 def test_descriptions_that_are_wrong_are_refused(model, change, message):

@@ -124,3 +124,21 @@ def test_two_arms_and_files_that_are_no_model_are_refused(tmp_path: Path) -> Non
         describe_arm(str(path))
     with pytest.raises(ConfigError, match="there is no file"):
         describe_arm(str(tmp_path / "missing.xml"))
+
+
+def test_chains_that_fork_before_a_gripper_and_bases_elsewhere_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "arm.xml"
+    link = '<body name="{0}"><joint name="{0}"/><geom size="0.1"/>'
+    limbs = "".join(link.format(f"{s}1") + link.format(f"{s}2") + "</body></body>" for s in ("left", "right"))
+    body = f'<body name="torso"><joint name="waist"/><geom size="0.1"/>{limbs}</body>'
+    path.write_text(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+    with pytest.raises(ConfigError, match="forks after 'waist' into longer chains"):
+        describe_arm(str(path))
+    path.write_text(Path(written(tmp_path)).read_text().replace('name="base"', 'name="base" pos="2 0 1"'))
+    with pytest.raises(ConfigError, match=r"the joint 'turn' is 2\.00 m away from the z axis"):
+        describe_arm(str(path))
+
+
+def test_a_light_joint_has_a_torque_limit(tmp_path: Path) -> None:
+    arm = describe_arm(written(tmp_path))
+    assert min(arm.torque_limits) >= 0.1 and len(arm.torque_limits) == 3
