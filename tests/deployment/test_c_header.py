@@ -46,8 +46,9 @@ def test_files_that_do_not_call_it_may_include_it_also_in_cpp(tmp_path):
     compile_program(tmp_path, '#include "policy.h"\nint main(void)\n{\n    return POLICY_ACTION_SIZE == 0;\n}\n')
     if shutil.which("c++") is None:
         pytest.skip("no C++ compiler")
-    (tmp_path / "node.cpp").write_text('#include "policy.h"\nint main() { return policy_act != nullptr; }\n')
-    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "node.cpp", "-o", "node"]
+    call = "float o[POLICY_OBSERVATION_SIZE] = {}, a[POLICY_ACTION_CHUNK * POLICY_ACTION_SIZE]; policy_act(o, a);"
+    (tmp_path / "node.cpp").write_text(f'#include "policy.h"\nint main() {{ {call} return a[0] > 1.0f; }}\n')
+    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "node.cpp", "-o", "node", "-lm"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

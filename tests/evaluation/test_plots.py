@@ -11,7 +11,7 @@ import pytest
 from robo_rl.evaluation.plots import DARK, darkened, plot_runs
 from robo_rl.evaluation.report import write_report
 from robo_rl.evaluation.reward_plot import plot_rewards
-from robo_rl.evaluation.runs import Run
+from robo_rl.evaluation.runs import Run, has_cloned
 
 NAMES = (
     "$x$",
@@ -80,6 +80,26 @@ def test_lines_mark_cloning_and_the_demonstrations(tmp_path: Path) -> None:
     both = plot_runs([cloned, plain], tmp_path / "both.svg").read_text()
     assert "<!-- rlpd pretrain_steps=100, cloning alone: 25 % -->" in both and both.count("cloning alone") == 1
     assert "cloning" not in plot_runs([plain], tmp_path / "plain.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("agent", "start", "is_clone"),
+    [
+        ({"pretrain_steps": 100}, None, True),
+        ({"pretrain_steps": 100, "offline_steps": 0}, {"run": None}, True),
+        ({"pretrain_steps": 100, "offline_steps": 10, "pretrain_critics": 10}, {"run": None}, True),
+        ({"pretrain_steps": 100, "offline_steps": 10}, {"run": None}, False),
+        ({"pretrain_steps": 100}, {"run": "runs/other"}, False),
+        ({"pretrain_steps": 0}, None, False),
+    ],
+)
+def test_only_a_clone_is_named_one(
+    agent: dict[str, int], start: dict[str, str | None] | None, is_clone: bool, tmp_path: Path
+) -> None:
+    plain = run_of("rlpd", tmp_path / "a")
+    metrics = tuple(dict(line) | {"demonstrations_success_rate": 0.9} for line in plain.metrics)
+    run = Run(tmp_path, dict(plain.config) | {"agent": {"name": "rlpd", **agent}, "start": start}, metrics, None)
+    assert has_cloned(run) is is_clone
 
 
 @pytest.mark.parametrize("name", ["$\\frac{1$", "a\x1b[2Jb", "_x"])
