@@ -161,7 +161,7 @@ def test_one_line_begins_with_the_fault(
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
             "Valid: agent, allow, demonstrations, intervention, logging, reset, resume, reward, robot, run, runtime, "
-            "safety, seed, steering, task, teleop, web",
+            "safety, seed, start, steering, task, teleop, web",
         ),
         (
             ["train", "agent.batch_size=many"],
@@ -225,7 +225,7 @@ def test_what_is_missing_is_said_before_demonstrations_are_recorded(
     assert fails(words, capsys).startswith(f"robo-rl: {message}")
 
 
-@pytest.mark.parametrize("seed", ["abc", "1.5", "1e3", "null", "-1", "[0,1]"])
+@pytest.mark.parametrize("seed", ["abc", "1.5", "1e-3", "null", "-1", "[0,1]"])
 def test_seeds_are_whole_numbers(seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     commands = (["train", f"run.dir={folder}"], ["record", f"record.path={folder}"], ["eval", "run=x"])
@@ -367,7 +367,7 @@ def test_help_lists_groups_and_options(capsys: pytest.CaptureFixture[str]) -> No
     short = capsys.readouterr().out.splitlines()
     assert len(short) < 60 < len(out.splitlines()), "what people change first, and which sections there are"
     assert "run.env_steps: 6000  # total number of environment steps (0 or more)" in short
-    assert any(re.match(r"agent +43 options  # Soft actor-critic with an ensemble of critics$", line) for line in short)
+    assert any(re.match(r"agent +44 options  # Soft actor-critic with an ensemble of critics$", line) for line in short)
     with pytest.raises(SystemExit):
         main(["train", "task=reach", "--help", "task.arm", "logging"])
     section = capsys.readouterr().out

@@ -45,9 +45,9 @@ def test_each_run_has_a_folder_and_a_line_of_its_own(
     assert output.err == "robo-rl: 1 of 2 runs failed; the table says why\n"
     (sweep,) = (tmp_path / "runs").glob("*_sweep")
     assert given == [["task=reach", f"seed={n + 3}", f"run.dir={sweep}/{n}"] for n in range(2)]
-    first, second = (line.split("\u2502")[2:-1] for line in output.out.splitlines() if "seed=" in line)
-    assert [cell.strip() for cell in first] == ["seed=3", "completed", "1,200", "75 %", ""]
-    assert [cell.strip() for cell in second] == ["seed=4", "the worker died", "0", "", ""]
+    first, second = (line.split("\u2502")[1:-1] for line in output.out.splitlines() if "seed=" in line)
+    assert [cell.strip() for cell in first] == ["seed=3", "completed", "1,200", "", "75 %", "", f"{sweep}/0"]
+    assert [cell.strip() for cell in second] == ["seed=4", "the worker died", "0", "", "", "", f"{sweep}/1"]
 
 
 def test_only_train_is_swept_and_folders_are_not_given(
