@@ -150,7 +150,7 @@ CHOICES = (
 )
 
 KEYS = ("task", "agent", "seed")
-"""What tells runs apart."""
+"""Fields that identify a run."""
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = json.loads((Path(__file__).parent / "published.json").read_text())
 ENDED = ("completed", "diverged")
 KEYS = ("suite", "task", "agent", "seed")
-"""What tells runs apart."""
+"""Fields that identify a run."""
 
 Row = dict[str, Any]
 

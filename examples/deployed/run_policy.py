@@ -11,8 +11,7 @@ options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 policy = json.loads(session.get_modelmeta().custom_metadata_map["robo_rl.policy"])
-period = 1 / policy["control_rate"]
-rng = np.random.default_rng()
+rng, due = np.random.default_rng(), time.monotonic()
 
 
 def observe() -> dict[str, np.ndarray]:
@@ -32,4 +31,5 @@ for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 5):
         inputs["noise"] = rng.standard_normal(policy["noise"]["size"], np.float32)
     for action in session.run(["action"], inputs)[0]:  # a chunk: several actions from one observation
         execute(action)
-        time.sleep(period)
+        due += 1 / policy["control_rate"]
+        time.sleep(max(0.0, due - time.monotonic()))

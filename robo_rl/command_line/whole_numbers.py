@@ -35,7 +35,7 @@ def with_whole_numbers(config_name: str, overrides: Sequence[str]) -> list[str]:
         return list(overrides)
     others = [word for word in overrides if "=" in word and word[0] != "-" and word not in changed]
     try:
-        config = composed(config_name, [_first(word) for word in others])
+        config = composed(config_name, [_with_first_value(word) for word in others])
         return [
             digits if word in changed and _holds_integers(config, word) else word
             for word, digits in zip(overrides, written, strict=True)
@@ -44,7 +44,7 @@ def with_whole_numbers(config_name: str, overrides: Sequence[str]) -> list[str]:
         return list(overrides)  # the command itself reports the error
 
 
-def _first(word: str) -> str:
+def _with_first_value(word: str) -> str:
     """Return ``word`` with the first of the values that it sweeps over."""
     parsed = OverridesParser.create().parse_override(word)
     if not (parsed.is_choice_sweep() or parsed.is_range_sweep()):

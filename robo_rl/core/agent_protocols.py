@@ -96,7 +96,7 @@ class ComparisonLearner(Protocol):
 
 @dataclass(frozen=True)
 class Decision:
-    """What a policy decides without exploration, as a function of tensors.
+    """The decision of a policy without exploration, as a function of tensors.
 
     Attributes:
         compute: function that returns the chunk of actions (h, A) in [-1, 1] for one observation, tensors by key, and

@@ -59,7 +59,7 @@ class OnnxPolicy:
         options.log_severity_level = 4
         try:
             self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # ONNX Runtime raises classes of its own that have no common base
+        except Exception as error:  # the classes of ONNX Runtime have no base but Exception
             raise _damaged(where, error) from error
         self._check_interface()
         self._noise = torch.Generator().manual_seed(self.description.noise_seed)
@@ -115,7 +115,7 @@ class OnnxPolicy:
             inputs[NOISE] = torch.randn(self.description.noise_size, generator=self._noise).numpy()
         try:
             (chunk,) = self._session.run([OUTPUT], inputs)
-        except Exception as error:  # see above
+        except Exception as error:  # the classes of ONNX Runtime have no base but Exception
             raise _damaged(self._where, error) from error
         if not np.abs(chunk).max() <= 1 + _SLACK:  # also NaN
             raise DataError(f"{self._where}: expected actions in [-1, 1], the model returned {chunk.ravel()[:4]}")
@@ -126,13 +126,13 @@ class OnnxPolicy:
         """Check that inputs and output are those of the description."""
         kinds = {"tensor(float)": "float32", "tensor(uint8)": "uint8", "tensor(double)": "float64"}
         kinds |= {f"tensor({name})": name for name in ("int8", "int16", "int32", "int64", "uint16", "uint32", "bool")}
-        found = {each.name: (tuple(each.shape), kinds.get(each.type)) for each in self._session.get_inputs()}
+        inputs = {each.name: (tuple(each.shape), kinds.get(each.type)) for each in self._session.get_inputs()}
         expected: dict[str, Any] = self.description.inputs()
-        for name in sorted(found.keys() | expected.keys()):
-            if found.get(name) != expected.get(name):
+        for name in sorted(inputs.keys() | expected.keys()):
+            if inputs.get(name) != expected.get(name):
                 raise DataError(
                     f"{self._where}: input {name!r}: expected {expected.get(name)} by the description, the model has "
-                    f"{found.get(name)}; write the file again with robo-rl deploy"
+                    f"{inputs.get(name)}; write the file again with robo-rl deploy"
                 )
         outputs = {each.name: (tuple(each.shape), kinds.get(each.type)) for each in self._session.get_outputs()}
         if outputs != {OUTPUT: (self.description.output_shape(), "float32")}:
@@ -156,7 +156,7 @@ def _parsed(data: bytes, where: object) -> onnx.ModelProto:
         raise DataError(f"{where}: expected at most {MOST_BYTES:,} bytes, found more")
     try:
         model: onnx.ModelProto = onnx.ModelProto.FromString(data)
-    except Exception as error:  # protobuf raises classes of its own
+    except Exception as error:  # which class, depends on the implementation of protobuf
         raise _damaged(where, error) from error
     return model
 
@@ -202,7 +202,7 @@ def _check_sizes(model: onnx.ModelProto, where: object) -> None:
     """Reject models with values of unknown size, or that need too much memory."""
     try:
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True).graph
-    except Exception as error:  # classes of its own
+    except Exception as error:  # those of ONNX have no base but Exception, either
         raise _damaged(where, error) from error
     shapes = {each.name: each.type.tensor_type.shape for each in (*inferred.value_info, *inferred.output)}
     total = 0

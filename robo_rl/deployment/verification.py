@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -73,21 +74,21 @@ def verify(
             return None
         compiled = CPolicy(file, description, compiler)
         stacked = {key: np.stack([each[key] for each in drawn]) for key in description.observed}
-        found = compiled.decide_all(stacked, rows)
+        decisions = compiled.decide_all(stacked, rows)
         seconds = median_time([lambda: compiled.decide_all(stacked, rows)] * 5) / observations
     else:
         with onnx_packages():
             from .onnx_policy import OnnxPolicy
         deployed = OnnxPolicy.load(file)
-        found = np.stack([deployed.decide(observation) for observation in drawn])
-        seconds = median_time([lambda each=each: deployed.decide(each) for each in drawn[:_TIMED]])  # type: ignore[misc]
-    difference = float(np.abs(found - expected).max())
+        decisions = np.stack([deployed.decide(observation) for observation in drawn])
+        seconds = median_time([partial(deployed.decide, each) for each in drawn[:_TIMED]])
+    difference = float(np.abs(decisions - expected).max())
     if not difference <= TOLERANCE:
         raise DataError(
             f"{file.name} was not written: its actions differ from those of PyTorch by {difference:.2g}, more than "
             f"{TOLERANCE:g}, on {observations} random observations"
         )
-    reference = median_time([lambda each=each: act(each) for each in drawn[:_TIMED]])  # type: ignore[misc]
+    reference = median_time([partial(act, each) for each in drawn[:_TIMED]])
     return Verification(observations, difference, 1e6 * reference, 1e6 * seconds)
 
 

@@ -30,11 +30,11 @@ EPISODES_AT_ONCE = 200
 
 
 class Start(NamedTuple):
-    """What a run starts from.
+    """The source of a run that starts from another one.
 
     Attributes:
         facts: the other run, as JSON values: ``run``, the name of its folder, ``task``, ``agent``, ``step``, after
-            which the policy was saved, ``git_commit``, None if unknown, ``parts``, what the agent took over, and
+            which the policy was saved, ``git_commit``, None if unknown, ``parts``, those that the agent took over, and
             ``replay``, number of steps and share in minibatches of the prior data, None if there is none. None if the
             run does not start from another one, or is resumed.
         prior: replay buffer of the other run; None if the run does not use it.

@@ -1,4 +1,4 @@
-"""An agent that starts from another: equal parameters, everything else anew, and refusals that name what differs."""
+"""An agent that starts from another: equal parameters, initial state otherwise, refusals that name the difference."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,8 +45,8 @@ def test_policy_and_normalisation_are_taken_over_and_critics_on_request(critics:
     assert parts == ("policy", "normalisation", "critics")[: 3 if critics else 2]
     assert equal(agent, other, *POLICY)
     assert equal(agent, other if critics else fresh, *CRITICS)
-    anew = ("adam_", "updates", "cloning_", "generator/", "generator/exploration")
-    assert equal(agent, fresh, *anew)
+    initial = ("adam_", "updates", "cloning_", "generator/", "generator/exploration")
+    assert equal(agent, fresh, *initial)
     observation = {"state": np.ones(3, np.float32), "object": np.ones(2, np.float32)}
     np.testing.assert_array_equal(
         agent.act(observation, explore=False), other.act(observation, explore=False), strict=True

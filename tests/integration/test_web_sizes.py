@@ -80,17 +80,17 @@ def resize(browser: Any, width: int, height: int) -> None:
 def checked(browser: Any, size: tuple[int, int], name: str, folder: Path) -> dict[str, Any]:
     """Check every control of the page in a window of ``size``, and keep a picture; return the measurements."""
     resize(browser, *size)
-    found: dict[str, Any] = browser.execute_script(MEASURED)
+    layout: dict[str, Any] = browser.execute_script(MEASURED)
     pictures = Path(os.environ.get("ROBO_RL_SCREENSHOTS", folder))
     browser.save_screenshot(str(pictures / f"{name}_{size[0]}x{size[1]}.png"))
-    assert found["width"] <= size[0], "there is a horizontal scroll bar"
-    assert found["controls"]
-    for control in found["controls"]:
+    assert layout["width"] <= size[0], "there is a horizontal scroll bar"
+    assert layout["controls"]
+    for control in layout["controls"]:
         assert control["left"] >= 0 and control["right"] <= size[0], control
-        assert control["top"] >= 0 and control["bottom"] <= max(found["height"], size[1]), control
+        assert control["top"] >= 0 and control["bottom"] <= max(layout["height"], size[1]), control
         assert control["right"] - control["left"] >= FINGERTIP, control
         assert control["bottom"] - control["top"] >= FINGERTIP, control
-    return found
+    return layout
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -104,13 +104,13 @@ def test_all_that_drives_a_robot_is_on_one_screen(browser: Any, size: tuple[int,
         wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
         page.show(np.full((480, 640, 3), 120, np.uint8), ["step 1 of 200", "you are driving", "12 ms"])
         wait_until(lambda: browser.execute_script("return document.getElementById('camera').naturalWidth") == 640)
-        found = checked(browser, size, "drive", tmp_path)
-        assert found["height"] <= size[1], "nothing needs to be scrolled to"
-        pads = [control for control in found["controls"] if control["name"] in ("x-y", "z-yaw", "pitch-roll")]
+        layout = checked(browser, size, "drive", tmp_path)
+        assert layout["height"] <= size[1], "nothing needs to be scrolled to"
+        pads = [control for control in layout["controls"] if control["name"] in ("x-y", "z-yaw", "pitch-roll")]
         assert len(pads) == 3 and all(pad["bottom"] - pad["top"] >= 100 for pad in pads)
         picture = browser.execute_script("return document.getElementById('camera').getBoundingClientRect().toJSON()")
         assert picture["height"] >= 60 and picture["bottom"] <= size[1]
-        for control in found["controls"]:
+        for control in layout["controls"]:
             covers = control["left"] < picture["right"] - 1 and control["right"] > picture["left"] + 1
             assert not (covers and picture["top"] + 1 < control["top"] < picture["bottom"] - 1), control
     finally:

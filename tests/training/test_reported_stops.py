@@ -1,4 +1,4 @@
-"""What an actor reports of stops while it is held, and afterwards."""
+"""Reports of stops by an actor, while it is held and afterwards."""
 
 from collections.abc import Callable
 from pathlib import Path

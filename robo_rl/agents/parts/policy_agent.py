@@ -91,8 +91,8 @@ class PolicyAgent(ABC):
     def start_from(self, other: Agent, *, critics: bool) -> tuple[str, ...]:
         """Take over the policy and the normalisation of ``other`` and, if requested, its critics.
 
-        Optimisers, counters and random generators start anew. An agent whose policy consults its critics takes them
-        over in any case. With the critics come target critics, temperature and scale of the rewards.
+        Optimisers, counters and random generators begin in their initial state. An agent whose policy consults its
+        critics takes them over in any case. With the critics come target critics, temperature and scale of the rewards.
 
         Args:
             other: agent for the same observations and actions.
