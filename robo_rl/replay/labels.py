@@ -117,6 +117,21 @@ class LabelBook:
         self._episodes = labels
 
 
+def stages_of(store: EpisodeStore) -> int | None:
+    """Return the number of stages of a data set's labels; None if it has no labels.
+
+    Raises:
+        DataError: if the file is damaged.
+    """
+    path = store.path / FILE
+    if not path.exists():
+        return None
+    with disk_errors(path, "read the labels"):
+        text = read_bytes(path, MOST_BYTES)
+    with reading(path, advice="restore it, or remove it and label again"):
+        return whole_number(parse_json(text, str(path))["stages"], 1, 127)
+
+
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock on ``folder``, for which other processes that label the data set wait."""

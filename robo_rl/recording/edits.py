@@ -1,0 +1,240 @@
+"""Edits of data sets: selection, merging, trimming, splitting and relabelling of episodes into a new data set."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import ConfigError, DataError, EnvSpec, Options, Transition, counted, draft_of, generator, option, require
+from ..replay import EpisodeArrays, EpisodeStore, LabelBook
+from ..replay.labels import Labels, stages_of
+from .quality import FLAGS, EpisodeQuality, is_picture, measure
+
+
+@dataclass(frozen=True)
+class EditConfig(Options):
+    """Options of configs/data_edit.yaml, which documents them and holds their defaults."""
+
+    path: str
+    merge: list[str]
+    output: str
+    rest: str | None
+    keep: list[int] | None
+    drop: list[int]
+    drop_flagged: list[str]
+    mark_success: list[int]
+    mark_failure: list[int]
+    trim: bool
+    share: float = option(above=0, high=1)
+    seed: int = option(low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.drop_flagged:
+            require(name in FLAGS, "drop_flagged", f"flags of {', '.join(FLAGS)}", name)
+        both = sorted(set(self.mark_success) & set(self.mark_failure))
+        require(not both, "mark_success", "no episode of mark_failure", both)
+        require(
+            (self.share < 1) == (self.rest is not None), "rest", "a folder if share is below 1, else null", self.rest
+        )
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of an episode that goes into an edited data set.
+
+    Attributes:
+        store: data set with the episode.
+        number: number of the episode in its data set.
+        quality: measurements of the episode.
+        first: first step of the stretch.
+        stop: step after its last one.
+        success: success to store; None leaves it as it is.
+    """
+
+    store: EpisodeStore
+    number: int
+    quality: EpisodeQuality
+    first: int
+    stop: int
+    success: bool | None = None
+
+    def transitions(self, spec: EnvSpec) -> list[Transition]:
+        """Return the steps, with the observations and reward terms of ``spec``."""
+        steps = self.store.arrays(self.number, spec.observation.keys()).transitions()[self.first : self.stop]
+        steps = [
+            dataclasses.replace(step, rewards={term: step.rewards[term] for term in spec.reward_terms})
+            for step in steps
+        ]
+        last = steps[-1]
+        if self.success is not None:
+            # A success ends the task; an episode that is no success was cut.
+            rewards = dict(last.rewards)
+            if "success" in rewards:
+                rewards["success"] = float(self.success)
+            last = dataclasses.replace(
+                last, rewards=rewards, success=self.success, terminated=self.success, truncated=not self.success
+            )
+        elif self.stop < self.quality.steps and not last.terminated:
+            last = dataclasses.replace(last, truncated=True)
+        return [*steps[:-1], last]
+
+    def origin(self) -> dict[str, Any]:
+        """Return the place of the stretch in the data set that was recorded, also after several edits."""
+        own = {
+            "data_set": str(self.store.path),
+            "episode": self.number,
+            "first_step": 0,
+            "crc32": self.store.records[self.number].crc32.get("executed_action"),
+        }
+        earlier = self.store.metadata.get("origins")
+        if isinstance(earlier, list) and self.number < len(earlier) and isinstance(earlier[self.number], dict):
+            own |= earlier[self.number]
+        start = own["first_step"] if isinstance(own["first_step"], int) else 0
+        changes = {"success": self.success} if self.success is not None else {}
+        return own | {"first_step": start + self.first, "steps": self.stop - self.first} | changes
+
+
+def edit(settings: EditConfig) -> list[Path]:
+    """Write one or two data sets of selected episodes; return their folders. The sources are not changed.
+
+    Episodes are numbered through: those of ``path`` first, then those of ``merge``.
+
+    Raises:
+        ConfigError: if an episode does not exist, or none is left.
+        DataError: if a data set does not match the first one, is damaged, or cannot be written.
+    """
+    with ExitStack() as stack:
+        stores = [stack.enter_context(EpisodeStore.open(Path(path))) for path in (settings.path, *settings.merge)]
+        for store in stores[1:]:
+            _check_alike(stores[0], store)
+        pieces = _select(stores, settings)
+        require(bool(pieces), "drop", "an episode that is left", "none")
+        outputs = [(Path(settings.output), pieces)]
+        if settings.rest is not None:
+            chosen = _draw(len(pieces), settings.share, settings.seed)
+            outputs = [
+                (Path(settings.output), [piece for index, piece in enumerate(pieces) if index in chosen]),
+                (Path(settings.rest), [piece for index, piece in enumerate(pieces) if index not in chosen]),
+            ]
+        for path, selected in outputs:
+            _write(path, selected, stores, settings)
+    return [path for path, _ in outputs]
+
+
+def _check_alike(first: EpisodeStore, other: EpisodeStore) -> None:
+    """Raise :class:`DataError` unless the episodes of ``other`` can be stored with those of ``first``."""
+    other.check_against(first.spec)
+    if missing := sorted(set(first.spec.reward_terms) - set(other.spec.reward_terms)):
+        raise DataError(
+            f"{other.path}: reward terms {missing} of {first.path} were not recorded; merge in the other order"
+        )
+
+
+def _select(stores: Sequence[EpisodeStore], settings: EditConfig) -> list[Piece]:
+    spec = stores[0].spec
+    places = [(store, number) for store in stores for number in range(len(store))]
+    for name in ("keep", "drop", "mark_success", "mark_failure"):
+        numbers = getattr(settings, name) or []
+        if wrong := sorted(number for number in numbers if not 0 <= number < len(places)):
+            raise ConfigError(f"{name}: there is no episode {wrong[0]}; there are {len(places)}, counted from 0")
+    qualities = measure(_arrays(places, spec, bool(settings.drop_flagged)), spec)
+    kept = range(len(places)) if settings.keep is None else sorted(set(settings.keep))
+    pieces = []
+    for index in kept:
+        quality = qualities[index]
+        if index in settings.drop or set(quality.flags) & set(settings.drop_flagged):
+            continue
+        first, stop = _trimmed(places[index], quality) if settings.trim else (0, quality.steps)
+        success = True if index in settings.mark_success else False if index in settings.mark_failure else None
+        pieces.append(Piece(*places[index], quality, first, stop, success))
+    return pieces
+
+
+def _arrays(places: Sequence[tuple[EpisodeStore, int]], spec: EnvSpec, pictures: bool) -> Iterator[EpisodeArrays]:
+    """Read the episodes one at a time; pictures only if flags need them."""
+    keys = [key for key, array in spec.observation.items() if pictures or not is_picture(array)]
+    for store, number in places:
+        yield store.arrays(number, keys)
+
+
+def _trimmed(place: tuple[EpisodeStore, int], quality: EpisodeQuality) -> tuple[int, int]:
+    """Return the steps without those at the start and the end in which nothing happens.
+
+    Steps up to the first success stay, since the success is seen in them. An episode without any motion stays whole.
+    """
+    if quality.idle_start >= quality.steps:
+        return 0, quality.steps
+    stop = quality.steps - quality.idle_end
+    successes = np.flatnonzero(place[0].arrays(place[1], ()).success == 1)
+    if successes.size:
+        stop = max(stop, int(successes[0]) + 1)
+    return quality.idle_start, stop
+
+
+def _draw(count: int, share: float, seed: int) -> set[int]:
+    """Draw the given share of ``count`` episodes, at least one and not all of them."""
+    require(count > 1, "share", "1, as one episode cannot be split", share)
+    size = min(max(round(share * count), 1), count - 1)
+    return set(generator(seed, "split").permutation(count)[:size].tolist())
+
+
+def _write(path: Path, pieces: Sequence[Piece], stores: Sequence[EpisodeStore], settings: EditConfig) -> None:
+    spec = stores[0].spec
+    facts: dict[str, Any] = {
+        "edited_from": [str(store.path) for store in stores],
+        "origins": [piece.origin() for piece in pieces],
+        "edit": {key: value for key, value in vars(settings).items() if key not in ("path", "merge", "output", "rest")},
+    }
+    if any("instructions" in store.metadata for store in stores):
+        facts["instructions"] = [_instruction(piece) for piece in pieces]
+    try:
+        with draft_of(path) as draft:
+            with EpisodeStore.create(draft, spec, json.loads(json.dumps({**stores[0].metadata, **facts}))) as made:
+                for piece in pieces:
+                    made.append_episode(piece.transitions(spec))
+                _copy_labels(pieces, stores, made)
+            draft.replace(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written ({error})") from error
+
+
+def _instruction(piece: Piece) -> str:
+    listed = piece.store.metadata.get("instructions", [])
+    known = isinstance(listed, list) and piece.number < len(listed)
+    return str(listed[piece.number]) if known else piece.store.spec.task
+
+
+def _copy_labels(pieces: Sequence[Piece], stores: Sequence[EpisodeStore], made: EpisodeStore) -> None:
+    """Copy the labels of people, cut as the episodes are."""
+    stages = {str(store.path): count for store in stores if (count := stages_of(store)) is not None}
+    if not stages:
+        return
+    if len(set(stages.values())) > 1:
+        counts = ", ".join(f"{path}: {count}" for path, count in stages.items())
+        raise DataError(
+            f"the data sets are labelled with different numbers of stages ({counts}); label them alike first"
+        )
+    count = next(iter(stages.values()))
+    books = {store.path: LabelBook(store, count) for store in stores if str(store.path) in stages}
+    labels: dict[int, Labels] = {}
+    for number, piece in enumerate(pieces):
+        book = books.get(piece.store.path)
+        if book is not None and piece.number in book.numbers:
+            labels[number] = book[piece.number][piece.first : piece.stop + 1]
+    made_book = LabelBook(made, count)
+    for number, values in labels.items():
+        made_book.put(number, values)
+
+
+def summary_of(path: Path) -> str:
+    """Return a line that names the data set and counts its episodes."""
+    with EpisodeStore.open(path) as store:
+        counts = store.summary()
+    episodes, steps = counted(counts.episodes, "episode"), counted(counts.steps, "step")
+    return f"{path} holds {episodes}, {counts.successes} successful: {steps}"
