@@ -30,6 +30,7 @@ class ActionMap(ABC):
     Attributes:
         period: control period [s].
         joint_count: number of joints.
+        has_gripper: whether an action has an element for the gripper.
         moves: slice of the arm's elements of an action.
         moves_joints: whether these elements are joints.
         own_frame: whether these elements are axes of the end effector's own frame.
@@ -46,9 +47,9 @@ class ActionMap(ABC):
         self._key = (b"", b"")
         self._motion = Motion(kinematics, np.zeros(0))
         names = spec.action.names
-        self._has_gripper = bool(names) and names[-1] == "gripper"
+        self.has_gripper = bool(names) and names[-1] == "gripper"
         size = spec.action.shape[0]
-        self.moves = slice(0, size - 1 if self._has_gripper else size)
+        self.moves = slice(0, size - 1 if self.has_gripper else size)
 
     @property
     def resolution(self) -> Array:
@@ -109,7 +110,7 @@ class ActionMap(ABC):
     def with_measured_gripper(self, observation: Observation, action: Action) -> Action:
         """Return ``action`` with the gripper's command at its measured opening, if the opening is observed."""
         opening = self._reader.opening(observation)
-        if not self._has_gripper or opening is None:
+        if not self.has_gripper or opening is None:
             return action
         changed = action.copy()
         changed[-1] = min(max(1 - 2 * opening, -1.0), 1.0)
@@ -117,18 +118,22 @@ class ActionMap(ABC):
 
 
 class JointActions(ActionMap):
-    """Actions whose elements are joints. Arguments as for :class:`ActionMap`."""
+    """Actions whose elements are joints. Arguments as for :class:`ActionMap`.
+
+    Attributes:
+        scales: joint motion (n,) by one unit of each element [rad].
+    """
 
     moves_joints = True
-    _scales: Array  # motion (n,) by one unit of each element [rad]
+    scales: Array
 
     @property
     def resolution(self) -> Array:
-        return np.ldexp(self._scales, -25)
+        return np.ldexp(self.scales, -25)
 
     def linear(self, observation: Observation, action: Action) -> tuple[Array, Array]:
-        change = self._scales * action[self.moves].astype(np.float64)
-        return np.diag(self._scales), self.motion(observation, action).joints - change
+        change = self.scales * action[self.moves].astype(np.float64)
+        return np.diag(self.scales), self.motion(observation, action).joints - change
 
     def controls(self, observation: Observation, action: Action) -> Array:
         return self.motion(observation, action).joints / self.period
@@ -147,14 +152,14 @@ class JointDeltaActions(JointActions):
     def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
         super().__init__(spec, robot, kinematics, reader)
         self._unit = float(robot.joint_delta)
-        self._scales = np.full(self.joint_count, self._unit)
+        self.scales = np.full(self.joint_count, self._unit)
 
     @property
     def top_velocity(self) -> Array:
-        return np.asarray(self._scales / self.period)
+        return np.asarray(self.scales / self.period)
 
     def _motion_of(self, observation: Observation, action: Action) -> Motion:
-        change = self._scales * action[self.moves].astype(np.float64)
+        change = self.scales * action[self.moves].astype(np.float64)
         return Motion(self._kinematics, self._reader.joint_positions(observation), change)
 
     def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
@@ -166,29 +171,36 @@ class JointPositionActions(JointActions):
 
     A joint that is measured outside the range of commands is commanded as from the near end of that range: the same
     motion from where it is. Holding still and returning slowly could not be commanded otherwise.
+
+    Attributes:
+        lower: lowest commanded positions (n,) [rad].
+        endless: which joints (n,) turn without end.
+        nearest_low: lowest positions (n,) from which motion may be commanded; -inf for endless joints [rad].
+        nearest_high: highest positions (n,) from which motion may be commanded; inf for endless joints [rad].
     """
 
     def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
         super().__init__(spec, robot, kinematics, reader)
-        self._lower = np.array(robot.command_lower)
-        self._scales = (np.array(robot.command_upper) - self._lower) / 2
-        self._ranges = list(zip(self._lower.tolist(), self._scales.tolist(), strict=True))
-        self._endless = robot.endless if robot.endless.any() else None
-        self._least = np.where(robot.endless, -np.inf, self._lower)
-        self._most = np.where(robot.endless, np.inf, robot.command_upper)
+        self.lower = np.array(robot.command_lower)
+        self.scales = (np.array(robot.command_upper) - self.lower) / 2
+        self._ranges = list(zip(self.lower.tolist(), self.scales.tolist(), strict=True))
+        self.endless = robot.endless
+        self._turns = bool(robot.endless.any())
+        self.nearest_low = np.where(robot.endless, -np.inf, self.lower)
+        self.nearest_high = np.where(robot.endless, np.inf, robot.command_upper)
 
     def _motion_of(self, observation: Observation, action: Action) -> Motion:
         joints = self._reader.joint_positions(observation)
         values = action[self.moves].astype(np.float64)
-        change = self._shortest(self._lower + self._scales * (values + 1) - self._origin(joints))
+        change = self._shortest(self.lower + self.scales * (values + 1) - self._origin(joints))
         return Motion(self._kinematics, joints, change)
 
     def _origin(self, joints: Array) -> Array:
         """Return the positions (n,) in the range of commands that are nearest to ``joints``."""
-        return np.minimum(np.maximum(joints, self._least), self._most)
+        return np.minimum(np.maximum(joints, self.nearest_low), self.nearest_high)
 
     def _shortest(self, difference: Array) -> Array:
-        return difference if self._endless is None else shortest(difference, self._endless)
+        return shortest(difference, self.endless) if self._turns else difference
 
     def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
         # Endless joints are commanded in [-pi, pi), as they are observed.
@@ -212,6 +224,7 @@ class EndEffectorActions(ActionMap):
 
     Attributes:
         directions: displacement of the end effector (6, k) by one unit of each element.
+        scales: axis, an index of :data:`AXES`, of each element, and displacement along it by one unit [m or rad].
         controller_box: corners (3,) of the box at which the robot's own controller cuts actions off [m]; None if it
             does not.
     """
@@ -227,10 +240,10 @@ class EndEffectorActions(ActionMap):
         self._sides = list(zip(robot.workspace_low, robot.workspace_high, strict=True))
         axes = [AXES.index(name) for name in spec.action.names[self.moves]]
         translation, rotation = spec.extra.get("translation_scale", 1.0), spec.extra.get("rotation_scale", 1.0)
-        self._scales = [(axis, float(translation if axis < 3 else rotation)) for axis in axes]
+        self.scales = [(axis, float(translation if axis < 3 else rotation)) for axis in axes]
         self.directions = np.zeros((6, self.moves.stop))
         self._elements = [(-1, 0.0)] * 6  # of each axis: which element moves it, and its scale
-        for element, (axis, scale) in enumerate(self._scales):
+        for element, (axis, scale) in enumerate(self.scales):
             self.directions[axis, element] = scale
             self._elements[axis] = element, scale
 
@@ -267,7 +280,7 @@ class EndEffectorActions(ActionMap):
         if motion.uncut is motion.displacement or self.own_frame:
             return values
         # A push further out of the box is what it becomes, so that a smaller one is nearer to a stop.
-        for element, (axis, scale) in enumerate(self._scales):
+        for element, (axis, scale) in enumerate(self.scales):
             if motion.displacement[axis] * values[element] < 0:
                 values[element] = motion.displacement[axis] / scale
         return values
@@ -277,7 +290,7 @@ class EndEffectorActions(ActionMap):
 
     def with_displacement(self, action: Action, displacement: list[float]) -> Action:
         """Return ``action`` with a displacement (6). Only for actions whose elements are axes of the base frame."""
-        return self.with_elements(action, [displacement[axis] / scale for axis, scale in self._scales])
+        return self.with_elements(action, [displacement[axis] / scale for axis, scale in self.scales])
 
     def slowed(self, observation: Observation, action: Action, factor: float) -> Action:
         """Return ``action`` with at most ``factor`` of the arm's motion, even beside a wall.

@@ -49,6 +49,12 @@ class Clearances:
         keep_out: names of geoms of the model that the arm keeps away from.
         reach: distances are measured up to this [m].
 
+    Attributes:
+        levers: largest change of the distances by a unit of each joint (pairs, n) [m/rad].
+        bounds: lower bounds of the distances (pairs,) at ``joints`` [m].
+        measured: which bounds are the distances themselves (pairs,).
+        joints: joint positions (n,) [rad].
+
     Raises:
         ConfigError: if the model has no such geom.
     """
@@ -81,12 +87,12 @@ class Clearances:
         self._points = np.empty((len(pairs), 6))  # the nearest points of each pair at its last measurement
         self._elsewhere = np.empty(6)
         self._jacobian = np.empty((3, model.nv))
-        self._levers = joint_levers(robot, pairs)
+        # What C++ reads and writes, too, is kept at addresses that do not change.
+        self.levers = np.ascontiguousarray(joint_levers(robot, pairs))
         self._shares = shift_shares(robot, pairs)
-        self._bounds = np.full(len(pairs), -np.inf)  # lower bounds of the distances at ``_joints``
-        self._measured = np.zeros(len(pairs), bool)  # whether the bounds are the distances themselves
-        self._joints = np.zeros(len(robot.joints))
-        self._at = self._joints.tobytes()
+        self.bounds = np.full(len(pairs), -np.inf)  # lower bounds of the distances at ``joints``
+        self.measured = np.zeros(len(pairs), bool)  # whether the bounds are the distances themselves
+        self.joints = np.zeros(len(robot.joints))
 
     def _depths(self, robot: RobotDescription) -> dict[int, int]:
         """Return the number of joints between the base and each body of the arm."""
@@ -106,7 +112,7 @@ class Clearances:
         A pair that is nearer at ``joints`` (n,) has to keep that distance instead. ``travel`` (n,) is how far the
         joints move along the path [rad].
         """
-        bounds, loss = self._bounds_at(joints), self._levers.dot(travel)
+        bounds, loss = self._bounds_at(joints), self.levers.dot(travel)
         doubtful = bounds - loss < margin
         if not np.count_nonzero(doubtful):  # takes a quarter of the time of doubtful.any()
             return True
@@ -125,7 +131,7 @@ class Clearances:
         postures = np.concatenate([joints[None], path])
         losses = np.zeros((len(left), len(postures)))
         moved = np.abs(postures[1:] - postures[:-1])
-        (self._levers[[pair for pair, *_ in left]] @ moved.T).cumsum(axis=1, out=losses[:, 1:])
+        (self.levers[[pair for pair, *_ in left]] @ moved.T).cumsum(axis=1, out=losses[:, 1:])
         return all(self._keeps(*way, changes, postures) for way, changes in zip(left, losses.tolist(), strict=True))
 
     def _keeps(self, pair: int, allowed: float, start: float, end: float, losses: list[float], postures: Array) -> bool:
@@ -152,7 +158,7 @@ class Clearances:
 
     def needed(self, motion: Array, margin: float, share: float) -> Array:
         """Return the distances (pairs,) [m] of which ``motion`` (n,) takes at most ``share`` above ``margin``."""
-        distances: Array = self._levers.dot(np.abs(motion))
+        distances: Array = self.levers.dot(np.abs(motion))
         distances /= share
         distances += margin
         return distances
@@ -167,7 +173,7 @@ class Clearances:
             margin: smallest clearance [m].
             share: share of the clearance above the margin, in (0, 1].
         """
-        losses = np.minimum(self._levers.dot(largest), self._shares * shift + self._levers.dot(rounding))
+        losses = np.minimum(self.levers.dot(largest), self._shares * shift + self.levers.dot(rounding))
         return np.asarray(losses / share + margin)
 
     def exceed(self, joints: Array, needed: Array, measure: bool) -> bool:
@@ -212,20 +218,19 @@ class Clearances:
 
     def _bounds_at(self, joints: Array) -> Array:
         """Return lower bounds of all distances at ``joints`` (n,) [m]. Measurements raise them in place."""
-        content = joints.tobytes()
-        if content != self._at:
-            self._bounds -= self._levers.dot(np.abs(joints - self._joints))
-            self._joints, self._at = joints.copy(), content
-            self._measured.fill(False)
-        return self._bounds
+        if joints.tobytes() != self.joints.tobytes():
+            self.bounds -= self.levers.dot(np.abs(joints - self.joints))
+            self.joints[:] = joints
+            self.measured.fill(False)
+        return self.bounds
 
     def _measure(self, chosen: NDArray[np.bool_], joints: Array) -> None:
         """Raise the bounds of the ``chosen`` (pairs,) pairs to their distances at ``joints`` (n,)."""
-        missing = chosen & ~self._measured
+        missing = chosen & ~self.measured
         if np.count_nonzero(missing):
             for pair in missing.nonzero()[0].tolist():
-                self._bounds[pair] = self._distance(pair, joints, self._points[pair])
-            self._measured |= missing
+                self.bounds[pair] = self._distance(pair, joints, self._points[pair])
+            self.measured |= missing
 
     def _distance(self, pair: int, joints: Array, points: Array) -> float:
         """Return the distance of a pair [m], at most :data:`FAR`, and write the nearest points to ``points`` (6,)."""
@@ -272,6 +277,10 @@ class BarrierFilter:
             filter.
         shift: largest displacement of the end effector that a filter before this one lets through, as the length of its
             six elements [m, rad]; infinite if there is no such filter.
+
+    Attributes:
+        clearances: as above.
+        enough: clearances (pairs,) with which no action has to be looked at [m]; None if there are none.
     """
 
     def __init__(
@@ -285,20 +294,23 @@ class BarrierFilter:
         shift: float = math.inf,
     ) -> None:
         self._margin, self._approach = margin, approach
-        self._clearances = clearances
+        self.clearances = clearances
         self._actions = actions
         self._reader = reader
-        # Where all clearances are larger, no action has to be looked at.
-        self._enough: Array | None = None
+        self.enough: Array | None = None
         self._measures = False
         if largest is not None:
             rounding = 2 * actions.resolution  # of actions that two filters before this one scale
-            self._enough = clearances.enough(largest, shift, rounding, margin, approach)
+            self.enough = clearances.enough(largest, shift, rounding, margin, approach)
             # Distances beyond FAR are never known, so measuring would never suffice.
-            self._measures = math.isfinite(shift) and bool((self._enough < FAR).all())
+            self._measures = math.isfinite(shift) and bool((self.enough < FAR).all())
 
     def reset(self) -> None:
         """Do nothing: there is no state to reset."""
+
+    def is_clear(self, joints: Array) -> bool:
+        """Return whether all clearances at ``joints`` (n,) certainly are so large that no action has to be changed."""
+        return self.enough is not None and self.clearances.exceed(joints, self.enough, self._measures)
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return the nearest action that keeps the clearances."""
@@ -306,12 +318,12 @@ class BarrierFilter:
         # Values that are not finite are left to a filter after this one, which rejects them.
         if not math.isfinite(sum(joints.tolist())):
             return action, PASSED
-        if self._enough is not None and self._clearances.exceed(joints, self._enough, self._measures):
+        if self.is_clear(joints):
             return action, PASSED
         motion = self._actions.motion(observation, action).joints
         if not math.isfinite(sum(motion.tolist())):
             return action, PASSED
-        near = self._clearances.near(joints, motion, self._margin, self._approach)
+        near = self.clearances.near(joints, motion, self._margin, self._approach)
         if not near:
             return action, PASSED
         # A pair that is closer than the margin already must not come closer still.

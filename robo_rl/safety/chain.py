@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +16,16 @@ ACTION_NOT_FINITE = "action_not_finite"
 """Reason of the verdict on an action with NaN or infinity: its source must not be asked for actions again."""
 FILTER_FAULT = "filter_fault"
 """Reason of the verdict if a filter failed or returned no valid action."""
+
+
+class FusedFilters(SafetyFilter, Protocol):
+    """The first filters of a chain, as many as can be computed at once for an action.
+
+    Attributes:
+        applied: number of these filters in the last call; 0 if it failed.
+    """
+
+    applied: int
 
 
 class FilterChain:
@@ -33,6 +44,7 @@ class FilterChain:
             never an action that holds still in place of one.
         measured: returns the given action with the gripper at its measured opening; None if the opening is not
             observed.
+        together: takes the place of as many of the first ``filters`` as it can; None to call each of them.
     """
 
     def __init__(
@@ -42,9 +54,11 @@ class FilterChain:
         budget: int,
         learned: Sequence[SafetyFilter] = (),
         measured: Callable[[Observation, Action], Action] | None = None,
+        together: FusedFilters | None = None,
     ) -> None:
         self._filters = tuple(filters)
-        self._with_learned = (*learned, *filters)
+        self._learned = tuple(learned)
+        self._together = together
         self._hold = hold
         self._budget = budget
         self._measured = measured
@@ -59,7 +73,7 @@ class FilterChain:
         """
         self._violations = 0
         self._begins = True
-        for safety_filter in self._with_learned:
+        for safety_filter in (*self._learned, *self._filters):
             try:
                 safety_filter.reset()
             except (KeyboardInterrupt, SystemExit):
@@ -80,7 +94,7 @@ class FilterChain:
 
         ``held``: whether ``action`` holds still in place of a proposed action, so that the learned filters are skipped.
         """
-        filters = self._filters if held else self._with_learned
+        learned = () if held else self._learned
         values = action.tolist()
         if not math.isfinite(sum(values)):  # a sum with NaN or infinity is not finite
             index = next(number for number, value in enumerate(values) if not math.isfinite(value))
@@ -88,10 +102,20 @@ class FilterChain:
             base = np.zeros_like(action) if self._last is None else self._last
             if self._begins and self._measured is not None:  # otherwise the gripper would drop what it holds
                 base = self._measured(observation, base)
-            result, filters = self._hold(observation, base), self._filters
+            result, learned = self._hold(observation, base), ()
             verdicts = [Verdict(changed=True, stop=True, reasons=(ACTION_NOT_FINITE,), message=message)]
         else:
             result, verdicts = action, []
+        for safety_filter in learned:
+            result, verdict = self._filtered(safety_filter, observation, result, now_ns)
+            if verdict is not PASSED:
+                verdicts.append(verdict)
+        filters = self._filters
+        if self._together is not None:
+            result, verdict = self._filtered(self._together, observation, result, now_ns)
+            if verdict is not PASSED:
+                verdicts.append(verdict)
+            filters = filters[self._together.applied :]
         for safety_filter in filters:
             result, verdict = self._filtered(safety_filter, observation, result, now_ns)
             if verdict is not PASSED:

@@ -39,6 +39,7 @@ from .kinematics import DAMPING, Kinematics
 from .motion import Action, ArmReader
 from .native import NativeStopPlanner
 from .native import available as native_available
+from .native.filters import NativeFilters
 from .observations import FrozenImages, PlausibleEndEffector, PlausibleJoints, ValidObservation
 from .reference import PythonStopPlanner
 from .serial_chain import serial_chain
@@ -108,6 +109,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = make_action_map(spec, robot, kinematics, reader)
     keeps_clear: Callable[[Array, Array, Array], bool] | None = None
+    margin = 0.0
     problem = _stop_problem(config, robot, actions) if config.joints.enabled else None
     planner = None if problem is None else make_stop_planner(problem)
     regularity = planner.is_surely_regular if isinstance(planner, NativeStopPlanner) else None
@@ -120,13 +122,17 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
             shift = (1 + 2 * SLACK) * math.hypot(*_speeds(config, robot)) * actions.period
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader, largest, shift))
         dip = CLEARANCE_DIP if _stride(actions) > 1 else 0.0
-        keeps_clear = partial(clearances.keeps, barrier.margin + dip)
+        margin = barrier.margin + dip
+        keeps_clear = partial(clearances.keeps, margin)
     filters += _monitors(config, spec, actions.hold)
     filters += custom
     if planner is not None:  # last, because the joints do what this filter returns
         filters.append(JointLimits(planner, actions, reader, keeps_clear))
     learned = _learned(config, spec, actions.hold, actions.scaled)
-    return FilterChain(filters, actions.hold, config.violation_budget, learned, actions.with_measured_gripper)
+    together = None
+    if isinstance(planner, NativeStopPlanner):
+        together = NativeFilters(filters, planner, actions, reader, margin, spec.observation["state"].shape[0])
+    return FilterChain(filters, actions.hold, config.violation_budget, learned, actions.with_measured_gripper, together)
 
 
 def without_safety(backend: EnvBackend, button: StopButton | None = None) -> EnvBackend:

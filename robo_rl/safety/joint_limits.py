@@ -41,6 +41,9 @@ class JointLimits:
         reader: reads the arm's part of observations.
         keeps_clear: whether the arm may go from joint positions (n,) through postures (m, n), on which joints travel
             (n,), without coming too near to itself or to a keep-out volume; None if that is not checked.
+
+    Attributes:
+        state: state of the arm after the last action, as in :class:`~.stopping.StopPlanner`, always the same array.
     """
 
     def __init__(
@@ -56,12 +59,13 @@ class JointLimits:
         self._keeps_clear = keeps_clear
         self._joints = actions.joint_count
         self._controls = actions.moves.stop
-        self.reset()
+        self.state = np.zeros(3 * self._joints + 2 * self._controls)
+        self._pose = np.zeros(12)
 
     def reset(self) -> None:
         """Assume that the arm is at rest."""
-        self._state = np.zeros(3 * self._joints + 2 * self._controls)
-        self._pose = np.zeros(12)
+        self.state.fill(0.0)
+        self._pose.fill(0.0)
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, changed to keep the limits."""
@@ -70,14 +74,25 @@ class JointLimits:
         if not math.isfinite(sum(joints.tolist()) + sum(measured.tolist()) + sum(wanted.tolist())):
             # NaN is not a valid action: the chain holds still and stops.
             return np.full_like(action, np.nan), _VERDICTS[JOINTS]
-        self._state[: self._joints] = joints
-        nearest = self._planner.nearest(self._state, measured, wanted)
+        self.state[: self._joints] = joints
+        return self.conclude(observation, action, self._planner.nearest(self.state, measured, wanted))
+
+    def conclude(self, observation: Observation, action: Action, nearest: NearestControls) -> tuple[Action, Verdict]:
+        """Return ``action`` with the ``nearest`` controls, or with others if the arm would come too near to something.
+
+        Args:
+            observation: observation that the action is based on.
+            action: action, as the filters before this one left it.
+            nearest: result of the planner for this action.
+        """
+        joints = self._reader.joint_positions(observation)
         controls, plan, verdict = nearest.controls, nearest.plan, _VERDICTS[nearest.reasons]
         if self._keeps_clear is not None and not self._keeps_clear(joints, plan.path, plan.travel):
-            controls, plan = self._clear(joints, measured, nearest)
+            self.state[: self._joints] = joints  # which a search in C++ does not write to it
+            controls, plan = self._clear(joints, self._measured(observation), nearest)
             verdict = Verdict(changed=True, reasons=(*verdict.reasons, "barrier"))
         # Joint velocities are stored as they were before rounding, so that rounding errors do not add up.
-        self._state = plan.state
+        self.state[:] = plan.state
         if verdict is PASSED:
             return action, PASSED
         return self._actions.with_controls(observation, action, controls), verdict
@@ -93,11 +108,11 @@ class JointLimits:
         """Return the nearest controls (k,) on the way from the stop whose own stop keeps clear, and their plan."""
         assert self._keeps_clear is not None
         stop, far = self._rounded(nearest.stop), nearest.controls
-        controls, plan = stop, self._planner.plan(self._state, measured, stop)
+        controls, plan = stop, self._planner.plan(self.state, measured, stop)
         share, half = 0.0, 0.5
         for _ in range(halvings(float((np.abs(far - stop) / self._planner.fine).max()))):
             option = self._rounded(nearest.stop + (share + half) * (far - nearest.stop))
-            candidate = self._planner.plan(self._state, measured, option)
+            candidate = self._planner.plan(self.state, measured, option)
             if candidate.outcome == CLEAR and self._keeps_clear(joints, candidate.path, candidate.travel):
                 controls, plan, share = option, candidate, share + half
             half /= 2

@@ -69,6 +69,9 @@ class ArmReader:
         spec: names of the elements.
         robot: names of the joints.
 
+    Attributes:
+        places: indices of the first elements in ``state``, as in the struct ``Filters`` of ``native/filters.h``.
+
     Raises:
         ConfigError: if an element is not observed.
     """
@@ -82,6 +85,13 @@ class ArmReader:
         self._force = self._find([f"wrist_force_{axis}" for axis in "xyz"])
         self._torque = self._find([f"wrist_torque_{axis}" for axis in "xyz"])
         self._opening = self._names.index("gripper_opening") if "gripper_opening" in self._names else None
+        self.places = {
+            "joints_place": self._positions.start,
+            "position_place": self._position.start,
+            "columns_place": self._columns.start,
+            "force_place": self._force.start,
+            "torque_place": self._torque.start,
+        }
         self._content = b""
         self._joints: Array = np.zeros(0)
         self._values: list[float] = []

@@ -20,10 +20,14 @@ class EndEffectorSpeed:
         linear: largest speed [m/s].
         angular: largest rotation speed [rad/s].
         actions: map between actions and motion.
+
+    Attributes:
+        shift: largest translation in a period [m].
+        turn: largest rotation in a period [rad].
     """
 
     def __init__(self, linear: float, angular: float, actions: ActionMap) -> None:
-        self._shift, self._turn = linear * actions.period, angular * actions.period
+        self.shift, self.turn = linear * actions.period, angular * actions.period
         self._actions = actions
 
     def reset(self) -> None:
@@ -42,7 +46,7 @@ class EndEffectorSpeed:
     def _excess(self, displacement: list[float]) -> float:
         """Return the share of the limits that a displacement (6) uses."""
         x, y, z, roll, pitch, yaw = displacement
-        return max(math.hypot(x, y, z) / self._shift, math.hypot(roll, pitch, yaw) / self._turn)
+        return max(math.hypot(x, y, z) / self.shift, math.hypot(roll, pitch, yaw) / self.turn)
 
 
 class ContactLimits:
@@ -57,7 +61,7 @@ class ContactLimits:
     """
 
     def __init__(self, force: float, torque: float, slow_from: float, actions: ActionMap, reader: ArmReader) -> None:
-        self._force, self._torque, self._slow_from = force, torque, slow_from
+        self.force, self.torque, self.slow_from = force, torque, slow_from
         self._actions = actions
         self._reader = reader
 
@@ -67,15 +71,15 @@ class ContactLimits:
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, slowed down by contact."""
         force, torque = self._reader.contact(observation)
-        load = max(force / self._force, torque / self._torque)
-        if load <= self._slow_from:
+        load = max(force / self.force, torque / self.torque)
+        if load <= self.slow_from:
             return action, PASSED
         if load < 1.0:
-            factor = (1.0 - load) / (1.0 - self._slow_from)
+            factor = (1.0 - load) / (1.0 - self.slow_from)
             return self._actions.slowed(observation, action, factor), Verdict(changed=True, reasons=("contact",))
         message = (
-            f"the wrist measures {force:.0f} N and {torque:.1f} Nm, the limits are {self._force:g} N and "
-            f"{self._torque:g} Nm"
+            f"the wrist measures {force:.0f} N and {torque:.1f} Nm, the limits are {self.force:g} N and "
+            f"{self.torque:g} Nm"
         )
         held = self._actions.hold(observation, action)
         return held, Verdict(changed=True, stop=True, reasons=("contact_stop",), message=message)
@@ -105,7 +109,7 @@ class SingularitySlowdown:
         ahead: Kinematics,
         is_surely_regular: Callable[[Array, float], bool] | None = None,
     ) -> None:
-        self._slow, self._stop = slow, stop
+        self.slow, self._stop = slow, stop
         self._actions = actions
         self._reader = reader
         self._kinematics, self._ahead = kinematics, ahead
@@ -117,15 +121,15 @@ class SingularitySlowdown:
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, slowed down if it leads towards a singular posture."""
         joints = self._reader.joint_positions(observation)
-        if self._is_surely_regular is not None and self._is_surely_regular(joints, self._slow):
+        if self._is_surely_regular is not None and self._is_surely_regular(joints, self.slow):
             return action, PASSED
         if not math.isfinite(sum(joints.tolist())):  # left to the last filter, which rejects it
             return action, PASSED
         current = self._kinematics.condition(joints)
-        if current <= self._slow:
+        if current <= self.slow:
             return action, PASSED
         following = self._ahead.condition(joints + self._actions.motion(observation, action).joints)
         if following <= current:
             return action, PASSED
-        factor = max(0.0, (self._stop - current) / (self._stop - self._slow))
+        factor = max(0.0, (self._stop - current) / (self._stop - self.slow))
         return self._actions.slowed(observation, action, factor), SINGULAR

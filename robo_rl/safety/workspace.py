@@ -34,6 +34,7 @@ class WorkspaceBox:
     """
 
     def __init__(self, low: Array, high: Array, actions: ActionMap, reader: ArmReader) -> None:
+        self.low, self.high = low, high
         self._sides = tuple(zip(low.tolist(), high.tolist(), strict=True))
         self._actions = actions
         # The map, if its elements can be limited separately.

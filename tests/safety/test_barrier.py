@@ -171,7 +171,7 @@ def test_no_distance_changes_faster_than_its_bound():
         motion = rng.normal(0, 0.05, len(joints))
         before, after = (distances(clearances, place) for place in (joints, joints + motion))
         outside = (before > 0) & (after > 0)  # depths are not exact
-        assert (np.abs(after - before) <= clearances._levers @ np.abs(motion) + 1e-6)[outside].all()
+        assert (np.abs(after - before) <= clearances.levers @ np.abs(motion) + 1e-6)[outside].all()
 
 
 @pytest.mark.parametrize("reference", [0.0, 0.5, -0.3, 2.0])
@@ -232,7 +232,7 @@ def test_actions_that_the_barrier_does_not_look_at_would_pass(space):
         observation, action = exact.observation, rng.uniform(-1, 1, exact.size).astype(np.float32)
         for before in others:
             action, _ = before(observation, action, step)
-        skipped = near.exceed(exact.reader.joint_positions(observation), barrier._enough, measure=True)
+        skipped = near.exceed(exact.reader.joint_positions(observation), barrier.enough, measure=True)
         (one, verdict), (other, expected) = (each(observation, action, step) for each in (barrier, every))
         assert one.tolist() == other.tolist() and verdict == expected
         outcomes[skipped, verdict.changed] += 1

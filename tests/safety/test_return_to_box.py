@@ -112,9 +112,9 @@ def test_both_planners_agree_outside_the_box(case, frame, beside):
     outcomes = []
     for step in range(30):
         action, measured = stream("held" if step % 2 else "uniform", step), guard._measured(exact.observation)
-        guard._state[: exact.actions.joint_count] = exact.reader.joint_positions(exact.observation)
+        guard.state[: exact.actions.joint_count] = exact.reader.joint_positions(exact.observation)
         wanted = exact.actions.controls(exact.observation, action) * (0.02 if step % 3 == 0 else 1.0)
-        plan, expected = (each.plan(guard._state, measured, wanted) for each in (native, python))
+        plan, expected = (each.plan(guard.state, measured, wanted) for each in (native, python))
         assert plan.outcome == expected.outcome
         np.testing.assert_allclose(plan.path, expected.path, atol=1e-9)
         np.testing.assert_allclose(plan.state, expected.state, rtol=1e-6, atol=1e-6)

@@ -100,16 +100,16 @@ def test_both_planners_say_the_same(case, space, rate):
     for step in range(60):
         action = stream("held" if step % 2 else "uniform", step)
         joints, measured = exact.reader.joint_positions(exact.observation), guard._measured(exact.observation)
-        guard._state[: len(joints)] = joints
+        guard.state[: len(joints)] = joints
         wanted = exact.actions.controls(exact.observation, action)
         if step % 3 == 0:
             for planned, expected in zip(
-                native.nearest(guard._state, measured, wanted)[:3],
-                python.nearest(guard._state, measured, wanted)[:3],
+                native.nearest(guard.state, measured, wanted)[:3],
+                python.nearest(guard.state, measured, wanted)[:3],
                 strict=True,
             ):
                 np.testing.assert_allclose(planned, expected, rtol=1e-6, atol=1e-7)
-            plan, reference = (each.plan(guard._state, measured, wanted) for each in (native, python))
+            plan, reference = (each.plan(guard.state, measured, wanted) for each in (native, python))
             assert plan.outcome == reference.outcome
             np.testing.assert_allclose(plan.path, reference.path, atol=1e-9)
             np.testing.assert_allclose(plan.travel, reference.travel, atol=1e-9)
@@ -122,7 +122,7 @@ def test_both_planners_say_the_same(case, space, rate):
 def follow_the_stop(exact: ExactArm, guard: JointLimits) -> set[str]:
     """Execute the stop that ``guard`` would do now, to its end; return which limits it breaks."""
     planner, broken = guard._planner, set()
-    state = guard._state.copy()
+    state = guard.state.copy()
     n = len(exact.lower)
     for _ in range(stop_problem(exact).steps):
         observation = exact.observation

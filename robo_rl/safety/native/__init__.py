@@ -1,4 +1,4 @@
-"""Stop trajectories in C++, compiled on first use."""
+"""Stop trajectories and the usual cases of the filters in C++, compiled on first use."""
 
 import ctypes
 import functools
@@ -27,12 +27,12 @@ _PADDED = (
     *("inverse_acceleration", "inverse_jerk"),
 )
 _WIDTH = 8
-"""Multiple to which arrays of joints are padded; equal to kWidth in stopping.cpp."""
+"""Multiple to which arrays of joints are padded; equal to kWidth in stopping.h."""
 _NUMBERS = ("period", "rate", "linear", "angular", "cone_angle", "damping")
 
 
 class _Planner(ctypes.Structure):
-    """The struct ``Planner`` of stopping.cpp."""
+    """The struct ``Planner`` of stopping.h."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in _INTEGERS),
@@ -42,20 +42,25 @@ class _Planner(ctypes.Structure):
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """Return the compiled library.
+
+    Raises:
+        NativeBuildError: if it cannot be compiled or loaded.
+    """
     try:
-        library = ctypes.CDLL(str(native_library(Path(__file__).with_name("stopping.cpp"))))
+        loaded = ctypes.CDLL(str(native_library(Path(__file__).with_name("safety.cpp"))))
     except OSError as error:
         raise NativeBuildError(f"the compiled library does not load: {error}") from error
-    for function in (library.robo_rl_plan, library.robo_rl_nearest, library.robo_rl_is_surely_regular):
-        function.restype = ctypes.c_int32
-    return library
+    for name in ("plan", "nearest", "is_surely_regular", "filter"):
+        getattr(loaded, f"robo_rl_{name}").restype = ctypes.c_int32
+    return loaded
 
 
 def available() -> tuple[bool, str]:
     """Return whether stops are planned in C++ on this machine, and why or how. Compiles the library if necessary."""
     try:
-        _library()
+        library()
         return True, "compiled with this machine's C++ compiler"
     except NativeBuildError as error:
         return False, str(error)
@@ -67,12 +72,15 @@ class NativeStopPlanner:
     Args:
         problem: arm and limits.
 
+    Attributes:
+        address: address of the struct ``Planner``, which is as old as this object.
+
     Raises:
         NativeBuildError: if :func:`available` is false.
     """
 
     def __init__(self, problem: StopProblem) -> None:
-        library, chain, control = _library(), problem.chain, problem.control
+        chain, control = problem.chain, problem.control
         n, k = problem.joints, problem.controls
         box = None if control is None else control.box
         values: dict[str, Any] = {name: getattr(chain, name) for name in _POINTERS if hasattr(chain, name)}
@@ -112,20 +120,24 @@ class NativeStopPlanner:
             damping=0.0 if control is None else control.damping,
             **{name: array.ctypes.data for name, array in self._arrays.items()},
         )
+        self.address = ctypes.addressof(self._planner)
         planner = ctypes.byref(self._planner)
-        self._is_regular = functools.partial(library.robo_rl_is_surely_regular, planner)
-        self._plan = functools.partial(library.robo_rl_plan, planner)
-        self._nearest = functools.partial(library.robo_rl_nearest, planner)
+        self._is_regular = functools.partial(library().robo_rl_is_surely_regular, planner)
+        self._plan = functools.partial(library().robo_rl_plan, planner)
+        self._nearest = functools.partial(library().robo_rl_nearest, planner)
         self._joints = self._state[:n]
 
     def plan(self, state: Array, measured: Array, controls: Array) -> Plan:
         self._state[:], self._measured[:], self._wanted[:] = state, measured, controls
-        return self._result(self._plan())
+        return self._planned(self._plan())
 
     def nearest(self, state: Array, measured: Array, wanted: Array) -> NearestControls:
         self._state[:], self._measured[:], self._wanted[:] = state, measured, wanted
-        answer = self._nearest()
-        return NearestControls(answer % 4, self._wanted.copy(), self._stop.copy(), self._result(answer))
+        return self.result(self._nearest())
+
+    def result(self, answer: int) -> NearestControls:
+        """Return the result of a search in C++ that returned ``answer``."""
+        return NearestControls(answer % 4, self._wanted.copy(), self._stop.copy(), self._planned(answer))
 
     def is_surely_regular(self, joints: Array, limit: float) -> bool:
         """Return whether the Jacobian's condition number at ``joints`` (n,) certainly is at most ``limit``.
@@ -135,5 +147,5 @@ class NativeStopPlanner:
         self._joints[:] = joints
         return bool(self._is_regular(ctypes.c_double(limit)))
 
-    def _result(self, answer: int) -> Plan:
+    def _planned(self, answer: int) -> Plan:
         return Plan(answer % 4, self._path[: answer // 4], self._travel, self._next_state.copy())

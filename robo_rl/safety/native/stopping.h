@@ -2,6 +2,8 @@
 //
 // Arrays of joints are padded to a multiple of kWidth, so that the compiler turns loops over joints into vector
 // instructions without a remainder. A padding joint rests at 0, with limits of 1.
+#pragma once
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -34,7 +36,7 @@ struct Planner {
   const double *fine;                                 // one per control
   const double *low, *high, *cone_axis;          // 3
   const double *directions, *box_low, *box_high;  // 6 x controls, 3, 3
-  const double *state, *measured;
+  double *state, *measured;
   double *wanted, *stop, *path, *travel, *next_state;
   double period, rate, linear, angular, cone_angle, damping;
 };
@@ -190,9 +192,8 @@ class Motion {
   // Computes the matrix from controls to joint velocities at q, column by column. Stores `factor_` for
   // joint_velocity(). Controls in the end effector's frame refer to the `measured` rotation (9), if that is given.
   void map(const double *q, Frame &frame, double *matrix, const double *measured = nullptr) {
-    forward(q, frame);
+    place(q, frame);
     if (measured && p.local) std::copy(measured, measured + 9, frame.rotation);
-    find_jacobian(frame);
     for (int r = 0; r < 6; r++)
       for (int c = 0; c <= r; c++) {
         double sum = r == c ? p.damping * p.damping : 0.0;
@@ -237,14 +238,25 @@ class Motion {
       }
   }
 
-  // Whether the condition number of the Jacobian at q certainly is at most `limit`. A quick test: it may return false
-  // although the number is. The eigenvalues of J J^T (of J^T J with fewer than six joints) have to be above a share
-  // 1 / limit^2 of its Frobenius norm, which is no less than the largest one: the matrix has to remain positive
-  // definite when that share is subtracted from its diagonal.
-  bool is_surely_regular(const double *q, double limit) {
-    Frame frame;
+  // Computes the end effector's frame and the Jacobian at joint positions q.
+  void place(const double *q, Frame &frame) {
     forward(q, frame);
     find_jacobian(frame);
+  }
+
+  // The motion of the end effector (6) by `change` (n) of the joints; after place() or map().
+  void moved(const double *change, double *out) const {
+    for (int r = 0; r < 6; r++) {
+      out[r] = 0;
+      for (int i = 0; i < n; i++) out[r] += jacobian_[w * r + i] * change[i];
+    }
+  }
+
+  // Whether the condition number of the Jacobian certainly is at most `limit`; after place() or map(). A quick test: it
+  // may return false although the number is. The eigenvalues of J J^T (of J^T J with fewer than six joints) have to be above a share
+  // 1 / limit^2 of its Frobenius norm, which is no less than the largest one: the matrix has to remain positive
+  // definite when that share is subtracted from its diagonal.
+  bool is_surely_regular(double limit) const {
     const int size = std::min(n, 6), terms = std::max(n, 6);
     const int row = n < 6 ? 1 : w, term = n < 6 ? w : 1;
     double gram[36], squared = 0;
@@ -492,8 +504,8 @@ class Question {
         first_(matrix_), here_(p) {
     if (p.end_effector)
       here_.map(state_.q.data(), frame_, first_.data(), measured_ + 3);
-    else if (p.looks)
-      here_.forward(state_.q.data(), frame_);
+    else
+      here_.place(state_.q.data(), frame_);
     if (p.looks) space_.surround(p, frame_);
   }
 
@@ -603,6 +615,43 @@ class Question {
     }
     return answer(kJoints);
   }
+
+  // As StopPlanner.nearest. Replaces `wanted` (k) by the controls nearest to it; writes the controls of the stop to
+  // `stop` (k). Returns the limits that were in the way and the length of the path, as reasons + 4 m. Reasons: 1 for
+  // joints, 2 for the end effector, 3 for both.
+  int nearest(double *wanted, double *stop) {
+    this->stop(stop);
+    int answer = plan(wanted), reasons = answer % 4;
+    if (reasons == kClear) return answer;
+    std::vector<double> far(k), option(k);
+    const auto take = [&](double share) {  // as it will be sent: end-effector actions are float32
+      for (int j = 0; j < k; j++) {
+        const double value = stop[j] + share * (far[j] - stop[j]);
+        option[j] = p.end_effector ? static_cast<double>(static_cast<float>(value)) : value;
+      }
+      answer = plan(option.data());
+      return answer % 4;
+    };
+    limit(stop, wanted, far.data());
+    int outcome = take(1.0);
+    if (outcome != kClear && !p.end_effector && limit_ahead(stop, far.data())) outcome = take(1.0);
+    reasons |= outcome;
+    if (outcome != kClear) {
+      double share = 0, last = 1, steps = 1;
+      for (int j = 0; j < k; j++) steps = std::max(steps, std::fabs(far[j] - stop[j]) / p.fine[j]);
+      for (int count = halvings(steps), tried = 0; tried < count; tried++) {
+        const double half = std::ldexp(0.5, -tried);
+        last = share + half;
+        if (take(last) == kClear) share = last;
+      }
+      if (share != last) take(share);  // the path of the chosen controls
+    }
+    std::copy(option.begin(), option.end(), wanted);
+    return reasons + answer / 4 * 4;
+  }
+
+  // The arm at the state of the query, before it moves.
+  const Motion &here() const { return here_; }
 
  private:
   // Computes joint velocities of the first period, and the controls that the robot's own controller leaves at its box.
@@ -737,50 +786,3 @@ class Question {
 };
 
 }  // namespace
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
-
-// As Motion::is_surely_regular, at the joint positions of `state`.
-EXPORT int32_t robo_rl_is_surely_regular(const Planner *planner, double limit) {
-  return Motion(*planner).is_surely_regular(planner->state, limit);
-}
-
-// As StopPlanner.plan. Plans for `wanted`; the answer is as that of Question::plan.
-EXPORT int32_t robo_rl_plan(const Planner *planner) { return Question(*planner).plan(planner->wanted); }
-
-// As StopPlanner.nearest. Replaces `wanted` by the controls nearest to it; writes the controls of the stop to `stop`.
-// Returns the limits that were in the way and the length of the path, as reasons + 4 m. Reasons: 1 for joints, 2 for
-// the end effector, 3 for both.
-EXPORT int32_t robo_rl_nearest(const Planner *planner) {
-  const int k = planner->controls;
-  double *wanted = planner->wanted, *stop = planner->stop;
-  Question question(*planner);
-  question.stop(stop);
-  int answer = question.plan(wanted), reasons = answer % 4;
-  if (reasons == kClear) return answer;
-  std::vector<double> far(k), option(k);
-  const auto take = [&](double share) {  // as it will be sent: end-effector actions are float32
-    for (int j = 0; j < k; j++) {
-      const double value = stop[j] + share * (far[j] - stop[j]);
-      option[j] = planner->end_effector ? static_cast<double>(static_cast<float>(value)) : value;
-    }
-    answer = question.plan(option.data());
-    return answer % 4;
-  };
-  question.limit(stop, wanted, far.data());
-  int outcome = take(1.0);
-  if (outcome != kClear && !planner->end_effector && question.limit_ahead(stop, far.data())) outcome = take(1.0);
-  reasons |= outcome;
-  if (outcome != kClear) {
-    double share = 0, last = 1, steps = 1;
-    for (int j = 0; j < k; j++) steps = std::max(steps, std::fabs(far[j] - stop[j]) / planner->fine[j]);
-    for (int count = halvings(steps), tried = 0; tried < count; tried++) {
-      const double half = std::ldexp(0.5, -tried);
-      last = share + half;
-      if (take(last) == kClear) share = last;
-    }
-    if (share != last) take(share);  // the path of the chosen controls
-  }
-  std::copy(option.begin(), option.end(), wanted);
-  return reasons + answer / 4 * 4;
-}
