@@ -17,7 +17,8 @@ Array = NDArray[np.float64]
 class ArmModel:
     """The targets that the controller of a simulated arm would follow in the posture of a real one.
 
-    An action therefore has the same meaning on a robot as in simulation.
+    An action therefore has the same meaning on a robot as in simulation. Only the way home, along axes that actions do
+    not move, takes several targets if it is longer than the end effector's largest speed allows in a control period.
 
     Args:
         simulation: simulation of an arm, whose model, state and controller are used. Nothing else may step it in the
@@ -38,6 +39,10 @@ class ArmModel:
         self._dofs = np.array([joint.dofadr[0] for joint in joints])
         self._site = model.site(arm.end_effector).id
         self._velocity = np.empty(6)
+        if isinstance(self._controller, EndEffectorController):
+            # Filters do not know of this motion, and not every robot limits what a target far away leads to.
+            rate = simulation.config.control_rate
+            self._controller.limit_pull(arm.speed_limit / rate, arm.rotation_speed_limit / rate)
         self._moves_gripper = simulation.actions.names[-1] == "gripper"
 
     def begin(self, joints: Array) -> None:

@@ -4,6 +4,7 @@ Every controller compensates gravity and Coriolis forces, keeps joints inside th
 rates. The code of each tick writes into preallocated buffers.
 """
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -184,6 +185,8 @@ class EndEffectorController(Controller):
         self._moves = np.isin(np.arange(6), moved)
         self._local = config.action_frame == "end_effector"
         self._in_motion = (False, False)  # whether the last action had translation and rotation
+        self._largest_pull = math.inf, math.inf
+        self._pulled = [False, False]  # whether more of the way home is left than one action may go, of the same two
 
         home = mujoco.MjData(model)
         home.qpos[self._qpos] = self._home
@@ -223,7 +226,8 @@ class EndEffectorController(Controller):
         # A second zero action keeps the reference of the first, so that a load does not make the resting arm creep.
         if moves[0] or self._in_motion[0]:
             offset = data.site_xpos[self.site] - self._home_position
-            start = self._home_position + frame @ np.where(self._moves[:3], frame.T @ offset, 0.0)
+            kept, self._pulled[0] = _kept(offset, frame, self._moves[:3], self._largest_pull[0])
+            start = self._home_position + kept
             # From outside the workspace, the way back along each axis is no longer than the action.
             low = np.minimum(self._low, start + np.abs(shift))
             high = np.maximum(self._high, start - np.abs(shift))
@@ -231,20 +235,28 @@ class EndEffectorController(Controller):
         if moves[1] or self._in_motion[1]:
             reference = self._reference_rotation(rotation, frame, turn)
             mujoco.mju_mat2Quat(self.reference_quaternion, reference.ravel())
-        self._in_motion = moves
+        self._in_motion = moves[0] or self._pulled[0], moves[1] or self._pulled[1]
 
     def _reference_rotation(self, rotation: Array, frame: Array, turn: Array) -> Array:
         """Turn the measured orientation by ``turn`` (base frame). Axes that are not moved stay at home."""
-        moves = self._moves[3:]
+        moves, largest = self._moves[3:], self._largest_pull[1]
         if moves.all():
             turned: Array = exponential(turn) @ rotation
             return turned
-        if not moves.any():
+        if not moves.any() and math.isinf(largest):
             return self._home_rotation
         offset = logarithm(rotation @ self._home_rotation.T)
-        kept = frame @ np.where(moves, frame.T @ offset, 0.0)
+        kept, self._pulled[1] = _kept(offset, frame, moves, largest)
         turned = exponential(turn) @ exponential(kept) @ self._home_rotation
         return turned
+
+    def limit_pull(self, shift: float, turn: float) -> None:
+        """Limit the way home of one action, along axes that actions do not move, to ``shift`` [m] and ``turn`` [rad].
+
+        References along these axes are at home otherwise, however far the arm is from it: the clipped error of this
+        controller bounds what becomes of that, but that of a robot need not.
+        """
+        self._largest_pull = shift, turn
 
     def set_reference(self, data: mujoco.MjData, position: Array, rotation: Array) -> None:
         """Pull towards a pose: ``position`` (3,) [m] and ``rotation`` (3, 3), both in the base frame.
@@ -331,6 +343,18 @@ def selection(indices: list[int]) -> Any:
     first, last = int(indices[0]), int(indices[-1])
     consecutive = [int(index) for index in indices] == list(range(first, last + 1))
     return slice(first, last + 1) if consecutive else np.array(indices)
+
+
+def _kept(offset: Array, frame: Array, moves: NDArray[np.bool_], largest: float) -> tuple[Array, bool]:
+    """Return what an action without motion keeps of an ``offset`` (3,) from home, along axes of ``frame`` (3, 3).
+
+    That is the part along axes that actions move, and what exceeds ``largest`` along the others. The second result says
+    whether anything does.
+    """
+    kept: Array = frame @ np.where(moves, frame.T @ offset, 0.0)
+    pull = offset - kept
+    length = float(np.linalg.norm(pull))
+    return (kept, False) if length <= largest else (offset - pull * (largest / length), True)
 
 
 def exponential(vector: Array) -> Array:
