@@ -6,14 +6,13 @@ only what an allow-list permits: see :func:`allow_packages`.
 """
 
 from .allow_list import allow_packages, needed_packages
+from .base import keep_base, load_base
+from .components import Components, build_backend, build_resets
 from .composition import (
-    Components,
     agent_facts,
     build,
     build_acting_agent,
     build_agent,
-    build_backend,
-    build_resets,
     build_reward,
     has_robot,
     is_relative,
@@ -79,7 +78,9 @@ __all__ = [
     "find_stop_button",
     "has_robot",
     "is_relative",
+    "keep_base",
     "load_agent",
+    "load_base",
     "load_evaluated",
     "load_policy",
     "load_reward",

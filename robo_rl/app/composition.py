@@ -15,22 +15,18 @@ from ..agents import bc, cpl, drq, flow, fql, iql, qc, sac, xqc
 from ..core import (
     Agent,
     ConfigError,
-    EnvBackend,
     EnvSpec,
-    RelativeBackend,
-    ResetController,
     Reward,
     RewardConfig,
     RoboRLError,
     config_node,
-    derive_seed,
-    moved_section,
     networks_within_memory,
     section,
 )
 from ..core.search_path import register_search_path
 from ..replay.interchange import register_configs as register_formats
 from ..reset import register_configs as register_resets
+from ..residual import BASE_POLICY, BaseConfig, ResidualAgent
 from ..safety import register_configs as register_safety
 from ..telemetry import register_configs as register_logging
 from ..transport import TransportConfig
@@ -45,8 +41,6 @@ from .config import (
     RunConfig,
     StartConfig,
 )
-from .returning import ReturnLearner
-from .stops import find_stop_button
 
 ENTRY_POINTS = "robo_rl.config"
 """Entry-point group of packages that register configuration nodes."""
@@ -58,6 +52,7 @@ def register_configs() -> None:
     sections = {
         "run": config_node(None, RunConfig),
         "start": config_node(None, StartConfig),
+        "base": config_node(None, BaseConfig),
         "demonstrations": config_node(None, DemonstrationsConfig),
         "intervention": config_node(None, InterventionConfig),
     }
@@ -67,6 +62,7 @@ def register_configs() -> None:
     store.store(group="runtime", name="ray", node=config_node(None, RayRuntimeConfig))
     wire = {"transport": config_node(None, TransportConfig)}
     act = {"actor": config_node(None, ActorConfig), "intervention": config_node(None, InterventionConfig)}
+    act["base"] = config_node(None, BaseConfig)
     store.store(name="actor_schema", node=OmegaConf.create(wire | act))
     sac.register_configs()
     bc.register_configs()
@@ -120,25 +116,6 @@ def build(node: DictConfig, **arguments: Any) -> Any:
         raise
 
 
-def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
-    """Make the robot or simulator that ``config`` names, with its task and the safety filters around it.
-
-    Args:
-        config: configuration with the sections ``task``, ``safety`` and, for a robot, ``robot``.
-        simulated: make the simulation of the task even if there is a robot.
-    """
-    backend = cast(EnvBackend, build(config.task))
-    try:
-        if has_robot(config) and not simulated:
-            backend = cast(EnvBackend, build(config.robot, simulation=backend))
-        button = find_stop_button(config, simulated)
-        backend = cast(EnvBackend, build(config.safety, backend=backend, button=button))
-        return RelativeBackend(backend) if is_relative(config) else backend
-    except BaseException:
-        backend.close()
-        raise
-
-
 def has_robot(config: DictConfig) -> bool:
     """Return whether ``config`` names a robot in addition to its task."""
     return "robot" in config and config.robot is not None
@@ -152,11 +129,14 @@ def is_relative(config: DictConfig) -> bool:
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
     """Make the agent of the section ``agent``, for an environment of ``spec``.
 
+    If the environment observes a base policy, the agent corrects it: :class:`~robo_rl.residual.ResidualAgent`.
+
     Raises:
         ConfigError: if a value is out of range, or the networks are too large for this machine.
     """
     with networks_within_memory():
-        return cast(Agent, build(node, spec=spec, seed=seed))
+        agent = cast(Agent, build(node, spec=spec, seed=seed))
+    return ResidualAgent(agent, spec) if BASE_POLICY in spec.extra else agent
 
 
 def build_acting_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
@@ -183,32 +163,6 @@ def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
         return cast(RewardConfig, build(node)).make(spec, seed)
 
 
-def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetController | None:
-    """Make the reset controller of the section ``reset``; None if the backend's own reset begins episodes.
-
-    Raises:
-        ConfigError: if a controller needs poses in the base frame, which are not observed.
-    """
-    spec = backend.inner.spec if isinstance(backend, RelativeBackend) else backend.spec
-    arguments: dict[str, Any] = {"spec": spec, "robot": backend.robot, "seed": seed}
-    parts = {"agent", "reward"}
-    if parts <= node.keys():  # a learned reset has its own agent and reward
-        reset_seed = derive_seed(seed, "reset")
-        with moved_section("agent", "reset.agent"):
-            agent = build_agent(node.agent, backend.spec, reset_seed)
-        with moved_section("reward", "reset.reward"):
-            reward = build_reward(node.reward, backend.spec, reset_seed)
-        arguments["learner"] = ReturnLearner(agent, reward, backend.spec, node.replay_capacity, reset_seed)
-        node = OmegaConf.masked_copy(node, [str(key) for key in node if key not in parts])
-    controller = cast("ResetController | None", build(node, **arguments))
-    if isinstance(backend, RelativeBackend) and controller is not None:
-        raise ConfigError(
-            "task.observation.relative=true hides the pose in the base frame, by which a reset controller finds the "
-            "way back: choose reset=seeded, in which the simulator, or the robot's own reset, begins episodes"
-        )
-    return controller
-
-
 def set_threads(config: DictConfig) -> None:
     """Set the number of the learner's threads as in ``config.runtime``, or leave one core to a robot's actor."""
     runtime: LocalRuntimeConfig | AsyncRuntimeConfig = section(config, "runtime")
@@ -217,43 +171,3 @@ def set_threads(config: DictConfig) -> None:
         threads = max(torch.get_num_threads() - 1, 1)  # a robot's control loop must never wait
     if threads is not None:
         torch.set_num_threads(threads)
-
-
-class Components:
-    """The objects of a run.
-
-    Attributes:
-        backend: robot or simulator in which the agent acts.
-        agent: the agent.
-        reward: combines the reward terms, some of which it may compute itself, into one number.
-        resets: begins the episodes of the training, or None.
-    """
-
-    def __init__(self, config: DictConfig) -> None:
-        set_threads(config)
-        self._config = config
-        self.backend = build_backend(config)
-        self._evaluation_backend: EnvBackend | None = None
-        try:
-            self.reward = build_reward(config.reward, self.backend.spec, config.seed)
-            self.agent = build_agent(config.agent, self.backend.spec, config.seed)
-            self.resets = build_resets(config.reset, self.backend, config.seed)
-        except BaseException:
-            self.close()
-            raise
-
-    def evaluation_backend(self) -> EnvBackend:
-        """Return a second backend of the same task, so that evaluations do not disturb the training episode.
-
-        If there is a robot, training uses it, and this backend is its simulation, with the same observations and
-        actions.
-        """
-        if self._evaluation_backend is None:
-            self._evaluation_backend = build_backend(self._config, simulated=True)
-        return self._evaluation_backend
-
-    def close(self) -> None:
-        """Close the backends."""
-        self.backend.close()
-        if self._evaluation_backend is not None:
-            self._evaluation_backend.close()

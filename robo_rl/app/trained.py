@@ -26,6 +26,7 @@ from ..core import (
 )
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .allow_list import check_saved, with_current_names
+from .base_copy import use_copy
 from .composition import build_acting_agent, build_agent, build_reward, has_robot, register_all_configs
 from .network_limits import networks_of
 
@@ -35,13 +36,17 @@ OTHER = "use another checkpoint"
 def run_config(run: Path) -> DictConfig:
     """Return the configuration of a run folder: the saved values, typed, with current defaults for missing keys.
 
+    The base policy, if there is one, is the copy in the folder.
+
     Raises:
         ConfigError: if the folder is not a run, its configuration is damaged, or one of its keys no longer exists.
     """
     file = run / "config.yaml"
     if not file.exists():
         raise ConfigError(f"{run} is not a run folder: it has no config.yaml. Give a folder that robo-rl train made")
-    return complete_config(saved_config(file), file)
+    config = complete_config(saved_config(file), file)
+    use_copy(config, run)
+    return config
 
 
 def acting_config(run: Path, on_robot: bool) -> DictConfig:

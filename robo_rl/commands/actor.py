@@ -25,7 +25,7 @@ def run(config: DictConfig) -> int:
             robot = ["robot"] if has_robot(saved) else []
             # An actor that a person starts uses the person's own device, not that of the run.
             person = [name for name in ("teleop", "steering") if settings.parent is not None and name in saved]
-            for name in ("task", "safety", "agent", "reset", "intervention", "seed", *robot, *person):
+            for name in ("task", "safety", "agent", "reset", "intervention", "base", "seed", *robot, *person):
                 config[name] = saved[name]
     torch.set_num_threads(settings.threads)
     with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of an actor")) as interruption:

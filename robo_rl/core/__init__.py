@@ -69,7 +69,7 @@ from .protocols import (
     Teleop,
 )
 from .reading import load_config, reading, whole_number
-from .relative import OBSERVATION_FRAME, RelativeBackend
+from .relative import OBSERVATION_FRAME, RelativeBackend, find_relative
 from .reset_latch import ResetLatch
 from .reward import RewardWeights
 from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer, TermScorer
@@ -103,6 +103,7 @@ from .types import (
 )
 from .wire_protocols import TransitionInbox, TransitionOutbox
 from .wording import counted, override
+from .wrapped_backend import WrappedBackend
 
 __all__ = [
     "DEADMAN",
@@ -203,6 +204,7 @@ __all__ = [
     "TransportError",
     "Verdict",
     "WarmStartLearner",
+    "WrappedBackend",
     "as_config",
     "blosc_size",
     "bounds_of",
@@ -219,6 +221,7 @@ __all__ = [
     "decode_ros_image",
     "derive_seed",
     "draft_of",
+    "find_relative",
     "generator",
     "happened",
     "image_axes",

@@ -5,13 +5,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .agent_protocols import ScriptedExpert
-from .clock import Clock
 from .errors import ConfigError
 from .protocols import EnvBackend, GoalTask
-from .robot import RobotDescription
 from .specs import ArraySpec, EnvSpec
 from .types import Observation, Step
+from .wrapped_backend import WrappedBackend
 
 Array = NDArray[np.float64]
 
@@ -25,7 +23,7 @@ VELOCITIES = tuple(tuple(f"end_effector_{kind}{axis}" for axis in "xyz") for kin
 """Names of the end effector's linear and angular velocity."""
 
 
-class RelativeBackend:
+class RelativeBackend(WrappedBackend):
     """An :class:`EnvBackend` that observes the end effector relative to its pose at the beginning of the episode.
 
     A policy then acts in the same way wherever the base stands and the episode begins, as with ``RelativeFrame`` of
@@ -36,7 +34,7 @@ class RelativeBackend:
     - Joint positions and velocities, which would disclose the pose in the base frame, are left out.
 
     Everything else is unchanged, including force and torque, which are measured in the frame of the wrist, and
-    ``object``. The robot, its safety filters and its experts are inside this backend and unaffected.
+    ``object``.
 
     Args:
         backend: backend of an arm that observes the pose in the base frame.
@@ -71,7 +69,7 @@ class RelativeBackend:
         self._columns = [names.index(name) for name in COLUMNS]
         self._velocities = [[names.index(name) for name in part] for part in VELOCITIES if {*part} <= {*names}]
         self._origin, self._attitude = np.zeros(3), np.eye(3)
-        self.inner = backend
+        super().__init__(backend)
         self.relabel = backend.relabel if isinstance(backend, GoalTask) else None
         self.measured: Observation = {}
         state = ArraySpec((len(self._kept),), names=tuple(names[place] for place in self._kept))
@@ -82,14 +80,6 @@ class RelativeBackend:
     def spec(self) -> EnvSpec:
         return self._spec
 
-    @property
-    def clock(self) -> Clock:
-        return self.inner.clock
-
-    @property
-    def robot(self) -> RobotDescription | None:
-        return self.inner.robot
-
     def reset(self, seed: int | None = None) -> Step:
         """Begin an episode, whose first observed pose is the frame of the following ones."""
         step = self.inner.reset(seed)
@@ -99,18 +89,6 @@ class RelativeBackend:
 
     def step(self, action: NDArray[np.float32]) -> Step:
         return self._relative(self.inner.step(action))
-
-    def render(self) -> NDArray[np.uint8]:
-        return self.inner.render()
-
-    def expert(self, seed: int) -> ScriptedExpert:
-        return self.inner.expert(seed)
-
-    def stop(self, reason: str) -> None:
-        self.inner.stop(reason)
-
-    def close(self) -> None:
-        self.inner.close()
 
     def _relative(self, step: Step) -> Step:
         self.measured = step.observation
@@ -129,3 +107,11 @@ class RelativeBackend:
         y = y - (x @ y) * x
         y = y / np.linalg.norm(y)
         return np.stack([x, y, np.cross(x, y)], axis=1)
+
+
+def find_relative(backend: EnvBackend) -> RelativeBackend | None:
+    """Return the relative backend that ``backend`` is or contains; None if observations are in the base frame."""
+    inner: EnvBackend = backend
+    while isinstance(inner, WrappedBackend) and not isinstance(inner, RelativeBackend):
+        inner = inner.inner
+    return inner if isinstance(inner, RelativeBackend) else None

@@ -104,15 +104,21 @@ class OnnxPolicy:
         """Discard the rest of a chunk of actions."""
         self._chunk = []
 
-    def decide(self, observation: Observation) -> NDArray[np.float32]:
+    def decide(self, observation: Observation, noise: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Return a chunk of actions (h, A) in [-1, 1].
+
+        Args:
+            observation: arrays by key.
+            noise: standard normal noise (noise_size,); None: the next noise of the policy's own generator.
 
         Raises:
             DataError: if the model fails, or returns something else.
         """
         inputs: dict[str, NDArray[Any]] = {key: observation[key] for key in self.description.observed}
         if self.description.noise_size:
-            inputs[NOISE] = torch.randn(self.description.noise_size, generator=self._noise).numpy()
+            if noise is None:
+                noise = torch.randn(self.description.noise_size, generator=self._noise).numpy()
+            inputs[NOISE] = noise
         try:
             (chunk,) = self._session.run([OUTPUT], inputs)
         except Exception as error:  # the classes of ONNX Runtime have no base but Exception

@@ -18,10 +18,10 @@ from ..core import (
     ManualClock,
     MonotonicClock,
     Observation,
-    RelativeBackend,
     RenderingError,
     StopButton,
     Teleop,
+    find_relative,
     section,
 )
 from ..web import WebConfig
@@ -142,7 +142,7 @@ class Panel:
         self.backend, self.device = backend, device
         self._button = button
         turns = backend.spec.action_frame == "end_effector" and device is not None and device.in_base_frame
-        self._relative = backend if isinstance(backend, RelativeBackend) else None
+        self._relative = find_relative(backend)
         measured = backend.spec if self._relative is None else self._relative.inner.spec
         self._frame = ActionFrame(measured) if turns else None
         self._screen: Screen | None = device if isinstance(device, Screen) else None

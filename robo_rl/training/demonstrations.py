@@ -13,6 +13,7 @@ from ..evaluation import CycleTime
 from ..recording.episodes import open_data_set, record_episodes
 from ..recording.scripts import SCRIPTS, noise_of
 from ..replay import EpisodeRecord, EpisodeStore, ReplayRing
+from .base_actions import with_base_actions
 
 
 class Demonstrations(NamedTuple):
@@ -52,8 +53,11 @@ def load_demonstrations(
     for_others = scorer is not None or (parts.resets is not None and parts.resets.learns)
     if wanted.episodes == 0 or not (for_agent or for_others):
         return Demonstrations(None, [])
-    path = Path(wanted.path) if wanted.path else folder / "demonstrations"
-    if not wanted.path and not path.exists():
+    recorded = folder / "demonstrations"
+    path = recorded
+    if wanted.path:
+        path = with_base_actions(Path(wanted.path), recorded, wanted.episodes, parts, interruption)
+    elif not path.exists():
         try:
             _record(path, config.seed, parts, wanted, interruption)
         except ConfigError as error:

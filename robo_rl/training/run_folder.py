@@ -23,6 +23,7 @@ ENTRIES = (
     "checkpoints",
     "demonstrations",
     "prior",
+    "base",
     "divergence_batch.safetensors",
     "live",
     "tensorboard",
@@ -41,7 +42,7 @@ ENTRIES = (
 BEGINNING = ("demonstrations", "prior", "metrics.jsonl", "tensorboard")
 """Entries that a run writes before its first checkpoint, and writes again if it has no checkpoint."""
 
-PATHS = ("path", "file", "reference", "checkpoint", "certificates", "start.run")
+PATHS = ("path", "file", "reference", "checkpoint", "certificates", "start.run", "base.run", "base.policy")
 """Endings of the names of options whose values are files or folders that a run reads."""
 
 

@@ -1,0 +1,119 @@
+"""The base policy of a run: from another run or from an ONNX file, and its copy in the run folder."""
+
+import hashlib
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from omegaconf import DictConfig
+
+from ..core import Agent, ConfigError, Deployable, Observation, State, draft_of, printable, section, write_durably
+from ..deployment.packages import onnx_packages
+from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
+from ..residual import BASE_POLICY, BaseConfig, BasePolicy
+from .base_copy import FILE, FOLDER, use_copy
+from .trained import TrainedPolicy, checkpoint_of, load_policy
+
+
+def load_base(config: DictConfig) -> BasePolicy | None:
+    """Return the base policy that the section ``base`` names; None if there is none.
+
+    Raises:
+        CheckpointError, ConfigError or DataError: if it cannot be read, or needs a base policy itself.
+    """
+    settings = _settings(config)
+    if settings.run is not None:
+        return _of_run(load_policy(Path(settings.run), None, settings.checkpoint), settings.run)
+    return None if settings.policy is None else _of_file(Path(settings.policy))
+
+
+def keep_base(config: DictConfig, folder: Path) -> None:
+    """Copy the base policy, if there is one, into a run folder, and let ``config`` name the copy.
+
+    A run that is resumed uses the copy that it has.
+
+    Raises:
+        CheckpointError, ConfigError or DataError: if the policy cannot be read.
+        ConfigError: also if there is none although the agent needs one, or the copy cannot be written.
+    """
+    settings, kept = _settings(config), folder / FOLDER
+    if settings.run is None and settings.policy is None:
+        if config.choices.get("agent") == "residual":
+            raise ConfigError(
+                "agent=residual corrects a base policy: give base.run=RUN or base.policy=FILE.onnx, or choose another "
+                "agent"
+            )
+        return
+    if not kept.exists():
+        base = load_base(config)
+        assert base is not None
+        print(f"Base policy {base.name}; residuals of up to {settings.residual_scale:g}", flush=True)
+        try:
+            with draft_of(kept) as draft:
+                draft.mkdir()
+                _copy(settings, draft)
+                draft.rename(kept)
+        except OSError as error:
+            raise ConfigError(f"{kept} cannot be written: {error.strerror or error}") from error
+    use_copy(config, folder)
+
+
+def _settings(config: DictConfig) -> BaseConfig:
+    settings: BaseConfig = section(config, "base") if "base" in config else BaseConfig()
+    return settings
+
+
+def _copy(settings: BaseConfig, draft: Path) -> None:
+    """Write what is needed of the base policy into the folder ``draft``."""
+    if settings.policy is not None:
+        write_durably(draft / FILE, Path(settings.policy).read_bytes())
+        return
+    assert settings.run is not None
+    run = Path(settings.run)
+    loaded = load_checkpoint(checkpoint_of(run, settings.checkpoint), only=("policy",))
+    write_durably(draft / "config.yaml", (run / "config.yaml").read_bytes())
+    kept = Checkpoint(loaded.step, loaded.parts, {"spec": loaded.facts.get("spec")})
+    CheckpointFolder(draft / "checkpoints").save(kept)
+
+
+def _of_run(trained: TrainedPolicy, run: str) -> BasePolicy:
+    task, agent = printable(trained.spec.task), printable(str(trained.config.choices.get("agent")))
+    if BASE_POLICY in trained.spec.extra:
+        raise ConfigError(
+            f"base.run={run} corrects a base policy itself: choose a run without one, or continue it with start.run"
+        )
+    if not isinstance(trained.policy, Deployable):
+        raise ConfigError(f"base.run={run} is of agent={agent}, which has no decision (robo_rl.core.Deployable)")
+    decision = trained.policy.decision()
+
+    @torch.inference_mode()
+    def decide(observation: Observation, noise: NDArray[np.float32]) -> NDArray[np.float32]:
+        inputs = {key: torch.from_numpy(observation[key]) for key in decision.observed}
+        chunk: NDArray[np.float32] = decision.compute(inputs, torch.from_numpy(noise)).numpy(force=True)
+        return chunk
+
+    name = f"{run} (task {task}, agent {agent}, step {trained.step:,})"
+    fingerprint = _fingerprint(cast(Agent, trained.policy).policy_state())
+    return BasePolicy(decide, name, fingerprint, trained.spec, decision.noise_size)
+
+
+def _of_file(file: Path) -> BasePolicy:
+    with onnx_packages():
+        from ..deployment.onnx_policy import OnnxPolicy
+    policy = OnnxPolicy.load(file)
+    facts = policy.description
+    name = f"{file} (task {printable(facts.spec.task)}, agent {printable(facts.agent)}, step {facts.step:,})"
+    fingerprint = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    return BasePolicy(policy.decide, name, fingerprint, facts.spec, facts.noise_size)
+
+
+def _fingerprint(state: State) -> str:
+    """Return a hash of arrays, their names, types and shapes."""
+    digest = hashlib.sha256()
+    for key in sorted(state):
+        array = np.ascontiguousarray(state[key])
+        digest.update(f"{key} {array.dtype.name} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,106 @@
+"""The objects of a run, made from its configuration."""
+
+from typing import Any, cast
+
+from omegaconf import DictConfig, OmegaConf
+
+from ..core import ConfigError, EnvBackend, RelativeBackend, ResetController, derive_seed, find_relative, moved_section
+from ..residual import BaseActionBackend
+from .base import load_base
+from .composition import build, build_agent, build_reward, has_robot, is_relative, set_threads
+from .returning import ReturnLearner
+from .stops import find_stop_button
+
+
+def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
+    """Make the robot or simulator that ``config`` names, with its task and the safety filters around it.
+
+    Args:
+        config: configuration with the sections ``task``, ``safety`` and, for a robot, ``robot``, and possibly ``base``.
+        simulated: make the simulation of the task even if there is a robot.
+    """
+    backend = cast(EnvBackend, build(config.task))
+    try:
+        if has_robot(config) and not simulated:
+            backend = cast(EnvBackend, build(config.robot, simulation=backend))
+        button = find_stop_button(config, simulated)
+        backend = cast(EnvBackend, build(config.safety, backend=backend, button=button))
+        if is_relative(config):
+            backend = RelativeBackend(backend)
+        base = load_base(config)
+        return backend if base is None else BaseActionBackend(backend, base, config.base.residual_scale)
+    except BaseException:
+        backend.close()
+        raise
+
+
+def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetController | None:
+    """Make the reset controller of the section ``reset``; None if the backend's own reset begins episodes.
+
+    Raises:
+        ConfigError: if a controller needs poses in the base frame, which are not observed, or there is a base policy.
+    """
+    relative = find_relative(backend)
+    spec = backend.spec if relative is None else relative.inner.spec
+    arguments: dict[str, Any] = {"spec": spec, "robot": backend.robot, "seed": seed}
+    parts = {"agent", "reward"}
+    if parts <= node.keys():  # a learned reset has its own agent and reward
+        reset_seed = derive_seed(seed, "reset")
+        with moved_section("agent", "reset.agent"):
+            agent = build_agent(node.agent, backend.spec, reset_seed)
+        with moved_section("reward", "reset.reward"):
+            reward = build_reward(node.reward, backend.spec, reset_seed)
+        arguments["learner"] = ReturnLearner(agent, reward, backend.spec, node.replay_capacity, reset_seed)
+        node = OmegaConf.masked_copy(node, [str(key) for key in node if key not in parts])
+    controller = cast("ResetController | None", build(node, **arguments))
+    if isinstance(backend, BaseActionBackend) and controller is not None:
+        raise ConfigError(
+            "a reset controller would act on top of the base policy: choose reset=seeded, in which the simulator, or "
+            "the robot's own reset, begins episodes"
+        )
+    if relative is not None and controller is not None:
+        raise ConfigError(
+            "task.observation.relative=true hides the pose in the base frame, by which a reset controller finds the "
+            "way back: choose reset=seeded, in which the simulator, or the robot's own reset, begins episodes"
+        )
+    return controller
+
+
+class Components:
+    """The objects of a run.
+
+    Attributes:
+        backend: robot or simulator in which the agent acts.
+        agent: the agent.
+        reward: combines the reward terms, some of which it may compute itself, into one number.
+        resets: begins the episodes of the training, or None.
+    """
+
+    def __init__(self, config: DictConfig) -> None:
+        set_threads(config)
+        self._config = config
+        self.backend = build_backend(config)
+        self._evaluation_backend: EnvBackend | None = None
+        try:
+            self.reward = build_reward(config.reward, self.backend.spec, config.seed)
+            self.agent = build_agent(config.agent, self.backend.spec, config.seed)
+            self.resets = build_resets(config.reset, self.backend, config.seed)
+        except BaseException:
+            self.close()
+            raise
+
+    def evaluation_backend(self) -> EnvBackend:
+        """Return a second backend of the same task, so that evaluations do not disturb the training episode.
+
+        If there is a robot, training uses it, and this backend is its simulation, with the same observations and
+        actions.
+        """
+        if self._evaluation_backend is None:
+            self._evaluation_backend = build_backend(self._config, simulated=True)
+        return self._evaluation_backend
+
+    def close(self) -> None:
+        """Close the backends."""
+        self.backend.close()
+        if self._evaluation_backend is not None:
+            self._evaluation_backend.close()

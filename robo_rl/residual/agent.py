@@ -1,0 +1,144 @@
+"""The agent of residual reinforcement learning."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import (
+    Agent,
+    Batch,
+    ComparisonLearner,
+    ConfigError,
+    Critic,
+    Decision,
+    EnvSpec,
+    Metrics,
+    Observation,
+    OfflineLearner,
+    ReturnScaled,
+    WarmStartLearner,
+    require,
+)
+
+from .backend import BASE_ACTION, BASE_POLICY
+
+_ADVICE = "choose agent=residual, or rlpd, sac or redq with agent.action_chunk=1"
+
+
+class ResidualAgent:
+    """An agent whose actions are those of a base policy, corrected by another agent: ResFiT (Ankile et al. 2025).
+
+    The executed action is base + scale * residual, clipped to [-1, 1]. The other agent decides the residual, in
+    [-1, 1], and observes the base's action, as its critics do. It learns from batches whose actions are replaced by
+    residuals, (action - base) / scale:
+
+    - Values are learned of residuals as they are: those of demonstrations and interventions may be larger than 1, and
+      no value is attributed to an action that was not executed.
+    - Cloning imitates residuals clipped to [-1, 1], the nearest that the policy can decide.
+
+    Args:
+        residual: the other agent, for ``spec``.
+        spec: spec of an environment with the base's action, see :class:`.BaseActionBackend`.
+
+    Raises:
+        ConfigError: if the other agent decides several actions at once, begins with random actions, or does not observe
+            the base's action.
+    """
+
+    def __init__(self, residual: Agent, spec: EnvSpec) -> None:
+        config = residual.config
+        expected = "1 on a base policy, which is corrected in every step"
+        require(config.action_chunk == 1, "agent.action_chunk", expected, config.action_chunk)
+        expected = "0 on a base policy, as the first steps are those of the base"
+        require(config.random_steps == 0, "agent.random_steps", expected, config.random_steps)
+        if BASE_ACTION not in residual.observed:
+            raise ConfigError(
+                f"agent.observation_keys: expected {BASE_ACTION!r} among them, got {', '.join(residual.observed)}"
+            )
+        if isinstance(residual, ComparisonLearner | ReturnScaled) or not isinstance(residual, WarmStartLearner):
+            raise ConfigError(f"this agent cannot correct a base policy: {_ADVICE}")
+        self._residual, self._scale = residual, residual_scale(spec)
+        self.config, self.implementation = config, residual.implementation
+        self.features, self.observed, self.update_rows = residual.features, residual.observed, residual.update_rows
+        self.offline_steps = residual.offline_steps if isinstance(residual, OfflineLearner) else 0
+        # Whatever concerns no actions is done by the other agent.
+        self.fit_normaliser, self.forget_plan = residual.fit_normaliser, residual.forget_plan
+        self.state, self.load = residual.state, residual.load
+        self.policy_state, self.load_policy = residual.policy_state, residual.load_policy
+
+    def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
+        """Return an action (A,) in [-1, 1]: that of the base and the residual."""
+        residual = self._residual.act(observation, explore=explore)
+        action: NDArray[np.float32] = (observation[BASE_ACTION] + self._scale * residual).clip(-1, 1)
+        return action.astype(np.float32, copy=False)
+
+    def pretrain(self, batch: Batch) -> Metrics:
+        """Take one step of behaviour cloning on a batch of demonstrations."""
+        return self._residual.pretrain(self._converted(batch))
+
+    def update(self, batch: Batch) -> Metrics:
+        """Learn from ``update_rows`` rows."""
+        return self._residual.update(self._converted(batch))
+
+    def pretrain_critics(self, batch: Batch) -> Metrics:
+        """Take one step on a batch of demonstrations that has ``return_to_go``."""
+        assert isinstance(self._residual, OfflineLearner)
+        return self._residual.pretrain_critics(self._converted(batch))
+
+    def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
+        """Return the estimated discounted return after ``action`` (A,) on ``observation``.
+
+        Raises:
+            ConfigError: if the agent has no critics.
+        """
+        if not isinstance(self._residual, Critic):
+            raise ConfigError(f"this agent has no critics of single actions: {_ADVICE}")
+        return self._residual.value(observation, self._residuals(action, observation[BASE_ACTION]))
+
+    def start_from(self, other: Agent, *, critics: bool) -> tuple[str, ...]:
+        """Take over what ``other`` has learned about residuals; see :class:`~robo_rl.core.WarmStartLearner`.
+
+        Raises:
+            ConfigError: names each difference between the agents.
+        """
+        if not isinstance(other, ResidualAgent):
+            raise ConfigError("expected a run on a base policy, found one without")
+        assert isinstance(self._residual, WarmStartLearner)
+        return self._residual.start_from(other._residual, critics=critics)
+
+    def decision(self) -> Decision:
+        """Refuse: a file would need the base policy too.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            "a run on a base policy cannot be written to a file, which would need the base and the residual: deploy "
+            "the base alone, or run both with robo-rl eval and in Python"
+        )
+
+    def _converted(self, batch: Batch) -> Batch:
+        """Return ``batch`` with residuals instead of actions."""
+        base = batch[f"observation/{BASE_ACTION}"]
+        proposed = self._residuals(batch["proposed_action"], base).clip(-1, 1)
+        return {**batch, "action": self._residuals(batch["action"], base), "proposed_action": proposed}
+
+    def _residuals(self, action: NDArray[Any], base: NDArray[Any]) -> NDArray[np.float32]:
+        residuals: NDArray[np.float32] = np.divide(action - base, self._scale, dtype=np.float32)
+        return residuals
+
+
+def residual_scale(spec: EnvSpec) -> float:
+    """Return the scale of residuals of a spec, which may come from a file.
+
+    Raises:
+        ConfigError: if it is invalid.
+    """
+    facts = spec.extra.get(BASE_POLICY)
+    scale = facts.get("residual_scale") if isinstance(facts, dict) else None
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= 1:
+        raise ConfigError(f"{BASE_POLICY}: expected a residual_scale in (0, 1], got {str(facts)[:80]}")
+    if BASE_ACTION not in spec.observation or spec.observation[BASE_ACTION].shape != spec.action.shape:
+        raise ConfigError(f"{BASE_POLICY}: expected the observation {BASE_ACTION!r}, a vector like an action")
+    return float(scale)

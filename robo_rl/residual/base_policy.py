@@ -1,0 +1,71 @@
+"""Frozen policies that an agent corrects."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import EnvSpec, Observation, SpecError, generator
+
+Decide = Callable[[Observation, NDArray[np.float32]], NDArray[np.float32]]
+
+
+class BasePolicy:
+    """A frozen policy of actions or of chunks of actions, whatever computes it.
+
+    Its state is the rest of its chunk and a generator of noise. Both begin anew with each episode, so an interrupted
+    episode that is repeated from its seed has the same base actions.
+
+    Args:
+        decide: function of an observation and of standard normal noise (noise_size,) that returns a chunk (h, A) in
+            [-1, 1], or a single action (A,).
+        name: name for messages, such as ``runs/clone (task reach, agent bc, step 0)``.
+        fingerprint: text that changes with the policy. Two processes of a run, and a resumed run, need the same.
+        spec: spec of the environment that the policy was made for; None if it is unknown and cannot be checked.
+        noise_size: elements of noise for one decision; 0 if the policy is deterministic.
+    """
+
+    def __init__(
+        self, decide: Decide, name: str, fingerprint: str, spec: EnvSpec | None = None, noise_size: int = 0
+    ) -> None:
+        self._decide = decide
+        self.name, self.fingerprint, self.spec, self._noise_size = name, fingerprint, spec, noise_size
+        self._noise = generator(0, "base policy")
+        self._plan: list[NDArray[np.float32]] = []
+
+    @classmethod
+    def of_function(
+        cls, function: Callable[[Observation], NDArray[np.float32]], name: str, fingerprint: str = ""
+    ) -> "BasePolicy":
+        """Return the policy that ``function`` computes from an observation alone: an action (A,) or a chunk (h, A)."""
+        return cls(lambda observation, _: function(observation), name, fingerprint)
+
+    def differences(self, spec: EnvSpec) -> list[str]:
+        """Return one line for each point in which ``spec`` differs from the spec that the policy was made for."""
+        return [] if self.spec is None else self.spec.differences(spec)
+
+    def begin_episode(self, seed: int | None) -> None:
+        """Begin an episode; its noise follows from ``seed``. Without a seed, the noise of the last episode goes on."""
+        self.forget_plan()
+        if seed is not None:
+            self._noise = generator(seed, "base policy")
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        """Return the next action (A,) of the current chunk, or decide on another chunk if there is none.
+
+        Raises:
+            SpecError: if the policy returns something that is no chunk of actions.
+        """
+        if not self._plan:
+            noise = self._noise.standard_normal(self._noise_size, dtype=np.float32)
+            chunk = np.asarray(self._decide(observation, noise), dtype=np.float32)
+            if chunk.ndim not in (1, 2) or not chunk.size:
+                raise SpecError(
+                    f"base policy {self.name}: expected an action (A,) or a chunk (h, A), got shape {chunk.shape}"
+                )
+            self._plan = list(chunk.reshape(-1, chunk.shape[-1]))
+        return self._plan.pop(0)
+
+    def forget_plan(self) -> None:
+        """Forget the rest of the chunk, because the next observation does not follow from its actions."""
+        self._plan = []
