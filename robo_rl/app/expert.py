@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ..actor import InterventionConfig, Interventions, SimulatedIntervention, SimulatedOperator
 from ..core import Agent, ConfigError, Critic, EnvBackend, Observation, derive_seed, require
+from ..residual import BaseActionBackend
 from .trained import load_agent
 
 
@@ -52,7 +53,9 @@ def make_intervention(config: InterventionConfig, backend: EnvBackend, seed: int
         if config.criterion == "operator":
             return SimulatedOperator(config, expert, backend.spec, seed)
         return SimulatedIntervention(config, expert, seed)
-    agent = load_agent(Path(config.reference), backend.spec, config.reference_checkpoint).agent
+    # The expert acts alone, without the base policy that the agent corrects.
+    spec = backend.inner.spec if isinstance(backend, BaseActionBackend) else backend.spec
+    agent = load_agent(Path(config.reference), spec, config.reference_checkpoint).agent
     critic = agent if isinstance(agent, Critic) else None
     if config.criterion == "value" and critic is None:
         raise ConfigError(

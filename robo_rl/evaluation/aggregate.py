@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cycle_time import CycleTimes
-from .runs import Run, differences, has_cloned
+from .runs import Run, differences, first_policy
 from .statistics import (
     Interval,
     ThresholdSteps,
@@ -122,8 +122,9 @@ class Curve:
         high: (p,) upper end of the 95 % band.
         band: description of the band; empty if there is none.
         singles: steps and values of the individual runs, in their full length.
-        cloning: interquartile mean over runs of what cloning alone reached, before the first environment step; None if
-            the runs did not clone demonstrations, or were not evaluated then.
+        first: interquartile mean over runs of what the policy reached before the first environment step; None if that
+            was not measured, or the policy was nothing particular.
+        first_name: name of that policy: ``cloning alone`` or ``base policy``.
         demonstrations: mean over runs of the success rate of the demonstrations; None if it is unknown, or not the
             measure.
     """
@@ -136,7 +137,8 @@ class Curve:
     high: NDArray[np.float64]
     band: str
     singles: tuple[tuple[list[int], list[float]], ...]
-    cloning: float | None = None
+    first: float | None = None
+    first_name: str = ""
     demonstrations: float | None = None
 
 
@@ -188,11 +190,12 @@ def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
     singles = tuple(curve for _, curve in evaluated)
     demonstrated = [run.evaluations.demonstrations_success_rate for run, _ in evaluated]
     shares = [share for share in demonstrated if share is not None]
-    first = [run.evaluations.before_first_step(measure) for run, _ in evaluated if has_cloned(run)]
-    cloned = [value for value in first if value is not None]
+    named = [(first_policy(run), run.evaluations.before_first_step(measure)) for run, _ in evaluated]
+    first = [value for name, value in named if name and value is not None]
     return Curve(
         *(group.label, measure, steps, value, low, high, band, singles),
-        cloning=float(interquartile_mean(np.array(cloned)[:, None])) if cloned else None,
+        first=float(interquartile_mean(np.array(first)[:, None])) if first else None,
+        first_name=named[0][0],
         demonstrations=sum(shares) / len(shares) if shares and measure == "success_rate" else None,
     )
 

@@ -164,17 +164,17 @@ def _draw_panel(axis: Any, task: str, curves: Sequence[tuple[Group, Curve]], the
 
 
 def _reference_lines(axis: Any, curves: Sequence[Curve], factor: float, theme: Theme) -> Iterator[tuple[Any, str]]:
-    """Draw horizontal lines for the demonstrations and for what cloning alone reached; yield each with its label."""
+    """Draw horizontal lines for the demonstrations and for the policy at the start; yield each with its label."""
     unit = " %" if curves[0].measure == "success_rate" else ""
     for rate in dict.fromkeys(curve.demonstrations for curve in curves if curve.demonstrations is not None):
         line = axis.axhline(factor * rate, color=theme.faint, linewidth=1.3, linestyle="-.", zorder=1)
         yield line, f"demonstrations: {factor * rate:.3g}{unit}"
     for index, curve in enumerate(curves):
-        if curve.cloning is not None:
+        if curve.first is not None:
             colour = theme.lines[index % len(theme.lines)]
-            line = axis.axhline(factor * curve.cloning, color=colour, linewidth=1.3, linestyle="--", zorder=1)
-            name = f"{caption(curve.label)}, cloning alone" if len(curves) > 1 else "cloning alone"
-            yield line, f"{name}: {factor * curve.cloning:.3g}{unit}"
+            line = axis.axhline(factor * curve.first, color=colour, linewidth=1.3, linestyle="--", zorder=1)
+            name = f"{caption(curve.label)}, {curve.first_name}" if len(curves) > 1 else curve.first_name
+            yield line, f"{name}: {factor * curve.first:.3g}{unit}"
 
 
 def _add_robot_time(axis: Any, rates: Sequence[float | None]) -> None:

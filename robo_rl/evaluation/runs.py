@@ -209,12 +209,30 @@ def has_cloned(run: Run) -> bool:
     It is none if the run started from another one, or if its agent learned offline after cloning, other than SAC, which
     trains only its critics then.
     """
-    agent, start = run.config.get("agent"), run.config.get("start")
-    if not isinstance(agent, Mapping) or (isinstance(start, Mapping) and start.get("run") is not None):
+    agent = run.config.get("agent")
+    if not isinstance(agent, Mapping) or _starts_from_run(run):
         return False
     if agent.get("offline_steps") and "pretrain_critics" not in agent:
         return False
-    return bool(agent.get("pretrain_steps")) and run.evaluations.demonstrations_success_rate is not None
+    return _has_pretrained(run) and run.evaluations.demonstrations_success_rate is not None
+
+
+def _starts_from_run(run: Run) -> bool:
+    start = run.config.get("start")
+    return isinstance(start, Mapping) and start.get("run") is not None
+
+
+def _has_pretrained(run: Run) -> bool:
+    agent = run.config.get("agent")
+    return isinstance(agent, Mapping) and bool(agent.get("pretrain_steps"))
+
+
+def first_policy(run: Run) -> str:
+    """Return the name of the policy of a run before the first environment step; empty if it is nothing particular."""
+    base = run.config.get("base")
+    if isinstance(base, Mapping) and any(base.get(key) is not None for key in ("run", "policy")):
+        return "" if _starts_from_run(run) or _has_pretrained(run) else "base policy"
+    return "cloning alone" if has_cloned(run) else ""
 
 
 def is_run(path: Path) -> bool:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ..core import ENTRIES, MAX_SECONDS, DataError, require
 from ..evaluation import CycleTimes
-from ..evaluation.runs import Run, find_runs, has_cloned, load_run
+from ..evaluation.runs import Run, find_runs, first_policy, load_run
 from ..telemetry import LiveStatus, LiveWatch, intervention_rate
 
 RECENT_EPISODES = 20
@@ -109,7 +109,7 @@ def results(run: Run) -> list[tuple[str, str]]:
     elif mean is not None:
         found.append(("mean return", f"{mean:.2f}"))
     if first is not None:
-        found.append(("cloning alone" if has_cloned(run) else "before the first step", f"{100 * first:.0f} %"))
+        found.append((first_policy(run) or "before the first step", f"{100 * first:.0f} %"))
     if demonstrated is not None:
         found.append(("demonstrations", f"{100 * demonstrated:.0f} % successful"))
     policy, demonstrations = CycleTimes.of_summary(run.summary)

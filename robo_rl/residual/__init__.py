@@ -1,6 +1,6 @@
 """Reinforcement learning on top of a frozen base policy: bounded corrections of its actions (residuals)."""
 
-from .agent import ResidualAgent
+from .agent import ResidualAgent, residual_scale
 from .backend import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions
 from .base_policy import BasePolicy
 from .config import BaseConfig
@@ -13,4 +13,5 @@ __all__ = [
     "BaseConfig",
     "BasePolicy",
     "ResidualAgent",
+    "residual_scale",
 ]

@@ -1,9 +1,12 @@
 """The agent of residual reinforcement learning."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from robo_rl.core import (
     Agent,
@@ -12,6 +15,7 @@ from robo_rl.core import (
     ConfigError,
     Critic,
     Decision,
+    Deployable,
     EnvSpec,
     Metrics,
     Observation,
@@ -108,15 +112,20 @@ class ResidualAgent:
         return self._residual.start_from(other._residual, critics=critics)
 
     def decision(self) -> Decision:
-        """Refuse: a file would need the base policy too.
+        """Return the decision as a function of tensors, one of which is the base's action.
 
         Raises:
-            ConfigError: always.
+            ConfigError: if the other agent has no decision.
         """
-        raise ConfigError(
-            "a run on a base policy cannot be written to a file, which would need the base and the residual: deploy "
-            "the base alone, or run both with robo-rl eval and in Python"
-        )
+        if not isinstance(self._residual, Deployable):
+            raise ConfigError(f"this agent has no decision (robo_rl.core.Deployable): {_ADVICE}")
+        decision, scale = self._residual.decision(), self._scale
+
+        def compute(observation: Mapping[str, Tensor], noise: Tensor) -> Tensor:
+            residual = decision.compute(observation, noise)
+            return (observation[BASE_ACTION].to(residual.device) + scale * residual).clamp(-1, 1)
+
+        return replace(decision, compute=compute)
 
     def _converted(self, batch: Batch) -> Batch:
         """Return ``batch`` with residuals instead of actions."""

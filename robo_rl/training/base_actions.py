@@ -7,11 +7,12 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..app import Components
 from ..core import EnvSpec, Interruption, Transition, derive_seed
 from ..replay import EpisodeStore
-from ..residual import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions
+from ..residual import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions, residual_scale
 
 EPISODES_AT_ONCE = 50
 
@@ -45,20 +46,23 @@ def with_base_actions(
     return copy
 
 
-def reach(store: EpisodeStore, episodes: int, scale: float) -> float:
-    """Return the share of the actions in a data set that a residual on the base policy could have chosen."""
-    within: list[np.ndarray] = []
-    for number in range(len(store.records[:episodes])):
-        arrays = store.arrays(number, (BASE_ACTION,))
-        distance = np.abs(arrays.executed_action - arrays.observation[BASE_ACTION][:-1])
-        within.append(distance.max(axis=1) <= scale)
-    return float(np.concatenate(within).mean()) if within else 0.0
+def report_reach(store: EpisodeStore, episodes: int, spec: EnvSpec) -> None:
+    """Print how many of the actions in a data set a residual on the base policy of ``spec`` could have chosen."""
+    scale = residual_scale(spec)
+    near: list[NDArray[np.bool_]] = []
+    for number in range(episodes):
+        steps = store.arrays(number, (BASE_ACTION,))
+        distance = np.abs(steps.executed_action - steps.observation[BASE_ACTION][:-1])
+        near.append(distance.max(axis=1) <= scale)
+    if near:
+        share = np.concatenate(near).mean()
+        print(f"{share:.0%} of the demonstrated actions are within {scale:g} of those of the base", flush=True)
 
 
 def _write(
     source: EpisodeStore, copy: Path, episodes: int, backend: BaseActionBackend, interruption: Interruption
 ) -> None:
-    inner: EnvSpec = backend.inner.spec
+    inner = backend.inner.spec
     spec = replace(backend.spec, reward_terms=source.spec.reward_terms)
     recorded = source.episodes(0, len(source.records[:episodes]), inner.observation.keys())
     seed = 0

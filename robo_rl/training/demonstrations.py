@@ -13,7 +13,8 @@ from ..evaluation import CycleTime
 from ..recording.episodes import open_data_set, record_episodes
 from ..recording.scripts import SCRIPTS, noise_of
 from ..replay import EpisodeRecord, EpisodeStore, ReplayRing
-from .base_actions import with_base_actions
+from ..residual import BASE_ACTION
+from .base_actions import report_reach, with_base_actions
 
 
 class Demonstrations(NamedTuple):
@@ -68,6 +69,8 @@ def load_demonstrations(
         store.check_against(spec)
         records = store.records[: wanted.episodes]
         _warn(path, wanted.episodes, records)
+        if BASE_ACTION in spec.observation:
+            report_reach(store, len(records), spec)
         steps, successes = [record.steps for record in records], [record.success for record in records]
         cycle_time = CycleTime.of(steps, successes, spec.control_rate)
         known = [success for success in successes if success is not None]

@@ -1,0 +1,206 @@
+"""Runs that correct a base policy: from a run or a file, resumed, with demonstrations, interventions and actors."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.app import load_policy
+from robo_rl.cli import main
+from robo_rl.core import Source
+from robo_rl.learner import CheckpointFolder
+from robo_rl.replay import EpisodeStore
+from robo_rl.residual import BASE_ACTION
+
+from ..rigs.command_line import robo_rl
+from ..rigs.run_folder import newest_state
+
+SHORT = ["run.evaluation_interval=0", "run.final_evaluation_episodes=2", "run.video_episodes=0", "runtime.threads=1"]
+COMMON = ["task=reach", "demonstrations.episodes=2", *SHORT]
+AGENT = ["agent=residual", "agent.hidden=[32]", "agent.batch_size=32", "agent.update_to_data=2"]
+AGENT += ["agent.ensemble_size=3", "agent.learning_starts=10", "agent.actor_delay=10"]
+CLONE = ["agent.hidden=[32]", "agent.batch_size=32", "agent.pretrain_steps=100", "run.env_steps=0"]
+SCALE = 0.2
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs that cloned demonstrations in chunks: one deterministic, also as a file, one of noise."""
+    folder = tmp_path_factory.mktemp("bases")
+    for name in ("bc", "flow"):
+        robo_rl("train", *COMMON, f"agent={name}", "agent.action_chunk=3", *CLONE, f"run.dir={folder / name}")
+    robo_rl("deploy", f"run={folder / 'bc'}", f"output={folder / 'bc.onnx'}", "observations=20")
+    return folder
+
+
+def train(folder: Path, *words: str, steps: int = STEPS) -> str:
+    return robo_rl("train", *COMMON, *AGENT, *words, f"run.env_steps={steps}", f"run.dir={folder}")
+
+
+def replay_of(folder: Path) -> dict[str, np.ndarray]:
+    return dict(CheckpointFolder(folder / "checkpoints").load_newest().parts["replay"])
+
+
+def corrections(replay: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the differences of the executed actions from those of the base: (n, 3)."""
+    slots = np.flatnonzero(replay["policy_version"] >= 0)
+    difference: np.ndarray = replay["action"][slots] - replay[f"observation/{BASE_ACTION}"][slots]
+    return difference
+
+
+def test_a_run_begins_as_its_base_and_stays_within_reach_of_it(bases: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    options = ["run.evaluation_interval=1000", "run.evaluation_episodes=4", "agent.learning_starts=1000"]
+    output = train(folder, f"base.run={bases / 'bc'}", *options)
+    assert f"Base policy {bases / 'bc'} (task reach, agent bc, step 0); residuals of up to 0.2" in output
+    assert "of the demonstrated actions are within 0.2 of those of the base" in output
+    robo_rl("eval", f"run={bases / 'bc'}", "episodes=4", "seed=0", f"output={tmp_path / 'base.json'}")
+    alone = json.loads((tmp_path / "base.json").read_text())
+    assert f"Before the first step: success {100 * alone['success_rate']['value']:.0f} %" in output
+    differences = corrections(replay_of(folder))
+    assert 0 < np.abs(differences).max() <= SCALE + 1e-6
+
+    robo_rl("eval", f"run={folder}", "episodes=2", f"output={tmp_path / 'run.json'}")
+    assert len(json.loads((tmp_path / "run.json").read_text())["episodes"]) == 2
+    robo_rl("deploy", f"run={folder}", f"output={tmp_path / 'correction.onnx'}", "observations=20")
+    words = ["eval", f"run={folder}", f"policy={tmp_path / 'correction.onnx'}", "episodes=2"]
+    robo_rl(*words, f"output={tmp_path / 'file.json'}")
+    one, two = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("run", "file"))
+    assert two["return_mean"] == pytest.approx(one["return_mean"], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["bc", "flow"])
+def test_a_resumed_run_equals_an_unbroken_one_although_its_base_is_gone(name: str, bases: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(bases / name, source)
+    shutil.copytree(source / "demonstrations", tmp_path / "data")
+    options = [f"base.run={source}", f"demonstrations.path={tmp_path / 'data'}", "run.checkpoint_interval=1000"]
+    for run, steps in (("unbroken", 50), ("broken", 31)):
+        train(tmp_path / run, *options, steps=steps)
+    shutil.rmtree(source)
+    output = robo_rl("train", f"resume={tmp_path / 'broken'}", "run.env_steps=50")
+    assert "Base policy" not in output
+    first, second = newest_state(tmp_path / "unbroken"), newest_state(tmp_path / "broken")
+    assert first.keys() == second.keys()
+    for key, array in first.items():
+        np.testing.assert_array_equal(second[key], array, err_msg=key)
+
+
+def test_a_file_proposes_what_its_run_does(bases: Path, tmp_path: Path) -> None:
+    replays = []
+    for name in ("run", "policy"):
+        base = bases / ("bc" if name == "run" else "bc.onnx")
+        train(tmp_path / name, f"base.{name}={base}", "agent.learning_starts=1000", steps=20)
+        replays.append(replay_of(tmp_path / name))
+    assert (tmp_path / "policy" / "base" / "policy.onnx").exists()
+    one, two = (replay[f"observation/{BASE_ACTION}"] for replay in replays)
+    np.testing.assert_allclose(one, two, atol=1e-4)
+    robo_rl("eval", f"run={tmp_path / 'policy'}", "episodes=1")
+
+
+def test_demonstrations_get_the_actions_of_the_base(bases: Path, tmp_path: Path) -> None:
+    folder, data = tmp_path / "run", bases / "bc" / "demonstrations"
+    train(folder, f"base.run={bases / 'bc'}", f"demonstrations.path={data}", steps=11)
+    policy = load_policy(bases / "bc").policy
+    with EpisodeStore.open(folder / "demonstrations") as copy, EpisodeStore.open(data) as original:
+        assert len(copy) == 2
+        expected, found = original.arrays(0), copy.arrays(0)
+        np.testing.assert_array_equal(found.executed_action, expected.executed_action)
+        np.testing.assert_array_equal(found.observation["state"], expected.observation["state"])
+        policy.forget_plan(explore=False)
+        before: np.ndarray | None = None
+        for step, executed in enumerate([*expected.executed_action, None]):
+            if before is not None and np.abs(before - found.observation[BASE_ACTION][step - 1]).max() > SCALE + 1e-5:
+                policy.forget_plan(explore=False)
+            observation = {key: array[step] for key, array in expected.observation.items()}
+            action = policy.act(observation, explore=False)
+            np.testing.assert_allclose(found.observation[BASE_ACTION][step], action, atol=1e-6)
+            before = executed
+
+
+def test_interventions_are_stored_as_they_were_executed(bases: Path, tmp_path: Path) -> None:
+    options = ["intervention.criterion=random", "intervention.probability=0.5"]
+    train(tmp_path / "run", f"base.run={bases / 'bc'}", *options)
+    replay = replay_of(tmp_path / "run")
+    script = np.flatnonzero(replay["source"] == Source.SCRIPT)
+    distance = np.abs(replay["action"] - replay[f"observation/{BASE_ACTION}"][: len(replay["action"])])[script]
+    assert distance.max() > SCALE, "the expert acts beyond the reach of residuals"
+    assert np.abs(corrections(replay)).max() <= SCALE + 1e-6
+    reference = ["intervention.criterion=disagreement", f"intervention.reference={bases / 'bc'}"]
+    train(tmp_path / "by_run", f"base.run={bases / 'bc'}", *reference, steps=12)
+
+
+def test_with_actors_in_other_processes(bases: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train(folder, f"base.run={bases / 'flow'}", "runtime=async", steps=30)
+    with EpisodeStore.open(folder / "replay" / "episodes") as store:
+        steps = [step for episode in store.episodes() for step in episode]
+    assert steps and BASE_ACTION in store.spec.observation
+    for step in steps:
+        assert np.abs(step.executed_action - step.observation[BASE_ACTION]).max() <= SCALE + 1e-6
+    robo_rl("train", f"resume={folder}", "run.env_steps=45")
+    assert json.loads((folder / "summary.json").read_text())["env_steps"] >= 45
+
+
+def refusal(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> str:
+    """Return the one line of a run that does not begin, and leaves nothing."""
+    with pytest.raises(SystemExit) as ended:
+        main(["train", *COMMON, *AGENT, f"run.dir={folder}", *words])
+    assert ended.value.code == 2 and not folder.exists()
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ([], ["agent=residual corrects a base policy: give base.run=RUN or base.policy=FILE.onnx"]),
+        (["base.run=bc", "task=pick_cube"], ["for task reach", "those of task pick_cube", "found float32 (12,)"]),
+        (["base.policy=bc.onnx", "task=pick_cube"], ["bc.onnx", "for task reach", "those of task pick_cube"]),
+        (["base.run=bc", "task.control_rate=20"], ["control_rate: expected 10.0, found 20.0"]),
+        (["base.run=bc", "base.policy=bc.onnx"], ["base.policy must be left out where base.run is given"]),
+        (["base.run=bc", "base.residual_scale=0"], ["base.residual_scale must be in (0, 1], got 0"]),
+        (["base.run=bc", "base.checkpoint=7"], ["no checkpoint '7'"]),
+        (["base.run=bc", "agent.action_chunk=4"], ["agent.action_chunk must be 1 on a base policy"]),
+        (["base.run=bc", "reset=homing"], ["choose reset=seeded"]),
+        (["base.run=bc", "run.hindsight=1"], ["run.hindsight=1 needs a task"]),
+        (["base.run=."], ["is not a run folder"]),
+        (["base.policy=bc/config.yaml"], ["config.yaml is no usable ONNX model"]),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    words: list[str], parts: list[str], bases: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bases)
+    line = refusal(capsys, tmp_path / "run", *words)
+    assert all(part in line for part in parts), line
+
+
+def test_a_run_on_a_base_is_no_base_itself_and_continues_on_its_own(
+    bases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path / "one", f"base.run={bases / 'bc'}", steps=15)
+    line = refusal(capsys, tmp_path / "two", f"base.run={tmp_path / 'one'}")
+    assert "corrects a base policy itself" in line
+    start = f"start.run={tmp_path / 'one'}"
+    assert "of agent=residual, step" in train(tmp_path / "two", f"base.run={bases / 'bc'}", start, steps=15) or True
+    line = refusal(capsys, tmp_path / "three", f"base.run={bases / 'flow'}", start)
+    assert "base_policy: expected" in line and "found" in line
+
+
+def test_nothing_in_the_folder_of_a_base_is_executed(
+    bases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy, canary = tmp_path / "copy", tmp_path / "canary"
+    shutil.copytree(bases / "bc", copy)
+    config = (copy / "config.yaml").read_text()
+    hostile = config.replace("_target_: robo_rl.agents.bc.make_bc", f"_target_: os.mkdir\n  path: {canary}")
+    assert hostile != config
+    (copy / "config.yaml").write_text(hostile)
+    line = refusal(capsys, tmp_path / "run", f"base.run={copy}")
+    assert "agent._target_ names 'os.mkdir', which is not a registered configuration node" in line
+    assert not canary.exists()
