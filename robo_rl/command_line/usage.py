@@ -38,8 +38,8 @@ FIRST = {
         "record.max_episode_steps", "teleop.device", "seed",
     ),
     "train": (
-        "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "seed", "demonstrations.path",
-        "demonstrations.episodes", "teleop.device", "agent.update_to_data", "agent.device",
+        "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "start.run", "base.run", "seed",
+        "demonstrations.path", "demonstrations.episodes", "teleop.device", "agent.update_to_data", "agent.device",
     ),
 }  # fmt: skip
 """Options that people change first, for commands that have too many to list."""

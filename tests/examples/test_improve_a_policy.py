@@ -1,0 +1,21 @@
+"""docs/guide/improve_a_policy.md: a clone is corrected, as a run and as a file, and a function in Python is a base."""
+
+from pathlib import Path
+
+from ..rigs.guide import SMALL, Reader
+
+CLONE = ["agent.hidden=[32]", "agent.batch_size=32", "agent.pretrain_steps=20", "run.env_steps=0"]
+RUN = [word for word in SMALL if not word.startswith(("agent.random", "agent.pretrain", "run.env_steps"))]
+RUN += ["run.env_steps=30", "agent.actor_delay=5"]
+OFFLINE = [word for word in SMALL if word.startswith(("demonstrations", "run.evaluation", "run.final", "run.video"))]
+
+
+def test_the_page_can_be_followed(tmp_path: Path) -> None:
+    reader = Reader("improve_a_policy.md", tmp_path)
+    reader.follow("robo-rl train task=push_cube agent=bc", *OFFLINE, *CLONE)
+    output = reader.follow("robo-rl train task=push_cube agent=residual base.run", *RUN)
+    assert "Base policy runs/clone (task push_cube, agent bc, step 0); residuals of up to 0.2" in output
+    reader.follow("robo-rl deploy", "observations=20")
+    output = reader.follow("robo-rl train task=push_cube agent=residual base.policy", *RUN)
+    assert "Base policy clone.onnx (task push_cube, agent bc, step 0)" in output
+    assert reader.run_python().startswith("success ")
