@@ -5,7 +5,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..app import AsyncRuntimeConfig, build_acting_agent, has_robot, keep_base
+from ..app import AsyncRuntimeConfig, build_acting_agent, has_robot
 from ..core import ConfigError, Interruption, section
 from ..telemetry import Command
 from ..transport import wanted_actors
@@ -37,7 +37,6 @@ class AsyncTraining:
     ) -> None:
         self._runtime: AsyncRuntimeConfig = section(config, "runtime")
         check_actors(config, self._runtime.actors)
-        keep_base(config, folder)
         self._wire = Wire(config, folder, self._runtime, start_actors)
         try:
             self._wire.start()

@@ -6,7 +6,6 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from ..actor import EpisodeRefusedError
-from ..app import keep_base
 from ..core import DivergenceError, DriverError, Interruption, Metrics, SafetyStop, Transition
 from ..operators.takeover import check_device
 from ..safety import ACTION_NOT_FINITE
@@ -24,7 +23,6 @@ class LocalTraining:
 
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
         check_device(config, "this one shows the run")
-        keep_base(config, folder)
         self.state = run = Run(config, folder, interruption)
         self._source = source = LocalSource(run)
         self._updates = Updates(run)

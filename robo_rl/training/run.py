@@ -8,7 +8,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from ..actor import InterventionConfig
-from ..app import Components, RunConfig, networks_of_run
+from ..app import Components, RunConfig, keep_base, networks_of_run
 from ..core import (
     CheckpointError,
     ConfigError,
@@ -78,6 +78,7 @@ class Run:
             self.components = components = Components(config)
         self.agent, self.spec = components.agent, components.backend.spec
         check_ranks(config, self.agent)
+        keep_base(config, folder)
         check_evaluations(components)
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
         self.video = folder / "videos" / "final.mp4"

@@ -11,7 +11,7 @@ import pytest
 from robo_rl.evaluation.plots import DARK, darkened, plot_runs
 from robo_rl.evaluation.report import write_report
 from robo_rl.evaluation.reward_plot import plot_rewards
-from robo_rl.evaluation.runs import Run, has_cloned
+from robo_rl.evaluation.runs import Run, first_policy, has_cloned
 
 NAMES = (
     "$x$",
@@ -80,6 +80,26 @@ def test_lines_mark_cloning_and_the_demonstrations(tmp_path: Path) -> None:
     both = plot_runs([cloned, plain], tmp_path / "both.svg").read_text()
     assert "<!-- rlpd pretrain_steps=100, cloning alone: 25 % -->" in both and both.count("cloning alone") == 1
     assert "cloning" not in plot_runs([plain], tmp_path / "plain.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("base", "start", "name"),
+    [
+        ({"run": "runs/clone", "policy": None}, {"run": None}, "base policy"),
+        ({"run": None, "policy": "clone.onnx"}, None, "base policy"),
+        ({"run": None, "policy": None}, None, ""),
+        ({"run": "runs/clone"}, {"run": "runs/other"}, ""),
+    ],
+)
+def test_a_line_marks_the_base_policy(
+    base: dict[str, str | None], start: dict[str, str | None] | None, name: str, tmp_path: Path
+) -> None:
+    plain = run_of("residual", tmp_path / "a")
+    settings = dict(plain.config) | {"agent": {"name": "residual", "pretrain_steps": 0}, "base": base, "start": start}
+    run = Run(tmp_path, settings, plain.metrics, None)
+    assert first_policy(run) == name
+    text = plot_runs([run], tmp_path / "curve.svg").read_text()
+    assert ("<!-- base policy: 50 % -->" in text) == bool(name) and "cloning" not in text
 
 
 @pytest.mark.parametrize(
