@@ -111,7 +111,9 @@ class RelativeBackend(WrappedBackend):
 
 def find_relative(backend: EnvBackend) -> RelativeBackend | None:
     """Return the relative backend that ``backend`` is or contains; None if observations are in the base frame."""
-    inner: EnvBackend = backend
-    while isinstance(inner, WrappedBackend) and not isinstance(inner, RelativeBackend):
+    inner: object = backend
+    while isinstance(inner, WrappedBackend):
+        if isinstance(inner, RelativeBackend):
+            return inner
         inner = inner.inner
-    return inner if isinstance(inner, RelativeBackend) else None
+    return None

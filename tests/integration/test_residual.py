@@ -65,19 +65,14 @@ def test_a_run_begins_as_its_base_and_stays_within_reach_of_it(bases: Path, tmp_
     assert f"Before the first step: success {100 * alone['success_rate']['value']:.0f} %" in output
     assert 0 < correction(steps_of(folder)) <= SCALE + 1e-6
 
-    robo_rl("eval", f"run={folder}", "episodes=2", f"output={tmp_path / 'run.json'}")
-    assert len(json.loads((tmp_path / "run.json").read_text())["episodes"]) == 2
-    robo_rl("deploy", f"run={folder}", f"output={tmp_path / 'correction.onnx'}", "observations=20")
-    words = ["eval", f"run={folder}", f"policy={tmp_path / 'correction.onnx'}", "episodes=2"]
-    robo_rl(*words, f"output={tmp_path / 'file.json'}")
-    one, two = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("run", "file"))
-    assert two["return_mean"] == pytest.approx(one["return_mean"], abs=1e-3)
+    robo_rl("eval", f"run={folder}", "episodes=4", "seed=0", f"output={tmp_path / 'run.json'}")
+    assert json.loads((tmp_path / "run.json").read_text())["success_rate"] == alone["success_rate"]
 
 
-@pytest.mark.parametrize("name", ["bc", "flow"])
-def test_a_resumed_run_equals_an_unbroken_one_although_its_base_is_gone(name: str, bases: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_unbroken_one_although_its_base_is_gone(bases: Path, tmp_path: Path) -> None:
+    """The run stops within a chunk that the base drew from its noise."""
     source = tmp_path / "source"
-    shutil.copytree(bases / name, source)
+    shutil.copytree(bases / "flow", source)
     shutil.copytree(source / "demonstrations", tmp_path / "data")
     options = [f"base.run={source}", f"demonstrations.path={tmp_path / 'data'}", "run.checkpoint_interval=1000"]
     for run, steps in (("unbroken", 50), ("broken", 31)):
@@ -99,7 +94,6 @@ def test_a_file_proposes_what_its_run_does(bases: Path, tmp_path: Path) -> None:
         runs.append([step.observation[BASE_ACTION] for step in steps_of(tmp_path / name)])
     assert (tmp_path / "policy" / "base" / "policy.onnx").exists()
     np.testing.assert_allclose(*runs, atol=1e-4)
-    robo_rl("eval", f"run={tmp_path / 'policy'}", "episodes=1")
 
 
 def test_demonstrations_get_the_actions_of_the_base(bases: Path, tmp_path: Path) -> None:
@@ -123,13 +117,12 @@ def test_demonstrations_get_the_actions_of_the_base(bases: Path, tmp_path: Path)
 
 
 def test_interventions_are_stored_as_they_were_executed(bases: Path, tmp_path: Path) -> None:
-    options = ["intervention.criterion=random", "intervention.probability=0.5"]
+    options = ["intervention.criterion=disagreement", f"intervention.reference={bases / 'flow'}"]
+    options.append("intervention.threshold=0.2")
     train(tmp_path / "run", f"base.run={bases / 'bc'}", *options)
     steps = steps_of(tmp_path / "run")
     assert correction(steps, Source.SCRIPT) > SCALE, "the expert acts beyond the reach of residuals"
     assert correction(steps) <= SCALE + 1e-6
-    reference = ["intervention.criterion=disagreement", f"intervention.reference={bases / 'bc'}"]
-    train(tmp_path / "by_run", f"base.run={bases / 'bc'}", *reference, steps=12)
 
 
 def test_with_actors_in_other_processes(bases: Path, tmp_path: Path) -> None:
