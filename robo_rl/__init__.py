@@ -1,10 +1,17 @@
-"""robo-rl: reinforcement learning on real robots, in the time of a coffee break."""
+"""robo-rl: reinforcement learning on real robots, in the time of a coffee break.
 
+``train`` and ``load``, which return a :class:`Run` with its :class:`Policy`, are imported with their first use.
+"""
+
+import importlib
 import os
+from typing import TYPE_CHECKING, Any
 
 from .graphics import choose_graphics
+from .version import __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from .api import Policy, Run, load, train
 
 # Threads of OpenMP, which PyTorch computes with, spin for 7 ms after each operation, and keep their cores from others:
 # the threads of our update, an actor, a control loop. With this it is half a millisecond, so that operations that
@@ -13,3 +20,18 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 choose_graphics()
+
+_LAZY = ("Policy", "Run", "load", "train")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(".api", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
+__all__ = ["Policy", "Run", "__version__", "load", "train"]

@@ -40,6 +40,7 @@ from .gymnasium_observations import ObservationReader
 from .gymnasium_options import GymnasiumConfig
 from .gymnasium_outcomes import FINAL_OBSERVATIONS, SuccessReader, final, read_flag, read_number
 from .gymnasium_pictures import rendered_picture
+from .gymnasium_translation import SpaceTranslation
 from .rendering import begin_drawing
 from .world import PHYSICS, physics_state
 
@@ -59,6 +60,7 @@ class GymnasiumBackend:
 
     Attributes:
         relabel: see :class:`~robo_rl.core.GoalTask`.
+        translation: see :class:`~robo_rl.core.TranslatingBackend`.
 
     Raises:
         ConfigError: if the id is unknown, the package that provides it is not installed, the environment does not work
@@ -75,10 +77,8 @@ class GymnasiumBackend:
             raise ConfigError(f"task.env_id={config.env_id}: expected continuous actions (a Box), got {space}")
         if not space.is_bounded():
             raise ConfigError(f"task.env_id={config.env_id}: expected bounded actions, got {space}")
-        self._action_centre = (space.high.astype(np.float64) + space.low) / 2
-        self._action_half_range = (space.high.astype(np.float64) - space.low) / 2
-        self._action_space = space
         self._reader = ObservationReader(self._env.observation_space, config.env_id, config.images)
+        self.translation = SpaceTranslation(self._reader, space)
         self._success = SuccessReader(config)
         self._drawn_in: int | None = None
         self._reports_success = self._try_step()
@@ -94,7 +94,7 @@ class GymnasiumBackend:
         self._spec = EnvSpec(
             task=task_name(config),
             observation=observation,
-            action=ArraySpec((self._action_centre.size,), low=-1.0, high=1.0),
+            action=ArraySpec((self.translation.action_size,), low=-1.0, high=1.0),
             action_space="gymnasium",
             action_frame="environment",
             control_rate=config.control_rate or find_control_rate(self._env, config.env_id) / config.action_repeat,
@@ -154,7 +154,7 @@ class GymnasiumBackend:
         self._spec.action.check("action", action)
         self._running = False  # unless all of this succeeds
         with self._failures_named(f"step {self._steps + 1} of the episode"):
-            observation, reward, terminated, truncated, info = self._env.step(self._physical(action))
+            observation, reward, terminated, truncated, info = self._env.step(self.translation.action(action))
             rewards = {"reward": read_number("the reward", reward)}
             terminated, truncated = read_flag("terminated", terminated), read_flag("truncated", truncated)
             success = self._read_success(info, terminated or truncated)
@@ -239,12 +239,6 @@ class GymnasiumBackend:
                 )
         return result
 
-    def _physical(self, action: NDArray[np.float32]) -> NDArray[Any]:
-        space = self._action_space
-        scaled = self._action_centre + self._action_half_range * action.reshape(space.shape)
-        clipped: NDArray[Any] = np.clip(scaled.astype(space.dtype), space.low, space.high)
-        return clipped
-
     def _read_success(self, info: dict[str, Any], ends: bool) -> bool | None:
         """Return whether the task is solved; None if that is unknown."""
         success = self._success.read(info, ends)
@@ -265,7 +259,7 @@ class GymnasiumBackend:
         with arguments_named(config):
             self._env.reset(seed=0)
             observation, reward, terminated, truncated, info = self._env.step(
-                self._physical(np.zeros(self._action_centre.size, np.float32))
+                self.translation.action(np.zeros(self.translation.action_size, np.float32))
             )
             self._reader.read(observation)
             read_number("the reward", reward)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from robo_rl.core import MAX_RATE, MIN_RATE, ConfigError, RoboRLError, nearest
+from robo_rl.core import MAX_RATE, MIN_RATE, PYTHON_NAMESPACE, ConfigError, RoboRLError, nearest
 
 from .gymnasium_options import GymnasiumConfig
 
@@ -102,25 +102,43 @@ def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
             raise ConfigError(
                 f"task.env_id={env_id} needs a package that is not installed ({error}): pip install {package.pip}"
             ) from error
-    module, _, name = env_id.rpartition(":")
-    try:
-        if module:
-            importlib.import_module(module)
-        spec = gymnasium.spec(name)
-    except ImportError as error:
-        raise ConfigError(f"task.env_id={env_id}: cannot import {module} ({error})") from error
-    except gymnasium.error.Error as error:
-        raise ConfigError(f"unknown task.env_id {env_id!r}: {_suggestions(name)}") from error
+    spec = _spec(env_id)
     with arguments_named(config):
         creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
         modes = getattr(creator, "metadata", {}).get("render_modes", ())
         kwargs: dict[str, Any] = {"render_mode": "rgb_array"} if "rgb_array" in modes else {}
         kwargs |= {**(package.defaults if package is not None else {}), **config.env_kwargs}
         limit = None if config.max_episode_steps is None else config.max_episode_steps * config.action_repeat
-        env = gymnasium.make(name, max_episode_steps=limit, disable_env_checker=True, **kwargs)
+        known = spec.id if spec.id in gymnasium.registry else spec
+        env = gymnasium.make(known, max_episode_steps=limit, disable_env_checker=True, **kwargs)
         if package is not None and package.always_renders:
             env.unwrapped.render_mode = "rgb_array"
         return env if config.action_repeat == 1 else RepeatedActions(env, config.action_repeat)
+
+
+def _spec(env_id: str) -> EnvSpec:
+    """Return the registration that an id names, or one of the class or function that ``MODULE:NAME`` names.
+
+    Raises:
+        ConfigError: if there is neither.
+    """
+    module, _, name = env_id.rpartition(":")
+    imported = None
+    try:
+        if module:
+            imported = importlib.import_module(module)
+        return gymnasium.spec(name)
+    except ImportError as error:
+        raise ConfigError(f"task.env_id={env_id}: cannot import {module} ({error})") from error
+    except gymnasium.error.Error as error:
+        if imported is not None and callable(creator := getattr(imported, name, None)):
+            return EnvSpec(name, entry_point=creator)
+        if name.startswith(PYTHON_NAMESPACE):
+            raise ConfigError(
+                f"task.env_id={env_id} was made by a function of a Python program, and can be made again only by it: "
+                "robo_rl.load(RUN, environment=FUNCTION)"
+            ) from error
+        raise ConfigError(f"unknown task.env_id {env_id!r}: {_suggestions(name)}") from error
 
 
 def legacy_random(env_id: str) -> bool:

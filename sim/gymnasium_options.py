@@ -12,7 +12,8 @@ class GymnasiumConfig:
 
     Attributes:
         env_id: id of a registered environment, for example ``FetchReach-v4``, ``Hopper-v5`` or ``Meta-World/MT1``;
-            ``my_package:MyEnv-v0`` imports ``my_package`` first.
+            ``my_package:MyEnv-v0`` imports ``my_package`` first, and ``my_package:MyEnv`` may also name a class or
+            function of it that makes the environment.
         env_kwargs: arguments of the environment, for example ``+task.env_kwargs.env_name=reach-v3``.
         action_repeat: number of steps of the environment for which each action is executed. Their rewards are summed;
             success is that of the last. Steps everywhere else, in options too, are the policy's.

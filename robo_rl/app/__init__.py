@@ -30,7 +30,8 @@ from .config import (
     StartConfig,
     check_resources,
 )
-from .deployed import load_evaluated
+from .deployed import load_evaluated, write_deployed
+from .evaluated import Evaluated, change_task, evaluated_policy
 from .expert import make_intervention
 from .network_limits import networks_of, networks_of_run
 from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
@@ -55,6 +56,7 @@ __all__ = [
     "AsyncRuntimeConfig",
     "Components",
     "DemonstrationsConfig",
+    "Evaluated",
     "LocalRuntimeConfig",
     "RayRuntimeConfig",
     "RunConfig",
@@ -71,9 +73,11 @@ __all__ = [
     "build_backend",
     "build_resets",
     "build_reward",
+    "change_task",
     "check_resources",
     "complete_config",
     "emergency_stop",
+    "evaluated_policy",
     "find_emergency_stop",
     "find_stop_button",
     "has_robot",
@@ -96,4 +100,5 @@ __all__ = [
     "run_config",
     "saved_config",
     "set_threads",
+    "write_deployed",
 ]

@@ -1,9 +1,13 @@
-"""The policy to evaluate: that of a run, or one that robo-rl deploy wrote to a file."""
+"""Policies in files for use without PyTorch: written from a run, and read to be evaluated."""
 
 from pathlib import Path
 
-from ..core import EnvSpec
+import torch
+
+from ..core import ConfigError, Deployable, EnvSpec, printable
+from ..deployment import PolicyDescription, Verification, write_policy
 from ..deployment.packages import onnx_packages
+from ..version import __version__
 from .trained import TrainedPolicy, checkpoint_of, load_policy, run_config
 
 
@@ -31,3 +35,43 @@ def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) 
     return TrainedPolicy(
         policy, facts.spec, run_config(run), facts.step, facts.action_chunk, checkpoint_of(run, "best")
     )
+
+
+def write_deployed(
+    trained: TrainedPolicy, output: Path, observations: int = 1000, seed: int = 0
+) -> Verification | None:
+    """Write the policy of a run to a file, and compare the two on random observations, on one core.
+
+    Args:
+        trained: the policy, just loaded: its generator of noise is in its initial state.
+        output: path of an ONNX file (``.onnx``) or a C99 header (``.h``), which is replaced if it exists.
+        observations: number of random observations.
+        seed: seed of these observations.
+
+    Returns:
+        The outcome of the comparison; None for a C header if there is no compiler.
+
+    Raises:
+        ConfigError: if the policy cannot be written in this format, or packages are missing.
+        DataError: if the file differs from the policy. Nothing is written then.
+    """
+    agent = printable(str(trained.config.choices.get("agent")))
+    if not isinstance(trained.policy, Deployable):
+        raise ConfigError(f"agent {agent} cannot be written to a file: it has no decision (robo_rl.core.Deployable)")
+    decision = trained.policy.decision()
+    description = PolicyDescription(
+        spec=trained.spec,
+        agent=agent,
+        step=trained.step,
+        action_chunk=trained.action_chunk,
+        observed=decision.observed,
+        noise_size=decision.noise_size,
+        noise_seed=decision.noise_seed,
+        version=__version__,
+    )
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the times are for one core
+    try:
+        return write_policy(output, trained.policy, decision, description, observations, seed)
+    finally:
+        torch.set_num_threads(threads)

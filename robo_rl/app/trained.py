@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import MissingConfigException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -24,6 +23,7 @@ from ..core import (
     printable,
     reading,
 )
+from ..core.search_path import inner_hydra
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .allow_list import check_saved, with_current_names
 from .base_copy import use_copy
@@ -141,10 +141,8 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
             "robo-rl train writes no others: do not use this file unless you know who changed it"
         )
     register_all_configs()
-    outer = GlobalHydra.instance().hydra
-    GlobalHydra.instance().clear()
     try:
-        with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        with inner_hydra(), initialize_config_module("robo_rl.configs", version_base="1.3"):
             chosen = [f"{group!s}={choice}" for group, choice in choices.items() if choice is not None]
             typed = compose("train", overrides=chosen)
         config = cast(DictConfig, OmegaConf.merge(typed, saved, resumed))
@@ -158,9 +156,6 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
         ) from error
     except Exception as error:  # Hydra and OmegaConf raise many types if a value has a wrong type
         raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
-    finally:
-        if outer is not None:
-            GlobalHydra.instance().initialize(outer)
     with open_dict(config):
         config.choices, config.resumed = choices, resumed
         config.pop("allow", None)  # names are allowed by the user who reads a file, never by the file

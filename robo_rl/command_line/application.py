@@ -44,12 +44,21 @@ ROS_NAMES = ("robot", "success", "topic")
 """Sections and options that contain names of ROS 2, in which ~/ stands for the node."""
 
 
-def run_command(command: str, overrides: list[str]) -> int:
-    """Compose the command's configuration and call its ``run``; convert Hydra's errors to those of robo-rl."""
+def run_command(command: str, overrides: list[str], run: Callable[[DictConfig], int] | None = None) -> int:
+    """Compose the command's configuration and call its ``run``; convert Hydra's errors to those of robo-rl.
+
+    Args:
+        command: words of the command.
+        overrides: its options and flags.
+        run: called instead of the ``run`` of the command's module.
+
+    Returns:
+        The exit code.
+    """
     _register_configs(command.replace(" ", "_"))
     folders, overrides = _config_folders(overrides)
     with config_folders(folders):
-        return _run(command, overrides)
+        return _run(command, overrides, run or _module_run(command))
 
 
 def _register_configs(config_name: str) -> None:
@@ -71,7 +80,7 @@ def _register_configs(config_name: str) -> None:
     ray_launcher.register(run_command)
 
 
-def _run(command: str, overrides: list[str]) -> int:
+def _run(command: str, overrides: list[str], run: Callable[[DictConfig], int]) -> int:
     name = command.replace(" ", "_")
     overrides = with_whole_numbers(name, [_quote_home(word) for word in overrides])
     if {"-h", "--help", "--help-all"} & set(overrides):
@@ -93,7 +102,7 @@ def _run(command: str, overrides: list[str]) -> int:
             require_known(config)
             _expand_home(config)
             swept.extend(_swept_runs(config))
-            status = max(status, _call(name, config))
+            status = max(status, _call(run, config))
         except Exception as error:
             failure = _failure(error, name, overrides)
             swept[-1:] = [run._replace(failure=str(failure or type(error).__name__)) for run in swept[-1:]]
@@ -129,18 +138,28 @@ def _run(command: str, overrides: list[str]) -> int:
     return status
 
 
-def _call(name: str, config: DictConfig) -> int:
+def _module_run(command: str) -> Callable[[DictConfig], int]:
+    """Return a function that calls the ``run`` of the command's module, which is imported by then."""
+
+    def run(config: DictConfig) -> int:
+        name = command.replace(" ", "_")
+        module = f"{name}_" if keyword.iskeyword(name) else name
+        module_run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
+        if not gc.get_freeze_count():  # before the first run of a sweep: its remains are garbage to the next one
+            gc.freeze()  # later collections, which stop control loops meanwhile, need not look at it either
+        gc.enable()
+        return module_run(config)
+
+    return run
+
+
+def _call(run: Callable[[DictConfig], int], config: DictConfig) -> int:
     """Run the command with its composed configuration; return the exit code."""
     if "allow" in config:
         from ..app import allow_packages  # slow to import
 
         with open_dict(config):
             allow_packages(config.pop("allow"))
-    module = f"{name}_" if keyword.iskeyword(name) else name
-    run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
-    if not gc.get_freeze_count():  # before the first run of a sweep: its remains are garbage to the next one
-        gc.freeze()  # later collections, which stop control loops meanwhile, need not look at it either
-    gc.enable()
     return run(config)
 
 

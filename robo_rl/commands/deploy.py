@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from omegaconf import DictConfig
 
-from .. import __version__
-from ..app import load_policy
+from ..app import load_policy, write_deployed
 from ..command_line.destination import output_file
-from ..core import ConfigError, Deployable, printable, require, typed
-from ..deployment import PolicyDescription, check_name, write_policy
+from ..core import printable, require, typed
+from ..deployment import check_name
 from ..telemetry import Console
 
 
@@ -37,21 +35,7 @@ def run(config: DictConfig) -> int:
     output_file("output", output)
     trained = load_policy(Path(settings.run), None, settings.checkpoint)
     agent = printable(str(trained.config.choices.get("agent")))
-    if not isinstance(trained.policy, Deployable):
-        raise ConfigError(f"agent {agent} cannot be written to a file: it has no decision (robo_rl.core.Deployable)")
-    torch.set_num_threads(1)  # the times are for one core
-    decision = trained.policy.decision()
-    description = PolicyDescription(
-        spec=trained.spec,
-        agent=agent,
-        step=trained.step,
-        action_chunk=trained.action_chunk,
-        observed=decision.observed,
-        noise_size=decision.noise_size,
-        noise_seed=decision.noise_seed,
-        version=__version__,
-    )
-    outcome = write_policy(output, trained.policy, decision, description, settings.observations, settings.seed)
+    outcome = write_deployed(trained, output, settings.observations, settings.seed)
     console = Console(highlight=False, markup=False)
     size = output.stat().st_size / 1000
     console.print(

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-import robo_rl
 from robo_rl.drivers.ros2 import choose as choose_ros2
 from robo_rl.drivers.ros2 import missing_packages
 from robo_rl.drivers.teleop import find_devices
@@ -23,6 +22,7 @@ from ..command_line import machine
 from ..command_line.machine import Check, Status
 from ..core import typed
 from ..safety.native import available as stops_in_cpp
+from ..version import __version__
 
 EXIT_FAILED = 1
 
@@ -71,7 +71,7 @@ def examine(folder: Path) -> list[Check]:
 def print_report(checks: Iterable[Check], console: Console) -> None:
     """Print ``checks`` as a table."""
     colours = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red"}
-    table = Table(box=None, pad_edge=False, title=f"robo-rl {robo_rl.__version__}", title_justify="left")
+    table = Table(box=None, pad_edge=False, title=f"robo-rl {__version__}", title_justify="left")
     for column in ("", "Status", "Found", "What to do"):
         table.add_column(column, overflow="fold")
     for check in checks:

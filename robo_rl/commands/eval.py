@@ -2,17 +2,15 @@
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 from rich.table import Table
 
-from ..app import acting_config, build_backend, build_reward, load_evaluated, networks_of, robot_note
+from ..app import acting_config, change_task, evaluated_policy, robot_note
 from ..command_line.destination import output_file
-from ..core import ConfigError, RenderingError, counted, nearest, require, typed, write_durably
+from ..core import RenderingError, counted, require, typed, write_durably
 from ..evaluation import (
     CycleTime,
     CycleTimes,
@@ -20,7 +18,6 @@ from ..evaluation import (
     EvaluationResult,
     check_periods,
     cycle_time_lines,
-    evaluate,
     evaluate_decision_periods,
 )
 from ..evaluation.runs import load_run
@@ -64,38 +61,25 @@ def run(config: DictConfig) -> int:
     for name in ("video", "output"):  # before any episode is run
         if (file := getattr(settings, name)) is not None:
             output_file(name, file)
-    for key, value in settings.task.items():
-        if key not in trained.task:
-            raise ConfigError(f"task has no option {key!r}: {nearest(str(key), map(str, trained.task))}")
-        try:
-            OmegaConf.update(trained.task, str(key), value)
-        except OmegaConfBaseException as error:
-            raise ConfigError(f"task.{key}: {str(error).partition(chr(10))[0]}") from error
+    change_task(trained, settings.task)
     console = Console(highlight=False, markup=False)
     if (note := robot_note(trained)) is not None:
         console.print(note, soft_wrap=True)
-    backend = build_backend(trained)
-    try:
-        policy = load_evaluated(folder, backend.spec, settings.checkpoint, settings.policy)
-        with networks_of(policy.checkpoint, "reward"):
-            reward = build_reward(trained.reward, backend.spec, trained.seed).task
-        terms = backend.spec.reward_terms
-        measure = partial(
-            evaluate,
-            backend,
-            episodes=settings.episodes,
-            seed=settings.seed,
-            reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
-            reward_offset=reward.offset,
-        )
+    with evaluated_policy(
+        folder,
+        trained,
+        checkpoint=settings.checkpoint,
+        file=settings.policy,
+        episodes=settings.episodes,
+        seed=settings.seed,
+    ) as evaluated:
+        policy = evaluated.trained
         video = Path(settings.video) if settings.video else None
-        result = measure(policy.policy, video=video, video_episodes=settings.video_episodes)
+        result = evaluated.measure(policy.policy, video=video, video_episodes=settings.video_episodes)
         slow = None
         if settings.decision_periods:
             periods = settings.decision_periods
-            slow = evaluate_decision_periods(measure, policy.policy, policy.action_chunk, periods)
-    finally:
-        backend.close()
+            slow = evaluate_decision_periods(evaluated.measure, policy.policy, policy.action_chunk, periods)
     show(result, policy.step, console, CycleTimes.of_summary(load_run(folder).summary).demonstrations)
     if slow is not None:
         show_periods(slow, console)

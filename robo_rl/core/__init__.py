@@ -66,7 +66,9 @@ from .protocols import (
     ReturnLearner,
     ReturnScaled,
     SafetyFilter,
+    SpaceTranslation,
     Teleop,
+    TranslatingBackend,
 )
 from .reading import load_config, reading, whole_number
 from .relative import OBSERVATION_FRAME, RelativeBackend, find_relative
@@ -79,7 +81,7 @@ from .ros_images import decode_ros_compressed_image, decode_ros_image
 from .rotation import matrix_of_quaternion, matrix_of_vector, quaternion_of_matrix, vector_of_matrix
 from .seeding import derive_seed, generator
 from .signals import ObservationSignals
-from .specs import ArraySpec, EnvSpec
+from .specs import PYTHON_NAMESPACE, ArraySpec, EnvSpec
 from .temporal import Formula
 from .temporal_text import parse_specification
 from .text import printable
@@ -102,7 +104,7 @@ from .types import (
     happened,
 )
 from .wire_protocols import TransitionInbox, TransitionOutbox
-from .wording import counted, override
+from .wording import counted, override, override_word, quoted
 from .wrapped_backend import WrappedBackend
 
 __all__ = [
@@ -116,6 +118,7 @@ __all__ = [
     "MIN_RATE",
     "OBSERVATION_FRAME",
     "PASSED",
+    "PYTHON_NAMESPACE",
     "RESET_UNANSWERED",
     "ROBOT_AWAY",
     "TEACHERS",
@@ -192,6 +195,7 @@ __all__ = [
     "ScriptedExpert",
     "SessionProgress",
     "Source",
+    "SpaceTranslation",
     "SpecError",
     "State",
     "Step",
@@ -201,6 +205,7 @@ __all__ = [
     "Transition",
     "TransitionInbox",
     "TransitionOutbox",
+    "TranslatingBackend",
     "TransportError",
     "Verdict",
     "WarmStartLearner",
@@ -240,6 +245,7 @@ __all__ = [
     "open_regular",
     "option",
     "override",
+    "override_word",
     "own_command",
     "parse_json",
     "parse_ros_arguments",
@@ -249,6 +255,7 @@ __all__ = [
     "plain_text",
     "printable",
     "quaternion_of_matrix",
+    "quoted",
     "read_bytes",
     "read_image_header",
     "read_secret",

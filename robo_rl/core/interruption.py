@@ -13,7 +13,7 @@ class Interruption:
     """Turns Ctrl-C, SIGTERM and SIGHUP into a request that the loop checks between two steps.
 
     A second Ctrl-C or SIGTERM acts at once. SIGHUP, which a closing terminal sends, may come several times; if it is
-    ignored (nohup), it stays ignored.
+    ignored (nohup), it stays ignored. Outside the main thread, which alone gets signals, nothing changes.
 
     Args:
         on_quit: called on Ctrl-\\ (SIGQUIT), the emergency stop of the terminal; None: SIGQUIT ends the process as
@@ -28,6 +28,8 @@ class Interruption:
         self._terminals: list[int] = []
 
     def __enter__(self) -> "Interruption":
+        if threading.current_thread() is not threading.main_thread():
+            return self
         for number in (signal.SIGINT, signal.SIGTERM):
             self._previous[number] = signal.signal(number, self._note)
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:

@@ -1,7 +1,7 @@
 """Protocols of robots, safety and resets; those of agents, rewards and the transport have their own modules."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,29 @@ class EnvBackend(Protocol):
     def close(self) -> None:
         """Release devices and rendering contexts. May be called twice."""
         ...
+
+
+class SpaceTranslation(Protocol):
+    """A translation between the spaces of a foreign environment and those of this platform."""
+
+    def observation(self, observation: Any) -> Observation:
+        """Return an observation of the environment in this platform's format.
+
+        Raises:
+            ValueError: if it is not an observation of the environment.
+        """
+        ...
+
+    def action(self, action: NDArray[np.float32]) -> NDArray[Any]:
+        """Return ``action`` (A,) in [-1, 1] as an action of the environment."""
+        ...
+
+
+@runtime_checkable
+class TranslatingBackend(Protocol):
+    """A backend of a foreign environment, whose own observations and actions have another format."""
+
+    translation: SpaceTranslation
 
 
 class SafetyFilter(Protocol):

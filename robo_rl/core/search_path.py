@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
@@ -32,6 +33,19 @@ def register_search_path() -> None:
     # Hydra copies all of them each time it lists groups or composes, although it copies again those that it loads. A
     # program that saves Hydra's state (Singleton.get_state) and restores it keeps what was registered in between.
     cast(Any, ConfigStore).__deepcopy__ = lambda store, memo: store
+
+
+@contextlib.contextmanager
+def inner_hydra() -> Iterator[None]:
+    """Let a block initialise Hydra for itself; a Hydra application around it continues afterwards."""
+    outer = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        yield
+    finally:
+        GlobalHydra.instance().clear()
+        if outer is not None:
+            GlobalHydra.instance().initialize(outer)
 
 
 @contextlib.contextmanager

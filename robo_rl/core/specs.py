@@ -13,6 +13,9 @@ from .options import MAX_RATE, MIN_RATE
 from .reading import reading, whole_number
 from .types import Observation
 
+PYTHON_NAMESPACE = "python/"
+"""Beginning of the ids of environments that a function of a Python program makes: only that program knows them."""
+
 _MOST_AXES = 8
 _MOST_KEYS = 1000
 _ABSENT_FACTS = {"observation_frame": "base"}

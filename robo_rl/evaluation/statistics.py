@@ -43,6 +43,9 @@ class Proportion:
         low, high = wilson_interval(successes, episodes)
         return cls(successes / episodes, low, high, episodes)
 
+    def __str__(self) -> str:
+        return f"{100 * self.value:.0f} % (95 % interval {100 * self.low:.0f} to {100 * self.high:.0f} %)"
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:

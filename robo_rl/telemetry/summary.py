@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from robo_rl import __version__
+from robo_rl.version import __version__
 
 from ..core import DataError, write_durably
 

@@ -1,0 +1,83 @@
+"""The policy of a run in the environment of the run, for evaluations."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ..core import ConfigError, Policy, nearest
+from ..evaluation import EvaluationResult, evaluate
+from .composition import build_backend, build_reward
+from .deployed import load_evaluated
+from .network_limits import networks_of
+from .trained import TrainedPolicy
+
+
+class Measure(Protocol):
+    """:func:`.evaluate` with backend, episodes, seed and rewards given."""
+
+    def __call__(self, policy: Policy, *, video: Path | None = None, video_episodes: int = 5) -> EvaluationResult: ...
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A policy to evaluate, and the function that does so in the environment of its run."""
+
+    trained: TrainedPolicy
+    measure: Measure
+
+
+def change_task(config: DictConfig, options: Mapping[str, Any]) -> None:
+    """Set options of the task of a run's configuration.
+
+    Raises:
+        ConfigError: if the task has no such option, or a value has the wrong type.
+    """
+    for key, value in options.items():
+        if key not in config.task:
+            raise ConfigError(f"task has no option {key!r}: {nearest(str(key), map(str, config.task))}")
+        try:
+            OmegaConf.update(config.task, str(key), value)
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"task.{key}: {str(error).partition(chr(10))[0]}") from error
+
+
+@contextlib.contextmanager
+def evaluated_policy(
+    folder: Path, config: DictConfig, *, checkpoint: str, file: str | None = None, episodes: int, seed: int
+) -> Iterator[Evaluated]:
+    """Make the environment of a run, for the block, and load a policy to evaluate in it.
+
+    Args:
+        folder: folder of the run.
+        config: configuration of the run, see :func:`.acting_config`.
+        checkpoint: as in :func:`.load_policy`.
+        file: path of an ONNX file with another policy; None: the policy of the run.
+        episodes: number of episodes of an evaluation.
+        seed: seed of the start states.
+
+    Raises:
+        CheckpointError, ConfigError, DataError: see :func:`.load_evaluated`.
+    """
+    backend = build_backend(config)
+    try:
+        trained = load_evaluated(folder, backend.spec, checkpoint, file)
+        with networks_of(trained.checkpoint, "reward"):
+            reward = build_reward(config.reward, backend.spec, config.seed).task
+        terms = backend.spec.reward_terms
+        measure = partial(
+            evaluate,
+            backend,
+            episodes=episodes,
+            seed=seed,
+            reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
+            reward_offset=reward.offset,
+        )
+        yield Evaluated(trained, measure)
+    finally:
+        backend.close()

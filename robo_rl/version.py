@@ -1,0 +1,3 @@
+"""The version of robo-rl."""
+
+__version__ = "0.1.0"
