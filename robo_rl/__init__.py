@@ -3,15 +3,18 @@
 ``train`` and ``load``, which return a :class:`Run` with its :class:`Policy`, are imported with their first use.
 """
 
-import importlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .graphics import choose_graphics
 from .version import __version__
 
 if TYPE_CHECKING:
     from .api import Policy, Run, load, train
+else:
+    from .core.lazy import imported_on_use
+
+    __getattr__ = imported_on_use(__name__, __file__)
 
 # Threads of OpenMP, which PyTorch computes with, spin for 7 ms after each operation, and keep their cores from others:
 # the threads of our update, an actor, a control loop. With this it is half a millisecond, so that operations that
@@ -21,17 +24,9 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 choose_graphics()
 
-_LAZY = ("Policy", "Run", "load", "train")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(".api", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *__all__})
 
 
 __all__ = ["Policy", "Run", "__version__", "load", "train"]

@@ -160,6 +160,12 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _run(command: str, overrides: list[str]) -> int:
+    if HELP & set(overrides):
+        from .command_line.light_commands import light_help
+
+        if (text := light_help(command, overrides)) is not None:
+            print(text)
+            return 0
     from .command_line.application import run_command
 
     if command in LASTING:

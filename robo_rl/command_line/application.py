@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ from hydra._internal.hydra import Hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ..core import ConfigError, RoboRLError, is_too_large
 from ..core.search_path import CONFIG_PATH_VARIABLE, config_folders, register_search_path
+from .light_commands import light_schemas
 from .sweep_table import SweptRun, print_sweep
 from .usage import (
     explain,
@@ -36,9 +36,6 @@ from .whole_numbers import with_whole_numbers
 
 EXIT_SIGNAL = 128
 """Exit code of a command that a signal interrupted, before the signal's number is added."""
-
-SCHEMAS = {"web_schema": "robo_rl.web", "control_schema": "robo_rl.transport"}
-"""Sections that commands without a task have, and the packages that register them."""
 
 ROS_NAMES = ("robot", "success", "topic")
 """Sections and options that contain names of ROS 2, in which ~/ stands for the node."""
@@ -55,23 +52,21 @@ def run_command(command: str, overrides: list[str], run: Callable[[DictConfig], 
     Returns:
         The exit code.
     """
-    _register_configs(command.replace(" ", "_"))
+    _register_configs(command)
     folders, overrides = _config_folders(overrides)
     with config_folders(folders):
         return _run(command, overrides, run or _module_run(command))
 
 
-def _register_configs(config_name: str) -> None:
+def _register_configs(command: str) -> None:
     """Register what the configuration of a command is composed of.
 
     A command that chooses no task, agent or other group needs none of their packages, which take seconds to import.
     """
-    file = resources.files("robo_rl.configs").joinpath(f"{config_name}.yaml")
-    chosen = set(map(str, OmegaConf.create(file.read_text()).defaults)) - {"common", "_self_"}
-    if chosen <= SCHEMAS.keys():
+    if (schemas := light_schemas(command)) is not None:
         register_search_path()
-        for schema in chosen:
-            importlib.import_module(SCHEMAS[schema]).register_configs()
+        for schema in schemas:
+            importlib.import_module(schema.package).register_configs()
         return
     from ..app import register_all_configs
     from . import ray_launcher

@@ -1,8 +1,9 @@
-"""The options of a command with their values and meanings, from docstrings and configs/*.yaml."""
+"""Help of a command: its options with their values and meanings, from docstrings and configs/*.yaml."""
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 from importlib import resources
 from typing import Any, NamedTuple, cast
@@ -13,6 +14,26 @@ from omegaconf import DictConfig, OmegaConf
 from ..core import bounds_of
 
 INDENT = 2
+
+FIRST = {
+    "actor": (
+        "run", "actor.name", "actor.spool", "transport.address", "transport.certificates", "transport.token_file",
+        "teleop.device",
+    ),
+    "learner": (
+        "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "seed", "demonstrations.path",
+        "demonstrations.episodes", "runtime.transport.address", "runtime.transport.certificates", "agent.device",
+    ),
+    "record": (
+        "record.source", "record.path", "record.episodes", "record.if_exists", "record.only_successful",
+        "record.max_episode_steps", "teleop.device", "seed",
+    ),
+    "train": (
+        "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "start.run", "base.run", "seed",
+        "demonstrations.path", "demonstrations.episodes", "teleop.device", "agent.update_to_data", "agent.device",
+    ),
+}  # fmt: skip
+"""Options that people change first, for commands that have too many to list."""
 
 
 class Option(NamedTuple):
@@ -41,6 +62,47 @@ class Option(NamedTuple):
 
     def _line(self, name: str) -> str:
         return f"{name}:{'' if self.value is None else f' {self.value}'}{f'  # {self.note}' if self.note else ''}"
+
+
+def help_page(command: str, groups: Sequence[str], entries: Sequence[Option], everything: bool) -> str:
+    """Return the help of a command.
+
+    Args:
+        command: words of the command.
+        groups: a line for each group that it chooses from.
+        entries: its options and sections.
+        everything: whether all options are listed; if not, and there are too many, only those that people change first.
+    """
+    lines = [f"robo-rl {command} [KEY=VALUE ...]"]
+    if groups:
+        lines += ["", "== Groups (GROUP=CHOICE) ==", *groups]
+    if everything or command not in FIRST:
+        lines += ["", "== Options (KEY=VALUE; within a section SECTION.KEY=VALUE; ??? has to be given) =="]
+        lines += [option.nested for option in entries]
+    else:
+        first = {option.name: option.full for option in entries if option.name in FIRST[command]}
+        lines += ["", "== Options that people change first (KEY=VALUE) =="]
+        lines += [first[name] for name in FIRST[command] if name in first]
+        lines += ["", f"== All options by section (robo-rl {command} --help SECTION ...; --help-all lists all) =="]
+        lines += _section_counts(entries)
+    lines += [
+        "",
+        "-m sweeps over comma-separated values; --cfg job prints the configuration; --debug shows tracebacks.",
+        f'Tab completion: eval "$(robo-rl {command} -sc install=bash)"',
+    ]
+    return "\n".join(lines)
+
+
+def _section_counts(entries: Sequence[Option]) -> list[str]:
+    """Return a line with the number of options for each section at the top level."""
+    counts = Counter(option.name.partition(".")[0] for option in entries if option.value is not None)
+    notes = {option.name: option.note for option in entries if option.value is None and "." not in option.name}
+    width = max(map(len, notes), default=0)
+    lines = [
+        f"{name:<{width}}  {counts[name]:>3} options{f'  # {note}' if note else ''}" for name, note in notes.items()
+    ]
+    top_level = [option.name for option in entries if option.value is not None and "." not in option.name]
+    return [*lines, f"{'':<{width}}  and {', '.join(top_level)}"] if top_level else lines
 
 
 def options(config: DictConfig, config_name: str) -> list[Option]:

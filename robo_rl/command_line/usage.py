@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,33 +15,13 @@ from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ..core import ConfigError, nearest
-from .option_help import Option, options
+from .option_help import Option, help_page, options
 
 FLAGS = (
     "--cfg", "--config-dir", "--config-name", "--config-path", "--experimental-rerun", "--hydra-help", "--info",
     "--multirun", "--package", "--resolve", "--run", "--shell-completion", "--version",
 )  # fmt: skip
 """Flags of Hydra."""
-
-FIRST = {
-    "actor": (
-        "run", "actor.name", "actor.spool", "transport.address", "transport.certificates", "transport.token_file",
-        "teleop.device",
-    ),
-    "learner": (
-        "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "seed", "demonstrations.path",
-        "demonstrations.episodes", "runtime.transport.address", "runtime.transport.certificates", "agent.device",
-    ),
-    "record": (
-        "record.source", "record.path", "record.episodes", "record.if_exists", "record.only_successful",
-        "record.max_episode_steps", "teleop.device", "seed",
-    ),
-    "train": (
-        "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "start.run", "base.run", "seed",
-        "demonstrations.path", "demonstrations.episodes", "teleop.device", "agent.update_to_data", "agent.device",
-    ),
-}  # fmt: skip
-"""Options that people change first, for commands that have too many to list."""
 
 UNREAD = {
     "actor": ("reward", "runtime"),
@@ -103,28 +82,9 @@ def help_text(
     entries = options(config, config_name)
     if sections:
         return "\n".join(line for section in sections for line in _section_lines(section, entries))
-    lines = [f"robo-rl {command} [KEY=VALUE ...]"]
-    if groups:
-        lines += ["", "== Groups (GROUP=CHOICE) =="]
-        current = {group: f"  (now {choice})" for group, choice in chosen.items() if choice}
-        lines += [
-            f"{group}: {', '.join(options)}{current.get(group, '')}" for group, options in groups.items() if options
-        ]
-    if everything or command not in FIRST:
-        lines += ["", "== Options (KEY=VALUE; within a section SECTION.KEY=VALUE; ??? has to be given) =="]
-        lines += [option.nested for option in entries]
-    else:
-        first = {option.name: option.full for option in entries if option.name in FIRST[command]}
-        lines += ["", "== Options that people change first (KEY=VALUE) =="]
-        lines += [first[name] for name in FIRST[command] if name in first]
-        lines += ["", f"== All options by section (robo-rl {command} --help SECTION ...; --help-all lists all) =="]
-        lines += _section_counts(entries)
-    lines += [
-        "",
-        "-m sweeps over comma-separated values; --cfg job prints the configuration; --debug shows tracebacks.",
-        f'Tab completion: eval "$(robo-rl {command} -sc install=bash)"',
-    ]
-    return "\n".join(lines)
+    current = {group: f"  (now {choice})" for group, choice in chosen.items() if choice}
+    listed = [f"{group}: {', '.join(valid)}{current.get(group, '')}" for group, valid in groups.items() if valid]
+    return help_page(command, listed, entries, everything)
 
 
 def _section_lines(section: str, entries: Sequence[Option]) -> list[str]:
@@ -139,18 +99,6 @@ def _section_lines(section: str, entries: Sequence[Option]) -> list[str]:
         raise ConfigError(f"--help {section}: there is no such section: {nearest(section, names)}")
     *parents, _ = section.split(".")
     return [f"{' ' * 2 * level}{name}:" for level, name in enumerate(parents)] + lines
-
-
-def _section_counts(entries: Sequence[Option]) -> list[str]:
-    """Return a line with the number of options for each section at the top level."""
-    counts = Counter(option.name.partition(".")[0] for option in entries if option.value is not None)
-    notes = {option.name: option.note for option in entries if option.value is None and "." not in option.name}
-    width = max(map(len, notes), default=0)
-    lines = [
-        f"{name:<{width}}  {counts[name]:>3} options{f'  # {note}' if note else ''}" for name, note in notes.items()
-    ]
-    top_level = [option.name for option in entries if option.value is not None and "." not in option.name]
-    return [*lines, f"{'':<{width}}  and {', '.join(top_level)}"] if top_level else lines
 
 
 def require_known(config: DictConfig, path: str = "") -> None:

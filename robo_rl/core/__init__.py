@@ -1,111 +1,129 @@
 """Types, protocols, specs, errors and clocks that all packages share.
 
 This package imports nothing else of robo-rl; every other package imports only this one.
+
+A name is imported with its first use, so that a command that uses few of them starts quickly.
 """
 
-from .agent_protocols import (
-    Agent,
-    AgentConfig,
-    ComparisonLearner,
-    Critic,
-    Decision,
-    Deployable,
-    FeatureExtractor,
-    OfflineLearner,
-    Policy,
-    RankedLearner,
-    ScriptedExpert,
-    WarmStartLearner,
-)
-from .clock import Clock, ManualClock, MonotonicClock
-from .closing import Closing
-from .config import as_config, check_seed, config_node, section, typed
-from .drafts import draft_of
-from .durable import sync_folder, write_durably
-from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
-from .errors import (
-    DEADMAN,
-    EMERGENCY_STOP,
-    GUARD_SILENT,
-    RESET_UNANSWERED,
-    ROBOT_AWAY,
-    CheckpointError,
-    ConfigError,
-    DataError,
-    DivergenceError,
-    DriverError,
-    NativeBuildError,
-    RankError,
-    RenderingError,
-    RoboRLError,
-    RobotAwayError,
-    SafetyStop,
-    SpecError,
-    TransportError,
-    nearest,
-)
-from .folders import user_folder
-from .foreign import ENTRIES, ForeignFolder, NoJsonError, check_yaml, open_regular, parse_json, read_bytes, read_secret
-from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
-from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout, image_override
-from .interruption import Interruption, sigterm_unwinds
-from .latch import plain_text, read_short
-from .mjcf_limits import check_mjcf
-from .native import compiler_problem, native_library
-from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
-from .options import MAX_RATE, MAX_SECONDS, MIN_RATE, Bounds, Options, bounds_of, moved_section, option, require
-from .own_command import own_command
-from .own_stop import OwnStop
-from .packed import blosc_size, zstd_size
-from .protocols import (
-    EnvBackend,
-    GoalTask,
-    ObservationGuard,
-    PersistentWorld,
-    ResetController,
-    ReturnLearner,
-    ReturnScaled,
-    SafetyFilter,
-    SpaceTranslation,
-    Teleop,
-    TranslatingBackend,
-)
-from .reading import load_config, reading, whole_number
-from .relative import OBSERVATION_FRAME, RelativeBackend, find_relative
-from .reset_latch import ResetLatch
-from .reward import RewardWeights
-from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer, TermScorer
-from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription, shortest
-from .ros_arguments import RosArguments, parse_ros_arguments, pass_on, passed_on
-from .ros_images import decode_ros_compressed_image, decode_ros_image
-from .rotation import matrix_of_quaternion, matrix_of_vector, quaternion_of_matrix, vector_of_matrix
-from .seeding import derive_seed, generator
-from .signals import ObservationSignals
-from .specs import PYTHON_NAMESPACE, ArraySpec, EnvSpec
-from .temporal import Formula
-from .temporal_text import parse_specification
-from .text import printable
-from .types import (
-    PASSED,
-    TEACHERS,
-    Batch,
-    Comparisons,
-    Intervention,
-    Metrics,
-    Observation,
-    Refusal,
-    ResetOutcome,
-    SessionProgress,
-    Source,
-    State,
-    Step,
-    Transition,
-    Verdict,
-    happened,
-)
-from .wire_protocols import TransitionInbox, TransitionOutbox
-from .wording import counted, override, override_word, quoted
-from .wrapped_backend import WrappedBackend
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .agent_protocols import (
+        Agent,
+        AgentConfig,
+        ComparisonLearner,
+        Critic,
+        Decision,
+        Deployable,
+        FeatureExtractor,
+        OfflineLearner,
+        Policy,
+        RankedLearner,
+        ScriptedExpert,
+        WarmStartLearner,
+    )
+    from .clock import Clock, ManualClock, MonotonicClock
+    from .closing import Closing
+    from .config import as_config, check_seed, config_node, section, typed
+    from .drafts import draft_of
+    from .durable import sync_folder, write_durably
+    from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
+    from .errors import (
+        DEADMAN,
+        EMERGENCY_STOP,
+        GUARD_SILENT,
+        RESET_UNANSWERED,
+        ROBOT_AWAY,
+        CheckpointError,
+        ConfigError,
+        DataError,
+        DivergenceError,
+        DriverError,
+        NativeBuildError,
+        RankError,
+        RenderingError,
+        RoboRLError,
+        RobotAwayError,
+        SafetyStop,
+        SpecError,
+        TransportError,
+        nearest,
+    )
+    from .folders import user_folder
+    from .foreign import (
+        ENTRIES,
+        ForeignFolder,
+        NoJsonError,
+        check_yaml,
+        open_regular,
+        parse_json,
+        read_bytes,
+        read_secret,
+    )
+    from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
+    from .image_layouts import ImageConfig, ImageLayout, image_axes, image_layout, image_override
+    from .interruption import Interruption, sigterm_unwinds
+    from .latch import plain_text, read_short
+    from .mjcf_limits import check_mjcf
+    from .native import compiler_problem, native_library
+    from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
+    from .options import MAX_RATE, MAX_SECONDS, MIN_RATE, Bounds, Options, bounds_of, moved_section, option, require
+    from .own_commands import own_command
+    from .own_stop import OwnStop
+    from .packed import blosc_size, zstd_size
+    from .protocols import (
+        EnvBackend,
+        GoalTask,
+        ObservationGuard,
+        PersistentWorld,
+        ResetController,
+        ReturnLearner,
+        ReturnScaled,
+        SafetyFilter,
+        SpaceTranslation,
+        Teleop,
+        TranslatingBackend,
+    )
+    from .readers import load_config, reading, whole_number
+    from .relative import OBSERVATION_FRAME, RelativeBackend, find_relative
+    from .reset_latch import ResetLatch
+    from .reward import RewardWeights
+    from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer, TermScorer
+    from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription, shortest
+    from .ros_arguments import RosArguments, parse_ros_arguments, pass_on, passed_on
+    from .ros_images import decode_ros_compressed_image, decode_ros_image
+    from .rotation import matrix_of_quaternion, matrix_of_vector, quaternion_of_matrix, vector_of_matrix
+    from .seeding import derive_seed, generator
+    from .signals import ObservationSignals
+    from .specs import PYTHON_NAMESPACE, ArraySpec, EnvSpec
+    from .temporal import Formula
+    from .temporal_text import parse_specification
+    from .text import printable
+    from .types import (
+        PASSED,
+        TEACHERS,
+        Batch,
+        Comparisons,
+        Intervention,
+        Metrics,
+        Observation,
+        Refusal,
+        ResetOutcome,
+        SessionProgress,
+        Source,
+        State,
+        Step,
+        Transition,
+        Verdict,
+        happened,
+    )
+    from .wire_protocols import TransitionInbox, TransitionOutbox
+    from .wording import counted, override, override_word, quoted
+    from .wrapped_backend import WrappedBackend
+else:
+    from .lazy import imported_on_use
+
+    __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
     "DEADMAN",

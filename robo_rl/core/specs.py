@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .errors import SpecError
 from .options import MAX_RATE, MIN_RATE
-from .reading import reading, whole_number
+from .readers import reading, whole_number
 from .types import Observation
 
 PYTHON_NAMESPACE = "python/"

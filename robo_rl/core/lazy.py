@@ -1,0 +1,36 @@
+"""Packages whose names are imported with their first use."""
+
+import ast
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def imported_on_use(package: str, file: str) -> Callable[[str], Any]:
+    """Return the function ``__getattr__`` of a package whose imports stand under ``if TYPE_CHECKING:``.
+
+    Type checkers read these imports; at run time each happens when one of its names is used for the first time.
+
+    Args:
+        package: name of the package.
+        file: its ``__init__.py``.
+    """
+
+    @functools.cache
+    def modules() -> dict[str, str]:
+        """Return the module of each name."""
+        guarded = (node for node in ast.parse(Path(file).read_text()).body if isinstance(node, ast.If))
+        imports = (node for block in guarded for node in block.body if isinstance(node, ast.ImportFrom))
+        return {alias.name: f"{'.' * node.level}{node.module}" for node in imports for alias in node.names}
+
+    def get(name: str) -> Any:
+        if name.startswith("__") or name not in modules():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(modules()[name], package), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
