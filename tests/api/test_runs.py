@@ -29,7 +29,7 @@ SHORT = [
     "run.final_evaluation_episodes=2",
     "run.video_episodes=0",
 ]
-REACH = [*SHORT, "demonstrations.episodes=1"]
+REACH = [*SHORT, "demonstrations.episodes=1", "task.max_episode_steps=8"]
 POINT = [word for word in SHORT if "pretrain" not in word] + [f"task.max_episode_steps={LIMIT}"]
 
 
@@ -92,8 +92,8 @@ def test_a_policy_acts_evaluates_films_and_is_deployed(reach: robo_rl.Run, tmp_p
         policy(observation["state"])
     with pytest.raises(SpecError, match="observation 'state': expected a float32 array of shape"):
         policy({**observation, "state": observation["state"][:3]})
-    result = policy.evaluate(2, seed=5, task={"max_episode_steps": 8})
-    assert len(result.episodes) == 2 and result.length_median <= 8 and result.success_rate is not None
+    result = policy.evaluate(2, seed=5, task={"max_episode_steps": 4})
+    assert len(result.episodes) == 2 and result.length_median <= 4 and result.success_rate is not None
     with pytest.raises(ConfigError, match="task has no option 'clearanc'"):
         policy.evaluate(task={"clearanc": 1})
     with pytest.raises(ConfigError, match="episodes must be 1 or more, got 0"):

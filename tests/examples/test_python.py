@@ -24,7 +24,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def train_little(task: Any, **arguments: Any) -> robo_rl.Run:
         options = SMALL if isinstance(task, str) else [word for word in SMALL if word.startswith("run.")]
-        overrides = [*arguments.pop("overrides", []), *options, "run.env_steps=40", "run.video_episodes=1"]
+        overrides = [*arguments.pop("overrides", []), *options, "run.env_steps=40"]
         return train(task, **(arguments | {"steps": None, "overrides": overrides}))
 
     monkeypatch.setattr(robo_rl, "train", train_little, raising=False)
@@ -35,7 +35,8 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _few_episodes(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate_few(policy: robo_rl.Policy, episodes: int = 100, **arguments: Any) -> Any:
-        return evaluate(policy, min(episodes, 2), **arguments)
+        task = {**arguments.pop("task", {}), "max_episode_steps": 4}
+        return evaluate(policy, min(episodes, 2), **arguments, task=task)
 
     return evaluate_few
 
