@@ -32,7 +32,7 @@ class _Named(NamedTuple):
     Attributes:
         place: key, including the sections that contain it.
         name: name of the referenced thing.
-        kind: ``target``, ``class``, ``module``, ``variable`` or ``host``.
+        kind: ``target``, ``class``, ``environment``, ``variable`` or ``host``.
     """
 
     place: str
@@ -147,7 +147,7 @@ def _named(values: Any, source: str = "") -> Iterator[_Named]:
         elif key == "model" and value.startswith("torch:"):
             yield _Named(place, value.removeprefix("torch:"), "class")
         elif key == "env_id" and ":" in value:
-            yield _Named(place, value.rpartition(":")[0], "module")
+            yield _Named(place, value.replace(":", "."), "environment")
         elif key == "key_variable":
             yield _Named(place, value, "variable")
         elif merged == "runtime.cluster" and value != "auto":
@@ -186,11 +186,9 @@ def _missing(named: _Named, registered: Set[str]) -> str | None:
     packages = _own_packages() | _allowed
     if not any(_is_in(named.name, package) for package in packages):
         return named.name.partition(".")[0]
-    if named.kind == "module":
-        return None
     try:
         target = get_object(named.name)
-    except Exception:  # the code that makes the object reports it
+    except Exception:  # the code that makes the object reports it; an id of an environment names no object
         return None
     # my_package.os.system is not code of my_package.
     defined_in = getattr(target, "__module__", None) or type(target).__module__

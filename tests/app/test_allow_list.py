@@ -14,6 +14,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from robo_rl.app import allow_list, allow_packages, build, needed_packages, register_all_configs, run_config
+from robo_rl.app.allow_list import check_saved
 from robo_rl.app.trained import complete_config
 from robo_rl.command_line.application import run_command
 from robo_rl.core import ConfigError, RoboRLError
@@ -358,3 +359,14 @@ def test_other_processes_of_a_run_may_make_what_the_run_may(saved: dict[str, Any
     assert "allow" not in config and yaml.safe_load(text)["allow"] == ["own_resets"]
     allow_list._allowed.clear()
     assert build(parsed_config(text).reset) == 7
+
+
+def test_an_environment_of_an_allowed_package_is_its_own_code(saved: dict[str, Any], hostile: Path) -> None:
+    """A function that the package imports from elsewhere is not, although it can be called as one that makes one."""
+    (hostile.parent / "honest_env.py").write_text("from subprocess import check_output\n\nclass Env: ...\n")
+    allow_packages(["honest_env"])
+    for name in ("Env", "Env-v0"):
+        check_saved(OmegaConf.create(put(saved, "task", {"env_id": f"honest_env:{name}"})), Path("config.yaml"))
+    node = {"env_id": "honest_env:check_output", "env_kwargs": {"args": ["touch", str(hostile)]}}
+    with pytest.raises(ConfigError, match=r"task.env_id names 'honest_env.check_output'.*allow=\[subprocess\]"):
+        check_saved(OmegaConf.create(put(saved, "task", node)), Path("config.yaml"))

@@ -335,3 +335,19 @@ def test_the_humanoid_has_the_settings_of_its_paper() -> None:
     assert (agent.gamma, agent.tau, agent.actor_learning_rate, agent.learning_starts) == (0.95, 0.005, 6e-4, 50_000)
     clip = config.reward.modules.clip
     assert (clip.model, clip.goals) == ("ViT-bigG-14", ["a humanoid robot kneeling"])
+
+
+def test_a_class_of_a_module_is_made_without_registration() -> None:
+    name = "tests.rigs.point_world:PointWorld"
+    backend = make(name, max_episode_steps=3, env_kwargs={"start": 0.5})
+    assert backend.spec.task == name and backend.spec.max_episode_steps == 3
+    step = backend.reset(seed=0)
+    for _ in range(3):
+        step = backend.step(np.ones(1, np.float32))
+    assert step.truncated and step.observation["state"][0] > 0
+    assert backend.translation.action(np.ones(1, np.float32)) == 4
+    assert backend.render().shape == (48, 64, 3)
+    with pytest.raises(ConfigError, match=r"unknown task.env_id 'tests.rigs.point_world:Point'"):
+        make("tests.rigs.point_world:Point")
+    with pytest.raises(ConfigError, match=r"was made by a function of a Python program, .* robo_rl.load\(RUN"):
+        make("python/elsewhere-v0")
