@@ -111,7 +111,7 @@ class Policy:
         self,
         episodes: int = 100,
         *,
-        seed: int = 0,
+        seed: int = 1000,
         video: str | os.PathLike[str] | None = None,
         video_episodes: int = 5,
         task: Mapping[str, Any] | None = None,
@@ -145,7 +145,7 @@ class Policy:
             raise RenderingError(f"no video: {result.video_problem}")
         return result
 
-    def video(self, path: str | os.PathLike[str], *, episodes: int = 5, seed: int = 0) -> Path:
+    def video(self, path: str | os.PathLike[str], *, episodes: int = 5, seed: int = 1000) -> Path:
         """Film episodes and write an MP4 file; return its path. See :meth:`evaluate`."""
         self.evaluate(episodes, seed=seed, video=path, video_episodes=episodes)
         return Path(path)
