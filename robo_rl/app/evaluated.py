@@ -12,7 +12,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..core import ConfigError, Policy, nearest
 from ..evaluation import EvaluationResult, evaluate
-from .composition import build_backend, build_reward
+from .components import build_backend
+from .composition import build_reward
 from .deployed import load_evaluated
 from .network_limits import networks_of
 from .trained import TrainedPolicy
