@@ -1,0 +1,1 @@
+"""Arms of servos on a serial bus, without ROS."""
