@@ -1,6 +1,6 @@
-"""The arm: a built-in model of the Franka Panda, or any MJCF file.
+"""The arm: a built-in model of the Franka Panda or the SO-101, or any MJCF file.
 
-Kinematics, joint limits, masses and inertias of the built-in arm are those of the public robot description
+Kinematics, joint limits, masses and inertias of the Panda are those of the public robot description
 (franka_description; inertial parameters identified by Gaz et al., RA-L 2019). Its shape is made of primitives here.
 """
 
@@ -126,6 +126,9 @@ VISUALS: tuple[tuple[str, Any, tuple[float, ...], float, tuple[float, ...]], ...
     ("link7", CYLINDER, (0, 0, 0.085, 0, 0, 0.107), 0.036, DARK),
 )  # fmt: skip
 
+BUILT_IN = {"so101": Path(__file__).parent / "arms" / "so101.xml"}
+"""Files of the built-in arms besides the Panda, by the names that ``arm.model`` may have instead of a path."""
+
 WRIST_SENSORS = {"wrist_force": mujoco.mjtSensor.mjSENS_FORCE, "wrist_torque": mujoco.mjtSensor.mjSENS_TORQUE}
 
 
@@ -135,7 +138,7 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
     Raises:
         ConfigError: if the file cannot be read, or lacks a joint, site or actuator that ``config`` names.
     """
-    spec = _panda() if config.model is None else read_model(config.model)
+    spec = _panda() if config.model is None else read_model(str(BUILT_IN.get(config.model, config.model)))
     _add_end_effector(spec, config)
     _check_names(spec, config)
     for actuator in list(spec.actuators):
@@ -176,7 +179,9 @@ def read_model(path: str) -> mujoco.MjSpec:
         ConfigError: if the file cannot be read, or requests more than any robot needs.
     """
     if not Path(path).is_file():
-        raise ConfigError(f"arm.model: there is no file {path}; give the path of an MJCF file")
+        raise ConfigError(
+            f"arm.model: there is no file {path}; give the path of an MJCF file, or {' or '.join(BUILT_IN)}"
+        )
     check_mjcf(path, "arm.model")
     try:
         spec = mujoco.MjSpec.from_file(path)

@@ -23,12 +23,13 @@ ACTION_FRAMES = ("base", "end_effector")
 
 @dataclass(frozen=True)
 class ArmConfig(Options, section="arm"):
-    """Arm and its gripper. The defaults are the built-in model of a Franka Panda; any MJCF arm can be used instead.
+    """Arm and its gripper. The defaults are the built-in Franka Panda; any other MJCF arm can be used.
 
     The arm's base is assumed to be at the origin, on a table whose top is z = 0.
 
     Attributes:
-        model: path of an MJCF file with the arm alone, without surroundings; null: the built-in arm.
+        model: path of an MJCF file with the arm alone, without surroundings; ``so101``: the built-in SO-101; null: the
+            built-in Panda.
         joints: names of the arm's joints (hinges or slides), from the base outwards.
         end_effector: name of the controlled site, between the finger tips, with its z axis pointing outwards.
         home: joint positions [rad or m] at which every episode begins.

@@ -150,6 +150,8 @@ def distance_captions(thing: str, distance: float, bounds: Sequence[float]) -> d
 class GraspSensor:
     """The contacts between fingers and a body.
 
+    The counterpart of a gripper's only finger is the body that carries it, such as the hand with a fixed jaw.
+
     Args:
         model: compiled model.
         arm: configuration with the names of the finger joints.
@@ -159,6 +161,8 @@ class GraspSensor:
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, body: str) -> None:
         self._body = model.body(body).id
         self._fingers = [int(model.joint(name).bodyid[0]) for name in arm.gripper_joints]
+        if len(self._fingers) == 1:
+            self._fingers.append(int(model.body_parentid[self._fingers[0]]))
         self._geom_body = model.geom_bodyid
 
     def holds(self, data: mujoco.MjData) -> bool:
