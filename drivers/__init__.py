@@ -10,11 +10,13 @@ def register_configs() -> None:
     from .cameras import register_configs as register_cameras
     from .fake import FakeArmConfig, make_fake_arm
     from .robot import register_configs as register_robots
+    from .servos import register_configs as register_servo_arms
     from .teleop import register_configs as register_teleop
     from .virtual import register_configs as register_virtual_robot
 
     register_teleop()
     register_robots()
+    register_servo_arms()
     register_virtual_robot()
     register_cameras()
     ConfigStore.instance().store(group="task", name="fake_arm_schema", node=config_node(make_fake_arm, FakeArmConfig))

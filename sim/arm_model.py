@@ -6,12 +6,18 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ArmPose, ArmTarget, shortest
 
-from .controller import EndEffectorController
+from .controller import EndEffectorController, logarithm
 from .joint_controller import JointController
 from .observation import endless
 from .simulation import ArmSimulation
 
 Array = NDArray[np.float64]
+
+ITERATIONS = 12
+"""Steps of inverse kinematics, each of which turns no joint by more than :data:`LARGEST_STEP`."""
+LARGEST_STEP = 0.2
+JOINT_WEIGHT = 0.02
+"""Weight of joint motion against the pose's error [Nm/rad]."""
 
 
 class ArmModel:
@@ -26,14 +32,19 @@ class ArmModel:
 
     Attributes:
         endless: which joints (n,) turn without limits.
+        fingers: names of the gripper's joints; empty without a gripper.
+        home_opening: opening of the gripper when an episode begins, 0 closed to 1 open.
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
     """
 
     def __init__(self, simulation: ArmSimulation) -> None:
         model, arm = simulation.model, simulation.config.arm
+        self._config = simulation.config.controller
         self._model, self._data, self._controller = model, simulation.data, simulation.controller
         joints = [model.joint(name) for name in arm.joints]
         self.endless = endless(model, arm.joints)
+        self.fingers = tuple(arm.gripper_joints) if arm.gripper_actuator is not None else ()
+        self.home_opening = arm.home_opening
         self.finger_strokes = simulation.arm.finger_strokes
         self._qpos = np.array([joint.qposadr[0] for joint in joints])
         self._dofs = np.array([joint.dofadr[0] for joint in joints])
@@ -80,6 +91,30 @@ class ArmModel:
         assert isinstance(controller, JointController)
         # The nearest to the current angles, up to whole turns, as robots count turns differently.
         return ArmTarget(joints=joints + shortest(controller.goal - joints, self.endless), opening=opening)
+
+    def joints_towards(self, joints: Array, pose: ArmPose) -> Array:
+        """Return joint positions (n,) that bring the end effector to ``pose``, or as near as the joints allow.
+
+        Errors are weighted by the controller's stiffness, so that axes without stiffness are free.
+
+        Args:
+            joints: posture (n,) from which the search starts [rad or m].
+            pose: pose of the end effector.
+        """
+        controller, data, nv = self._controller, self._data, self._model.nv
+        stiffness = np.array(self._config.stiffness)
+        lower, upper = np.minimum(controller.lower, joints), np.maximum(controller.upper, joints)
+        jacobian, found = np.empty((6, nv)), joints.copy()
+        for _ in range(ITERATIONS):
+            self._place(found, np.zeros_like(found))
+            mujoco.mj_jacSite(self._model, data, jacobian[:3], jacobian[3:], self._site)
+            rotation = data.site_xmat[self._site].reshape(3, 3)
+            error = np.concatenate([pose.position - data.site_xpos[self._site], logarithm(pose.rotation @ rotation.T)])
+            weighted = (jacobian[:, self._dofs] * stiffness[:, None]).T
+            square = weighted @ jacobian[:, self._dofs] + JOINT_WEIGHT * np.eye(found.size)
+            step = np.linalg.solve(square, weighted @ error)
+            found = np.clip(found + np.clip(step, -LARGEST_STEP, LARGEST_STEP), lower, upper)
+        return found
 
     def _place(self, joints: Array, velocities: Array) -> None:
         data = self._data

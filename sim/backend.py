@@ -1,6 +1,7 @@
 """An arm in simulation as an ``EnvBackend``."""
 
 import math
+from dataclasses import replace
 
 from robo_rl.core import ConfigError, RobotDescription, ScriptedExpert
 
@@ -76,6 +77,13 @@ class ArmBackend(SimulatedBackend):
     def as_robot(self) -> SimulatedRobot:
         """Return this arm as a robot that runs continuously instead of in steps."""
         return SimulatedRobot(self, self.simulation)
+
+    def as_servos(self) -> SimulatedRobot:
+        """Return another arm in the same task as a robot that follows joint positions, whatever the actions are."""
+        controller = replace(self.config.controller, action_space="joint_delta")
+        backend = type(self.task)(replace(self.config, controller=controller)).make_backend()
+        assert isinstance(backend, ArmBackend)
+        return backend.as_robot()
 
     def as_model(self) -> ArmModel:
         """Return this arm's kinematics and the meaning of its actions, for the driver of a similar robot."""

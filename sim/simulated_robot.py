@@ -31,6 +31,8 @@ class SimulatedRobot(TickingRobot):
         fingers: names of the gripper's joints; empty without a gripper.
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
         endless: which joints (n,) turn without limits.
+        limits: lowest and highest position (n, 2) of each joint [rad or m].
+        torques: largest torque (n,) of each joint [Nm or N].
         takes: kind of target that the controller accepts: ``pose`` or ``joints``.
         tick: time between two controller ticks [s].
     """
@@ -43,6 +45,8 @@ class SimulatedRobot(TickingRobot):
         self.fingers = tuple(config.arm.gripper_joints) if config.arm.gripper_actuator is not None else ()
         self.finger_strokes = simulation.arm.finger_strokes
         self.endless = endless(model, self.joints)
+        self.limits = np.array([model.joint(name).range for name in self.joints])
+        self.torques = np.array(config.arm.torque_limits)
         self.takes = "pose" if isinstance(simulation.controller, EndEffectorController) else "joints"
         self.tick = 1.0 / config.controller.rate
         self._dofs = np.array([model.joint(name).dofadr[0] for name in self.joints])

@@ -363,10 +363,10 @@ def test_the_ready_configurations_with_trajectory_controllers_fit_their_tasks(tm
     assert xarm.spec.action.names[-1] == "gripper" and xarm.spec.action.shape == (8,)
     assert driver(composed("robot=xarm_servo", "task=pick_cube", BLIND)).spec.action.names[:3] == ("x", "y", "z")
     names = ["shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll"]
-    so101 = driver(composed("robot=so101", JOINT_ACTIONS, *arm_options(tmp_path, names)))
+    so101 = driver(composed("robot=so101_ros2", JOINT_ACTIONS, *arm_options(tmp_path, names)))
     assert so101.spec.action.names == tuple(names)
     with pytest.raises(ConfigError, match="5 joint names are given, the task has 7 joints"):
-        driver(composed("robot=so101", JOINT_ACTIONS, BLIND))
+        driver(composed("robot=so101_ros2", JOINT_ACTIONS, BLIND))
 
 
 def test_the_ready_configurations_of_mobile_bases_fit_the_car():

@@ -1,0 +1,397 @@
+"""Backend that drives an arm of servos on a serial bus."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import (
+    ROBOT_AWAY,
+    ArmPose,
+    ArmTarget,
+    Clock,
+    ConfigError,
+    EnvBackend,
+    EnvSpec,
+    MonotonicClock,
+    RenderingError,
+    RobotAwayError,
+    RobotDescription,
+    SafetyStop,
+    ScriptedExpert,
+    Step,
+    derive_seed,
+)
+
+from ..cameras.reader import CameraReader
+from ..real_time import RealTime
+from ..robot.rate import RateKeeper
+from .arm import ArmReading, ServoArm
+from .bus import BusError
+from .config import VIRTUAL, ServoArmConfig
+from .loop import ServoLoop
+from .observing import IMAGES, ServoLayout
+from .virtual_arm import ServoDriven, VirtualServoArm
+
+Array = NDArray[np.float64]
+
+POLL_NS = 5_000_000
+SHORTEST_HOMING = 0.3
+"""Shortest duration of the motion home, in which the gripper opens or closes [s]."""
+HOMING_GRACE = 2.0
+"""Time that the arm may need beyond that duration [s]."""
+
+
+class ServoModel(Protocol):
+    """Kinematics of the arm and meaning of its actions; :class:`robo_rl.sim.arm_model.ArmModel` is one."""
+
+    fingers: tuple[str, ...]
+    finger_strokes: Array
+    home_opening: float
+
+    def begin(self, joints: Array) -> None: ...
+
+    def pose(self, joints: Array) -> ArmPose: ...
+
+    def velocity(self, joints: Array, velocities: Array) -> tuple[Array, Array]: ...
+
+    def target(self, joints: Array, action: NDArray[np.float32]) -> ArmTarget: ...
+
+    def joints_towards(self, joints: Array, pose: ArmPose) -> Array: ...
+
+
+class SimulatedServoArm(EnvBackend, Protocol):
+    """Simulation of a task for an arm; :class:`robo_rl.sim.backend.ArmBackend` is one."""
+
+    @property
+    def robot(self) -> RobotDescription: ...
+
+    def as_model(self) -> ServoModel: ...
+
+    def as_servos(self) -> ServoDriven: ...
+
+
+class ServoBackend:
+    """Arm of servos, driven in fixed control periods.
+
+    Targets of the end effector become joint positions by inverse kinematics from the measured posture. The goals of
+    the servos move straight to them within a control period. No step is made up: when the newest reading becomes too
+    old, or a servo reports a fault, the arm holds and the episode ends without that step.
+
+    Args:
+        config: configuration of the arm.
+        simulation: the task's simulated arm. Its spec, description and model are used; it is never stepped. Virtual
+            servos move another one.
+        clock: monotonic clock.
+
+    Raises:
+        ConfigError: if the task has no arm, or observes or moves what this arm does not have.
+    """
+
+    def __init__(self, config: ServoArmConfig, simulation: EnvBackend, clock: Clock | None = None) -> None:
+        if not hasattr(simulation, "as_servos"):
+            raise ConfigError(
+                f"robot {config.name!r} needs a task with a simulated arm; {simulation.spec.task!r} has none"
+            )
+        self._config, self._simulation = config, cast(SimulatedServoArm, simulation)
+        self.clock: Clock = clock or MonotonicClock()
+        self._description, self._model = self._simulation.robot, self._simulation.as_model()
+        self.virtual: VirtualServoArm | None = None
+        is_virtual = config.port == VIRTUAL
+        self._layout = ServoLayout(config, simulation.spec, self._description.joints, self._model, is_virtual)
+        self._spec = replace(simulation.spec, reports_success=is_virtual)
+        self._period = 1.0 / (self._spec.control_rate * config.real_time_factor)
+        self.rate = RateKeeper(round(self._period * 1e9))
+        self._real_time = RealTime(config.real_time_priority)
+        self._make_arm("")  # a configuration that does not fit is found before anything is opened
+        self._loop: ServoLoop | None = None
+        self._cameras: dict[str, CameraReader] = {}
+        self._steps = self._episodes = 0
+        self._complete_ns = self._stamp_ns = 0  # of the current observation
+        self._running = False
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    @property
+    def robot(self) -> RobotDescription:
+        return self._description
+
+    def watch(self) -> Any:
+        """Raise :class:`ConfigError`, as a servo bus has one master."""
+        raise ConfigError(
+            f"robo-rl guard cannot watch robot {self._config.name!r}: a servo bus has one master, the driver itself"
+        )
+
+    def connect(self) -> None:
+        """Open port and cameras, and find every servo. The first ``reset`` does this.
+
+        Raises:
+            RobotAwayError: if the port cannot be opened or a servo does not answer within ``start_timeout``.
+            DriverError: if the servos are not those of the configuration and calibration.
+        """
+        if self._loop is not None:
+            return
+        config = self._config
+        if config.port == VIRTUAL and self.virtual is None:
+            self.virtual = VirtualServoArm(config, self._simulation.as_servos(), self.clock)
+        arm = self._make_arm(config.port if self.virtual is None else str(self.virtual.bus.path))
+        deadline_ns = self.clock.now_ns() + round(config.start_timeout * 1e9)
+        while not arm.is_connected:
+            try:
+                arm.connect()
+            except BusError as error:
+                if self.clock.now_ns() >= deadline_ns:
+                    raise RobotAwayError(f"robot {config.name!r}: {error}") from error
+                self.clock.sleep_until_ns(self.clock.now_ns() + 20 * POLL_NS)
+        speed = np.array(self._description.speed) * config.real_time_factor
+        self._loop = ServoLoop(arm, config.name, config.rate, speed, config.relax_after, self.clock)
+        for name, camera in config.cameras.items():
+            if (key := f"{IMAGES}{name}") in self._spec.observation:
+                height, width, _ = self._spec.observation[key].shape
+                self._cameras[key] = CameraReader(name, camera, (width, height), self.clock)
+        if reason := self._real_time.claim():
+            print(f"The control loop has no real-time priority: {reason}; see docs/reference/robots.md", flush=True)
+
+    def reset(self, seed: int | None = None) -> Step:
+        """Move the arm home, let the scene be arranged, and begin an episode. Only virtual servos use the seed.
+
+        Raises:
+            RobotAwayError: if the servos are not available at the first call.
+            DriverError: if they are not those of the configuration and calibration.
+            SafetyStop: if the servos do not answer, report a fault, or do not come home.
+        """
+        self.connect()
+        assert self._loop is not None
+        if self._running:
+            self.stop("another episode begins")
+        self._go_home(self._loop)
+        if self.virtual is not None:
+            seed = derive_seed(0, "virtual servos", self._episodes) if seed is None else seed
+            self.virtual.place(seed)
+            self._loop.forget()
+            self._fresh()
+            self._loop.hold()
+        self.clock.sleep_until_ns(self.clock.now_ns() + round(self._config.pause * 1e9))
+        reading = self._fresh()
+        self._model.begin(reading.positions)
+        self.rate.restart()
+        self._steps, self._running = 0, True
+        self._episodes += 1
+        with self._stopping():
+            return self._step_of(reading, rewarded=False)
+
+    def step(self, action: NDArray[np.float32]) -> Step:
+        """Execute ``action`` for one control period.
+
+        Raises:
+            SpecError: if the action does not match the spec.
+            RuntimeError: if no episode is running.
+            SafetyStop: if the newest reading or image becomes too old, a servo reports a fault, or too many control
+                periods in a row begin too late.
+        """
+        if not self._running:
+            raise RuntimeError("the episode has ended or none was begun: call reset() before step()")
+        assert self._loop is not None
+        self._spec.action.check("action", action)
+        with self._stopping():
+            end_ns = self.rate.begin(self.clock.now_ns())
+            if self.rate.overruns_in_row >= self._config.overruns:
+                raise SafetyStop(
+                    "overrun",
+                    f"{self.rate.overruns_in_row} control periods in a row began too late: the policy or this machine "
+                    f"is too slow for {1 / self._period:g} Hz",
+                )
+            positions = self._checked().positions
+            target = self._model.target(positions, action)
+            joints = target.joints if target.pose is None else self._model.joints_towards(positions, target.pose)
+            assert joints is not None
+            now_ns = self.clock.now_ns()
+            self._loop.move(joints, target.opening, max(end_ns - now_ns, 0) * 1e-9)
+            self.rate.commanded(now_ns, self._complete_ns, self._stamp_ns)
+            while (now_ns := self.clock.now_ns()) < end_ns:
+                self._checked()
+                self.clock.sleep_until_ns(min(now_ns + POLL_NS, end_ns))
+            self.rate.ended(now_ns)
+            self._steps += 1
+            return self._step_of(self._checked(), rewarded=True)
+
+    def render(self) -> NDArray[np.uint8]:
+        """Return the newest image of the first camera.
+
+        Raises:
+            RenderingError: if there is none.
+        """
+        latest = next((camera.latest() for camera in self._cameras.values()), None)
+        if latest is None:
+            raise RenderingError(f"robot {self._config.name!r} has no picture: observe a camera of robot.cameras")
+        return latest[0]
+
+    def expert(self, seed: int) -> ScriptedExpert:
+        raise ConfigError("a robot has no scripted expert: it is the simulation's, which has the same observations")
+
+    def stop(self, reason: str) -> None:
+        """End the episode; the arm holds, and is relaxed after ``relax_after``."""
+        if self._running:
+            assert self._loop is not None
+            self._running = False
+            self._loop.hold()
+
+    def close(self) -> None:
+        if self._loop is not None:
+            self.stop("closed")
+            if self.rate.periods:
+                print(f"Robot {self._config.name}: {self.rate}", flush=True)
+            if failures := self._failures():
+                print(f"Robot {self._config.name}: failures of the bus: {failures}", flush=True)
+            self._real_time.release()
+            self._loop.close(self._config.relax_on_close)
+            self._loop = None
+        for camera in self._cameras.values():
+            camera.close()
+        self._cameras = {}
+        if self.virtual is not None:
+            self.virtual.close()
+            self.virtual = None
+        self._simulation.close()
+
+    def _make_arm(self, port: str) -> ServoArm:
+        description, model = self._description, self._model
+        limits = dict(
+            zip(
+                description.joints,
+                zip(description.position_lower, description.position_upper, strict=True),
+                strict=True,
+            )
+        )
+        gripper = model.fingers[0] if model.fingers else None
+        if gripper is not None:
+            closed, open_ = model.finger_strokes[0].tolist()
+            limits[gripper] = closed, open_
+        arm = ServoArm(self._config, port, description.joints, limits, gripper, self.clock)
+        self._bus = arm.bus
+        return arm
+
+    def _go_home(self, loop: ServoLoop) -> None:
+        """Move the arm home, slowly; wait until it is there.
+
+        Raises:
+            SafetyStop: if it does not get there.
+        """
+        loop.forget()  # the arm may have been moved by hand
+        reading = self._fresh()
+        loop.hold()
+        home, speed = np.array(self._description.home), self._config.homing_speed * self._config.real_time_factor
+        seconds = max(float(np.abs(home - reading.positions).max()) / speed, SHORTEST_HOMING)
+        loop.move(home, self._model.home_opening, seconds)
+        deadline_ns = self.clock.now_ns() + round((seconds + HOMING_GRACE) * 1e9)
+        while True:
+            away = np.abs(self._fresh().positions - home)
+            if (away <= self._config.homing_tolerance).all():
+                return
+            if self.clock.now_ns() > deadline_ns:
+                loop.hold()
+                joint = int(away.argmax())
+                raise SafetyStop(
+                    "reset_failed",
+                    f"{self._description.joints[joint]} is {away[joint]:.2f} rad from home after "
+                    f"{seconds + HOMING_GRACE:.1f} s; {self._config.homing_tolerance:g} are allowed "
+                    "(robot.homing_tolerance). Is the arm blocked?",
+                )
+            self.clock.sleep_until_ns(self.clock.now_ns() + POLL_NS)
+
+    def _fresh(self) -> ArmReading:
+        """Wait for a reading that was taken after this call.
+
+        Raises:
+            SafetyStop: if there is none in time, or a servo reports a fault.
+        """
+        assert self._loop is not None
+        asked_ns = self.clock.now_ns()
+        deadline_ns = asked_ns + round((self._config.max_age + 1.0) * 1e9)
+        while True:
+            reading = self._loop.newest
+            if reading is not None and reading.stamp_ns >= asked_ns:
+                return self._without_faults(reading)
+            if self.clock.now_ns() > deadline_ns:
+                raise SafetyStop(ROBOT_AWAY, f"robot {self._config.name!r}: {self._loop.problem}: it is waited for")
+            self.clock.sleep_until_ns(self.clock.now_ns() + POLL_NS)
+
+    def _checked(self) -> ArmReading:
+        """Return the newest reading.
+
+        Raises:
+            SafetyStop: if it is too old, or a servo reports a fault.
+        """
+        assert self._loop is not None
+        reading, now_ns = self._loop.newest, self.clock.now_ns()
+        if reading is None or now_ns - reading.stamp_ns > self._config.max_age * 1e9:
+            age = "" if reading is None else f" (the newest reading is {1e-9 * (now_ns - reading.stamp_ns):.2f} s old)"
+            problem = self._loop.problem or "this machine is too slow to read them"
+            raise SafetyStop("driver_silent", f"the servos have fallen silent: {problem}{age}")
+        return self._without_faults(reading)
+
+    def _without_faults(self, reading: ArmReading) -> ArmReading:
+        if reading.faults:
+            raise SafetyStop("servo_fault", f"robot {self._config.name!r}: {'; '.join(reading.faults)}")
+        return reading
+
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """Stop the arm if the block raises :class:`SafetyStop`."""
+        try:
+            yield
+        except SafetyStop as stop:
+            self.stop(str(stop))
+            raise
+
+    def _failures(self) -> str:
+        assert self._loop is not None
+        counts = self._bus.errors + self._loop.rejected
+        return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+
+    def _images(self) -> tuple[dict[str, NDArray[np.uint8]], int | None]:
+        """Return the newest image of each camera, and the stamp of the oldest of them [ns].
+
+        Raises:
+            SafetyStop: if one of them is too old.
+        """
+        images, stamps = {}, []
+        for key, camera in self._cameras.items():
+            latest = camera.latest()
+            now_ns = self.clock.now_ns()
+            if latest is None or now_ns - latest[1] > self._layout.image_age_ns:
+                raise SafetyStop(
+                    "driver_silent", f"{camera.topic} gives no new picture: {camera.problem or 'it is slow'}"
+                )
+            images[key] = latest[0]
+            stamps.append(latest[1])
+        return images, min(stamps, default=None)
+
+    def _step_of(self, reading: ArmReading, rewarded: bool) -> Step:
+        images, image_ns = self._images()
+        objects, rewards = None, dict.fromkeys(self._spec.reward_terms, 0.0)
+        if self.virtual is not None:
+            objects, rewards = self.virtual.objects(), self.virtual.rewards()
+        success = rewards["success"] > 0.5 if self.virtual is not None else None
+        ends = bool(success) and self._config.terminate_on_success
+        limit = self._spec.max_episode_steps
+        truncated = limit is not None and self._steps >= limit
+        self._complete_ns = self.clock.now_ns()
+        self._stamp_ns = reading.stamp_ns if image_ns is None else min(reading.stamp_ns, image_ns)
+        step = Step(
+            observation=self._layout.observation(reading, objects) | images,
+            rewards=rewards if rewarded else dict.fromkeys(rewards, 0.0),
+            terminated=rewarded and ends,
+            truncated=rewarded and truncated and not ends,
+            stamp_ns=self._stamp_ns,
+            success=success,
+            expires_ns=reading.stamp_ns + round(self._config.max_age * 1e9),
+        )
+        if step.ended:
+            self.stop("the episode has ended")
+        return step

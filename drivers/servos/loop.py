@@ -1,0 +1,234 @@
+"""The loop that owns a servo bus: it reads servos, moves goals smoothly, holds, relaxes and survives a lost cable."""
+
+import threading
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Clock, DriverError
+
+from .arm import ArmReading, ServoArm
+from .bus import BusError, PortLostError
+
+Array = NDArray[np.float64]
+
+REOPEN_NS = 500_000_000
+"""Time between two attempts to open a lost port [ns]."""
+JUMP = 0.3
+"""Largest motion of a joint between two readings beyond what its largest speed explains [rad]."""
+SAG = 0.1
+"""Largest distance of a joint from its goal at which the arm holds the goal instead of where it is [rad]."""
+
+
+class Motion(NamedTuple):
+    """Straight motion of the goals.
+
+    Attributes:
+        start: goals (n + 1,) at its beginning: joints [rad] and opening of the gripper.
+        end: goals at its end.
+        begin_ns: monotonic time of its beginning.
+        duration_ns: its duration.
+    """
+
+    start: Array
+    end: Array
+    begin_ns: int
+    duration_ns: int
+
+    def at(self, now_ns: int) -> Array:
+        """Return the goals at a time."""
+        share = min(max((now_ns - self.begin_ns) / max(self.duration_ns, 1), 0.0), 1.0)
+        goals: Array = self.start + share * (self.end - self.start)
+        return goals
+
+
+class ServoLoop:
+    """Thread that reads and commands an arm of servos until it is closed.
+
+    The arm is relaxed until the first :meth:`hold`. When the port is lost, the servos keep their last goals by
+    themselves; the loop opens the port again when it reappears, and then holds where the arm is.
+
+    Args:
+        arm: the arm, connected.
+        name: name of the robot, for messages.
+        rate: cycles per second [Hz].
+        speed: largest speed of each joint (n,) [rad/s].
+        relax_after: time after :meth:`hold` at which the servos are switched off [s]; None: they are not.
+        clock: monotonic clock.
+
+    Attributes:
+        rejected: number of failed cycles by kind, in addition to the bus's own errors.
+    """
+
+    def __init__(
+        self, arm: ServoArm, name: str, rate: float, speed: Array, relax_after: float | None, clock: Clock
+    ) -> None:
+        self._arm, self._name, self._speed, self._clock = arm, name, speed, clock
+        self._period_ns = round(1e9 / rate)
+        self._relax_ns = None if relax_after is None else round(relax_after * 1e9)
+        self._lock = threading.Lock()
+        self._reading: ArmReading | None = None
+        self._motion: Motion | None = None
+        self._held_ns: int | None = None  # since when the arm has been holding; None: it moves or is relaxed
+        self._is_driven = False
+        self._problem = ""
+        self._retry_ns = 0
+        self.rejected: Counter[str] = Counter()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"servos {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def newest(self) -> ArmReading | None:
+        """The newest reading; None before the first, and after the port was lost."""
+        return self._reading
+
+    @property
+    def problem(self) -> str:
+        """Why there is no new reading; empty if there is."""
+        return self._problem
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether the servos exert torque."""
+        return self._is_driven
+
+    def move(self, joints: Array, opening: float | None, seconds: float) -> None:
+        """Move straight to joint positions (n,) [rad] and an opening, and stay there. The arm must hold or move.
+
+        Args:
+            joints: joint positions (n,) [rad].
+            opening: opening of the gripper, 0 closed to 1 open; None: it stays.
+            seconds: duration of the motion [s].
+        """
+        with self._lock:
+            now_ns = self._clock.now_ns()
+            if self._motion is None:
+                raise RuntimeError("the arm is relaxed: call hold() before move()")
+            start = self._motion.at(now_ns)
+            end = np.append(joints, start[-1] if opening is None else opening)
+            self._motion, self._held_ns = Motion(start, end, now_ns, round(seconds * 1e9)), None
+
+    def hold(self) -> None:
+        """Stay where the arm is; switch the servos on if they are off. They are switched off after ``relax_after``."""
+        with self._lock:
+            self._hold()
+
+    def relax(self) -> None:
+        """Switch the servos off."""
+        with self._lock:
+            self._relax()
+
+    def forget(self) -> None:
+        """Forget reading and goals, as the arm was moved by other means; the next reading counts whatever it is."""
+        with self._lock:
+            self._reading = self._motion = None
+
+    def close(self, relax: bool) -> None:
+        """End the thread, with the servos switched off or holding."""
+        self._closed.set()
+        self._thread.join()
+        with self._lock:
+            if relax:
+                self._relax()
+            self._arm.close()
+
+    def _run(self) -> None:
+        next_ns = self._clock.now_ns()
+        while not self._closed.is_set():
+            with self._lock:
+                self._cycle()
+            next_ns = max(next_ns + self._period_ns, self._clock.now_ns())
+            self._closed.wait(max(next_ns - self._clock.now_ns(), 0) * 1e-9)
+
+    def _cycle(self) -> None:
+        """Read the arm, then command it."""
+        try:
+            if not self._arm.is_connected:
+                self._reconnect()
+                return
+            self._take(self._arm.read())
+            now_ns = self._clock.now_ns()
+            if self._motion is not None:
+                goals = self._motion.at(now_ns)
+                self._arm.command(goals[:-1], float(goals[-1]))
+            if self._held_ns is not None and self._relax_ns is not None and now_ns - self._held_ns > self._relax_ns:
+                print(f"Robot {self._name}: the servos are switched off to cool", flush=True)
+                self._relax()
+        except PortLostError as error:
+            self._lose(str(error))
+        except BusError as error:
+            self._problem = str(error)
+
+    def _take(self, reading: ArmReading) -> None:
+        """Accept a reading, unless a joint has moved farther than it can."""
+        last = self._reading
+        if last is not None:
+            seconds = 1e-9 * (reading.stamp_ns - last.stamp_ns)
+            moved = np.abs(reading.positions - last.positions) - 2 * self._speed * seconds
+            if (moved > JUMP).any():
+                joint = int(moved.argmax())
+                self.rejected["jump"] += 1
+                self._problem = (
+                    f"joint {joint + 1} jumped from {last.positions[joint]:.2f} to {reading.positions[joint]:.2f} rad "
+                    f"within {seconds:.3f} s"
+                )
+                return
+        self._reading, self._problem = reading, ""
+
+    def _hold(self) -> None:
+        """Hold the goals if the arm is near them, else where it was last measured; the lock is held."""
+        reading = self._reading
+        if reading is None:
+            self._motion = None
+            return
+        now_ns = self._clock.now_ns()
+        measured = np.append(reading.positions, reading.opening or 0.0)
+        goals = measured if self._motion is None else self._motion.at(now_ns)
+        # A grasped object keeps the gripper from its goal; it stays closed.
+        arm = np.where(np.abs(goals[:-1] - measured[:-1]) <= SAG, goals[:-1], measured[:-1])
+        held = np.append(arm, goals[-1])
+        self._motion, self._held_ns = Motion(held, held, now_ns, 0), now_ns
+        try:
+            self._arm.command(held[:-1], float(held[-1]))
+            if not self._is_driven:
+                self._arm.switch(True)
+                self._is_driven = True
+        except PortLostError as error:
+            self._lose(str(error))
+
+    def _relax(self) -> None:
+        """Switch the servos off; the lock is held."""
+        self._motion = self._held_ns = None
+        self._is_driven = False
+        if self._arm.is_connected:
+            try:
+                self._arm.switch(False)
+            except PortLostError as error:
+                self._lose(str(error))
+
+    def _lose(self, problem: str) -> None:
+        """Note that the port is lost. The servos keep their goals."""
+        self._arm.close()
+        self._reading, self._motion, self._held_ns = None, None, None
+        self._problem, self._retry_ns = problem, self._clock.now_ns() + REOPEN_NS
+        print(f"Robot {self._name}: {problem} The servos hold; the port is opened again when it is back", flush=True)
+
+    def _reconnect(self) -> None:
+        """Open the lost port from time to time; hold where the arm is once it answers."""
+        now_ns = self._clock.now_ns()
+        if now_ns < self._retry_ns:
+            return
+        self._retry_ns = now_ns + REOPEN_NS
+        try:
+            self._arm.connect()
+        except DriverError as error:
+            self._problem = str(error)
+            return
+        self._take(self._arm.read())
+        if self._is_driven:  # also after a loss of power, which switches servos off
+            self._is_driven = False
+            self._hold()
+        print(f"Robot {self._name}: the port is back", flush=True)
