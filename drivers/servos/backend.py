@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -92,11 +93,7 @@ class ServoBackend:
     """
 
     def __init__(self, config: ServoArmConfig, simulation: EnvBackend, clock: Clock | None = None) -> None:
-        if not hasattr(simulation, "as_servos"):
-            raise ConfigError(
-                f"robot {config.name!r} needs a task with a simulated arm; {simulation.spec.task!r} has none"
-            )
-        self._config, self._simulation = config, cast(SimulatedServoArm, simulation)
+        self._config, self._simulation = config, require_arm(config, simulation)
         self.clock: Clock = clock or MonotonicClock()
         self._description, self._model = self._simulation.robot, self._simulation.as_model()
         self.virtual: VirtualServoArm | None = None
@@ -395,3 +392,31 @@ class ServoBackend:
         if step.ended:
             self.stop("the episode has ended")
         return step
+
+
+def require_arm(config: ServoArmConfig, simulation: EnvBackend) -> SimulatedServoArm:
+    """Return ``simulation``.
+
+    Raises:
+        ConfigError: if it has no arm.
+    """
+    if not hasattr(simulation, "as_servos"):
+        raise ConfigError(f"robot {config.name!r} needs a task with a simulated arm; {simulation.spec.task!r} has none")
+    return cast(SimulatedServoArm, simulation)
+
+
+def serve_arm(config: ServoArmConfig, simulation: EnvBackend) -> VirtualServoArm:
+    """Return the task's simulated arm behind a virtual servo bus at ``robot.port``, for other programs.
+
+    Raises:
+        ConfigError: if the task has no arm, or no port can be made there.
+    """
+    path = None if config.port == VIRTUAL else Path(config.port)
+    if path is not None and (path.exists() or path.is_symlink() or Path("/dev") in path.absolute().parents):
+        raise ConfigError(
+            f"robot.port: no virtual port can be {path}: give virtual, or a path outside /dev where nothing exists"
+        )
+    try:
+        return VirtualServoArm(config, require_arm(config, simulation).as_servos(), MonotonicClock(), path)
+    except OSError as error:
+        raise ConfigError(f"robot.port: no virtual port can be made at {path}: {error.strerror}") from error

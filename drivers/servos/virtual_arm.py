@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -80,7 +80,8 @@ class VirtualServoArm:
         for name, servo in servos.items():
             self.chain.servo(servo.id).set("position_low", max(nominal[name].range_min, 0))
             self.chain.servo(servo.id).set("position_high", nominal[name].range_max)
-        self._lock = threading.Lock()
+        self._world = threading.Lock()  # of the simulated arm
+        self._lock = threading.Lock()  # of the servos, never held for long: masters wait for answers
         self.problem = ""
         robot.reset(0)
         self._exchange(0.0)
@@ -91,21 +92,22 @@ class VirtualServoArm:
 
     def place(self, seed: int) -> None:
         """Begin an episode: put the arm near home and the objects at their start positions. The servos stay there."""
-        with self._lock:
+        with self._world:
             self._robot.reset(seed)
-            for servo, ticks in zip(self.chain.servos, self._ticks(), strict=True):
-                servo.setpoint = ticks
-                servo.set("goal_position", round(ticks))
+            with self._lock:
+                for servo, ticks in zip(self.chain.servos, self._ticks(self._robot.measure()), strict=True):
+                    servo.setpoint = ticks
+                    servo.set("goal_position", round(ticks))
             self._exchange(0.0)
 
     def objects(self) -> Array:
         """Return the state of the task's objects (m,)."""
-        with self._lock:
+        with self._world:
             return self._robot.objects()
 
     def rewards(self) -> dict[str, float]:
         """Return the reward terms of the current state."""
-        with self._lock:
+        with self._world:
             return self._robot.rewards()
 
     def close(self) -> None:
@@ -115,7 +117,7 @@ class VirtualServoArm:
         self.bus.close()
         self._robot.close()
 
-    def wait(self, must_end: Callable[[], bool]) -> None:
+    def run(self, must_end: Callable[[], bool]) -> None:
         """Return when ``must_end`` returns true, or the simulation has failed."""
         while not must_end() and not self.problem:
             self._closed.wait(0.05)
@@ -129,14 +131,17 @@ class VirtualServoArm:
             advanced += ticks * self._robot.tick
             executed = min(ticks, round(LONGEST_CATCH_UP / self._robot.tick))
             if executed > 0:
-                with self._lock:
+                with self._world:
                     self._advance(executed)
 
     def _advance(self, ticks: int) -> None:
-        """Drive the arm to the set points and measure; the lock is held."""
-        servos = self.chain.servos
-        if any(servo.is_driven for servo in servos[: self._count]):
-            setpoints = [each.position(servo.setpoint) for each, servo in zip(self._maps, servos, strict=True)]
+        """Drive the arm to the set points and measure; the world's lock is held."""
+        with self._lock:
+            is_driven = any(servo.is_driven for servo in self.chain.servos[: self._count])
+            setpoints = [
+                each.position(servo.setpoint) for each, servo in zip(self._maps, self.chain.servos, strict=True)
+            ]
+        if is_driven:
             opening = self._opening(setpoints[-1]) if len(setpoints) > self._count else None
             target = ArmTarget(joints=np.array(setpoints[: self._count]), opening=opening)
         else:
@@ -151,19 +156,21 @@ class VirtualServoArm:
         self._exchange(ticks * self._robot.tick)
 
     def _exchange(self, seconds: float) -> None:
-        """Let the servos measure."""
+        """Let the servos measure after ``seconds`` of motion."""
         measured = self._robot.measure()
-        velocities = [*measured["joint_velocities"], *[0.0] * (len(self._maps) - self._count)]
-        loads = [*1000 * measured["joint_efforts"] / self._robot.torques, *[0.0] * (len(self._maps) - self._count)]
-        for servo, each, ticks, velocity, load in zip(
-            self.chain.servos, self._maps, self._ticks(), velocities, loads, strict=True
-        ):
-            sign = math.copysign(1, each.per_unit)
-            servo.measure(Measured(ticks, velocity * each.per_unit, sign * load), seconds)
+        gripper = [0.0] * (len(self._maps) - self._count)
+        velocities = [*measured["joint_velocities"], *gripper]
+        loads = [*1000 * measured["joint_efforts"] / self._robot.torques, *gripper]
+        readings = [
+            Measured(ticks, velocity * each.per_unit, math.copysign(load, load * each.per_unit))
+            for each, ticks, velocity, load in zip(self._maps, self._ticks(measured), velocities, loads, strict=True)
+        ]
+        with self._lock:
+            for servo, reading in zip(self.chain.servos, readings, strict=True):
+                servo.measure(reading, seconds)
 
-    def _ticks(self) -> list[float]:
+    def _ticks(self, measured: Mapping[str, Array]) -> list[float]:
         """Return what ideal servos would measure [ticks]."""
-        measured = self._robot.measure()
         positions = [*measured["joint_positions"], *measured["fingers"][:1]]
         return [each.zero + position * each.per_unit for each, position in zip(self._maps, positions, strict=True)]
 
