@@ -70,6 +70,7 @@ class ServoLoop:
         self._relax_ns = None if relax_after is None else round(relax_after * 1e9)
         self._lock = threading.Lock()
         self._reading: ArmReading | None = None
+        self._unconfirmed: ArmReading | None = None
         self._motion: Motion | None = None
         self._held_ns: int | None = None  # since when the arm has been holding; None: it moves or is relaxed
         self._is_driven = False
@@ -96,7 +97,9 @@ class ServoLoop:
         return self._is_driven
 
     def move(self, joints: Array, opening: float | None, seconds: float) -> None:
-        """Move straight to joint positions (n,) [rad] and an opening, and stay there. The arm must hold or move.
+        """Move straight to joint positions (n,) [rad] and an opening, and stay there.
+
+        Nothing happens unless the arm holds or moves already: the port may just have been lost.
 
         Args:
             joints: joint positions (n,) [rad].
@@ -106,7 +109,7 @@ class ServoLoop:
         with self._lock:
             now_ns = self._clock.now_ns()
             if self._motion is None:
-                raise RuntimeError("the arm is relaxed: call hold() before move()")
+                return
             start = self._motion.at(now_ns)
             end = np.append(joints, start[-1] if opening is None else opening)
             self._motion, self._held_ns = Motion(start, end, now_ns, round(seconds * 1e9)), None
@@ -124,7 +127,7 @@ class ServoLoop:
     def forget(self) -> None:
         """Forget reading and goals, as the arm was moved by other means; the next reading counts whatever it is."""
         with self._lock:
-            self._reading = self._motion = None
+            self._reading = self._unconfirmed = self._motion = None
 
     def close(self, relax: bool) -> None:
         """End the thread, with the servos switched off or holding."""
@@ -163,19 +166,21 @@ class ServoLoop:
             self._problem = str(error)
 
     def _take(self, reading: ArmReading) -> None:
-        """Accept a reading, unless a joint has moved farther than it can."""
-        last = self._reading
-        if last is not None:
-            seconds = 1e-9 * (reading.stamp_ns - last.stamp_ns)
-            moved = np.abs(reading.positions - last.positions) - 2 * self._speed * seconds
-            if (moved > JUMP).any():
-                joint = int(moved.argmax())
-                self.rejected["jump"] += 1
-                self._problem = (
-                    f"joint {joint + 1} jumped from {last.positions[joint]:.2f} to {reading.positions[joint]:.2f} rad "
-                    f"within {seconds:.3f} s"
-                )
-                return
+        """Accept a reading, unless a joint has moved farther than it can. A second one has to confirm the first."""
+        last = self._reading or self._unconfirmed
+        self._unconfirmed = reading
+        if last is None:
+            return
+        seconds = 1e-9 * (reading.stamp_ns - last.stamp_ns)
+        moved = np.abs(reading.positions - last.positions) - 2 * self._speed * seconds
+        if (moved > JUMP).any():
+            joint = int(moved.argmax())
+            self.rejected["jump"] += 1
+            self._problem = (
+                f"joint {joint + 1} jumped from {last.positions[joint]:.2f} to {reading.positions[joint]:.2f} rad "
+                f"within {seconds:.3f} s"
+            )
+            return
         self._reading, self._problem = reading, ""
 
     def _hold(self) -> None:
@@ -212,7 +217,7 @@ class ServoLoop:
     def _lose(self, problem: str) -> None:
         """Note that the port is lost. The servos keep their goals."""
         self._arm.close()
-        self._reading, self._motion, self._held_ns = None, None, None
+        self._reading = self._unconfirmed = self._motion = self._held_ns = None
         self._problem, self._retry_ns = problem, self._clock.now_ns() + REOPEN_NS
         print(f"Robot {self._name}: {problem} The servos hold; the port is opened again when it is back", flush=True)
 
@@ -227,7 +232,8 @@ class ServoLoop:
         except DriverError as error:
             self._problem = str(error)
             return
-        self._take(self._arm.read())
+        for _ in range(2):
+            self._take(self._arm.read())
         if self._is_driven:  # also after a loss of power, which switches servos off
             self._is_driven = False
             self._hold()
