@@ -18,6 +18,8 @@ REOPEN_NS = 500_000_000
 """Time between two attempts to open a lost port [ns]."""
 JUMP = 0.3
 """Largest motion of a joint between two readings beyond what its largest speed explains [rad]."""
+LONGEST_GAP = 0.1
+"""Longest time between two readings in which a joint is assumed to have moved [s]."""
 SAG = 0.1
 """Largest distance of a joint from its goal at which the arm holds the goal instead of where it is [rad]."""
 
@@ -172,7 +174,8 @@ class ServoLoop:
         if last is None:
             return
         seconds = 1e-9 * (reading.stamp_ns - last.stamp_ns)
-        moved = np.abs(reading.positions - last.positions) - 2 * self._speed * seconds
+        # After a longer silence, a farther position must not become one to hold: the next episode looks anew.
+        moved = np.abs(reading.positions - last.positions) - self._speed * min(seconds, LONGEST_GAP)
         if (moved > JUMP).any():
             joint = int(moved.argmax())
             self.rejected["jump"] += 1
