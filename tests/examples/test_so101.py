@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_module
@@ -9,7 +10,7 @@ from hydra import compose, initialize_config_module
 from robo_rl.app import build, register_all_configs
 from robo_rl.drivers.servos.bus import ServoBus
 
-from ..rigs.command_line import SMALL_AGENT, Forked
+from ..rigs.command_line import Forked
 from ..rigs.guide import SMALL, Reader, command
 
 pytest.importorskip("serial", reason="the extra 'servos' is not installed")
@@ -17,14 +18,12 @@ pytest.importorskip("serial", reason="the extra 'servos' is not installed")
 PAGE = "so101.md"
 
 
-def test_simulated_arm_and_virtual_servos_are_trained(tmp_path: Path) -> None:
+def test_virtual_servos_are_trained(tmp_path: Path) -> None:
     reader = Reader(PAGE, tmp_path)
-    reader.follow("robo-rl train task=pick_cube_so101 demonstrations.source", *SMALL[:-1], "run.env_steps=60")
-    assert (tmp_path / "runs" / "pick" / "config.yaml").is_file()
-    small = [*SMALL_AGENT, "demonstrations.episodes=2", "run.evaluation_interval=0", "run.video_episodes=0"]
-    shorter = ["run.final_evaluation_episodes=1", "run.env_steps=30", "robot.max_age=1", "robot.retries=5"]
-    printed = reader.follow("robo-rl train task=reach_so101 robot=so101", *small, *shorter)
-    assert "30/30 steps" in printed or "Robot so101: " in printed, printed
+    shorter = ["run.final_evaluation_episodes=1", "run.env_steps=25", "robot.max_age=1", "robot.retries=5"]
+    printed = reader.follow("robo-rl train task=reach_so101 robot=so101", *SMALL, *shorter)
+    assert "25/25 steps" in printed, printed
+    assert (tmp_path / "runs" / "servos" / "summary.json").is_file()
 
 
 def test_virtual_arm_is_a_serial_port(tmp_path: Path) -> None:
@@ -46,12 +45,20 @@ def test_virtual_arm_is_a_serial_port(tmp_path: Path) -> None:
     assert not port.is_symlink()
 
 
-def test_commands_for_the_real_arm_compose(tmp_path: Path) -> None:
-    """Without an arm, the command ends with the message that the port is absent."""
-    words = command(PAGE, "robo-rl train task=pick_cube_so101 robot=so101")
+def composed(beginning: str) -> Any:
+    """Return the configuration of the command of the page that begins so."""
     register_all_configs()
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", overrides=words[2:])
+        return compose("train", overrides=command(PAGE, beginning)[2:])
+
+
+def test_command_for_the_simulated_arm_trains_from_its_expert() -> None:
+    config = composed("robo-rl train task=pick_cube_so101 demonstrations.source=expert")
+    assert config.robot is None and config.task.arm.model == "so101" and config.demonstrations.source == "expert"
+
+
+def test_command_for_the_real_arm_observes_joints_and_cameras() -> None:
+    config = composed("robo-rl train task=pick_cube_so101 robot=so101")
     backend = build(config.robot, simulation=build(config.task))
     assert set(backend.spec.observation) == {"state", "images/front", "images/wrist"}
     assert not backend.spec.reports_success
