@@ -139,11 +139,12 @@ def check_calibration(path: str, expected: Mapping[str, Calibration], stored: Ma
 
 def _entry(path: str, name: object, motor: Any) -> Calibration:
     values = [motor.get(key) for key in KEYS] if isinstance(motor, dict) else []
-    if len(values) != len(KEYS) or not all(type(value) is int for value in values):
+    numbers = [value for value in values if type(value) is int]
+    if len(numbers) != len(KEYS):
         raise ConfigError(f"robot.calibration: {path}: expected whole numbers {', '.join(KEYS)} of {name!r}")
     if motor.get("drive_mode"):
         raise ConfigError(
             f"robot.calibration: {path}: {name!r} has a drive_mode, which servos do not know; set "
             f"robot.servos.{name}.reversed=true and the drive_mode to 0"
         )
-    return Calibration(*values)
+    return Calibration(*numbers)

@@ -176,8 +176,8 @@ class VirtualServoArm:
 
     def _opening(self, finger: float) -> float:
         """Return the opening of the gripper for a position of its first finger."""
-        closed, open_ = self._robot.finger_strokes[0].tolist()
-        return (finger - closed) / (open_ - closed)
+        closed, open_ = self._robot.finger_strokes[0]
+        return float((finger - closed) / (open_ - closed))
 
 
 def joint_limits(robot: ServoDriven) -> list[tuple[float, float]]:
