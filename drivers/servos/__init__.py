@@ -24,7 +24,8 @@ def make_servo_arm(simulation: "EnvBackend", serve: bool = False, **fields: Any)
     Raises:
         ConfigError: if the arm does not provide what the task observes, or is another one than the task's.
     """
-    from .backend import ServoBackend, serve_arm
+    from .backend import ServoBackend
+    from .simulated import serve_arm
 
     if serve:
         return serve_arm(ServoArmConfig(**fields), simulation)

@@ -93,11 +93,6 @@ class ServoLoop:
         """Why there is no new reading; empty if there is."""
         return self._problem
 
-    @property
-    def is_driven(self) -> bool:
-        """Whether the servos exert torque."""
-        return self._is_driven
-
     def move(self, joints: Array, opening: float | None, seconds: float) -> None:
         """Move straight to joint positions (n,) [rad] and an opening, and stay there.
 
@@ -120,11 +115,6 @@ class ServoLoop:
         """Stay where the arm is; switch the servos on if they are off. They are switched off after ``relax_after``."""
         with self._lock:
             self._hold()
-
-    def relax(self) -> None:
-        """Switch the servos off."""
-        with self._lock:
-            self._relax()
 
     def forget(self) -> None:
         """Forget reading and goals, as the arm was moved by other means; the next reading counts whatever it is."""
