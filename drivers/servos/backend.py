@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import (
-    ROBOT_AWAY,
     Clock,
     ConfigError,
     EnvBackend,
@@ -32,16 +31,13 @@ from .bus import BusError
 from .config import VIRTUAL, ServoArmConfig
 from .loop import ServoLoop
 from .observing import IMAGES, ServoLayout
+from .readings import ServoReadings
 from .simulated import require_arm
 from .virtual_arm import VirtualServoArm
 
 Array = NDArray[np.float64]
 
 POLL_NS = 5_000_000
-SHORTEST_HOMING = 0.3
-"""Shortest duration of the motion home, in which the gripper opens or closes [s]."""
-HOMING_GRACE = 2.0
-"""Time that the arm may need beyond that duration [s]."""
 
 
 class ServoBackend:
@@ -116,6 +112,7 @@ class ServoBackend:
                 self.clock.sleep_until_ns(self.clock.now_ns() + 20 * POLL_NS)
         speed = np.array(self._description.speed) * config.real_time_factor
         self._loop = ServoLoop(arm, config.name, config.rate, speed, config.relax_after, self.clock)
+        self._readings = ServoReadings(config, arm.bus, self._loop, self.clock)
         for name, camera in config.cameras.items():
             if (key := f"{IMAGES}{name}") in self._spec.observation:
                 height, width, _ = self._spec.observation[key].shape
@@ -135,15 +132,15 @@ class ServoBackend:
         assert self._loop is not None
         if self._running:
             self.stop("another episode begins")
-        self._go_home(self._loop)
+        self._readings.go_home(np.array(self._description.home), self._model.home_opening)
         if self.virtual is not None:
             seed = derive_seed(0, "virtual servos", self._episodes) if seed is None else seed
             self.virtual.place(seed)
             self._loop.forget()
-            self._fresh()
+            self._readings.fresh()
             self._loop.hold()
         self.clock.sleep_until_ns(self.clock.now_ns() + round(self._config.pause * 1e9))
-        reading = self._fresh()
+        reading = self._readings.fresh()
         self._model.begin(reading.positions)
         self.rate.restart()
         self._steps, self._running = 0, True
@@ -172,7 +169,7 @@ class ServoBackend:
                     f"{self.rate.overruns_in_row} control periods in a row began too late: the policy or this machine "
                     f"is too slow for {1 / self._period:g} Hz",
                 )
-            positions = self._checked().positions
+            positions = self._readings.checked().positions
             target = self._model.target(positions, action)
             joints = target.joints if target.pose is None else self._model.joints_towards(positions, target.pose)
             assert joints is not None
@@ -180,11 +177,11 @@ class ServoBackend:
             self._loop.move(joints, target.opening, max(end_ns - now_ns, 0) * 1e-9)
             self.rate.commanded(now_ns, self._complete_ns, self._stamp_ns)
             while (now_ns := self.clock.now_ns()) < end_ns:
-                self._checked()
+                self._readings.checked()
                 self.clock.sleep_until_ns(min(now_ns + POLL_NS, end_ns))
             self.rate.ended(now_ns)
             self._steps += 1
-            return self._step_of(self._checked(), rewarded=True)
+            return self._step_of(self._readings.checked(), rewarded=True)
 
     def render(self) -> NDArray[np.uint8]:
         """Return the newest image of the first camera.
@@ -212,7 +209,7 @@ class ServoBackend:
             self.stop("closed")
             if self.rate.periods:
                 print(f"Robot {self._config.name}: {self.rate}", flush=True)
-            if failures := self._failures():
+            if failures := self._readings.failures():
                 print(f"Robot {self._config.name}: failures of the bus: {failures}", flush=True)
             self._real_time.release()
             self._loop.close(self._config.relax_on_close)
@@ -239,72 +236,7 @@ class ServoBackend:
             closed, open_ = model.finger_strokes[0].tolist()
             limits[gripper] = closed, open_
         arm = ServoArm(self._config, port, description.joints, limits, gripper, self.clock)
-        self._bus = arm.bus
         return arm
-
-    def _go_home(self, loop: ServoLoop) -> None:
-        """Move the arm home, slowly; wait until it is there.
-
-        Raises:
-            SafetyStop: if it does not get there.
-        """
-        loop.forget()  # the arm may have been moved by hand
-        reading = self._fresh()
-        loop.hold()
-        home, speed = np.array(self._description.home), self._config.homing_speed * self._config.real_time_factor
-        seconds = max(float(np.abs(home - reading.positions).max()) / speed, SHORTEST_HOMING)
-        loop.move(home, self._model.home_opening, seconds)
-        deadline_ns = self.clock.now_ns() + round((seconds + HOMING_GRACE) * 1e9)
-        while True:
-            away = np.abs(self._fresh().positions - home)
-            if (away <= self._config.homing_tolerance).all():
-                return
-            if self.clock.now_ns() > deadline_ns:
-                loop.hold()
-                joint = int(away.argmax())
-                raise SafetyStop(
-                    "reset_failed",
-                    f"{self._description.joints[joint]} is {away[joint]:.2f} rad from home after "
-                    f"{seconds + HOMING_GRACE:.1f} s; {self._config.homing_tolerance:g} are allowed "
-                    "(robot.homing_tolerance). Is the arm blocked?",
-                )
-            self.clock.sleep_until_ns(self.clock.now_ns() + POLL_NS)
-
-    def _fresh(self) -> ArmReading:
-        """Wait for a reading that was taken after this call.
-
-        Raises:
-            SafetyStop: if there is none in time, or a servo reports a fault.
-        """
-        assert self._loop is not None
-        asked_ns = self.clock.now_ns()
-        deadline_ns = asked_ns + round((self._config.max_age + 1.0) * 1e9)
-        while True:
-            reading = self._loop.newest
-            if reading is not None and reading.stamp_ns >= asked_ns:
-                return self._without_faults(reading)
-            if self.clock.now_ns() > deadline_ns:
-                raise SafetyStop(ROBOT_AWAY, f"robot {self._config.name!r}: {self._loop.problem}: it is waited for")
-            self.clock.sleep_until_ns(self.clock.now_ns() + POLL_NS)
-
-    def _checked(self) -> ArmReading:
-        """Return the newest reading.
-
-        Raises:
-            SafetyStop: if it is too old, or a servo reports a fault.
-        """
-        assert self._loop is not None
-        reading, now_ns = self._loop.newest, self.clock.now_ns()
-        if reading is None or now_ns - reading.stamp_ns > self._config.max_age * 1e9:
-            age = "" if reading is None else f" (the newest reading is {1e-9 * (now_ns - reading.stamp_ns):.2f} s old)"
-            problem = self._loop.problem or "this machine is too slow to read them"
-            raise SafetyStop("driver_silent", f"the servos have fallen silent: {problem}{age}")
-        return self._without_faults(reading)
-
-    def _without_faults(self, reading: ArmReading) -> ArmReading:
-        if reading.faults:
-            raise SafetyStop("servo_fault", f"robot {self._config.name!r}: {'; '.join(reading.faults)}")
-        return reading
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
@@ -314,11 +246,6 @@ class ServoBackend:
         except SafetyStop as stop:
             self.stop(str(stop))
             raise
-
-    def _failures(self) -> str:
-        assert self._loop is not None
-        counts = self._bus.errors + self._loop.rejected
-        return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
     def _images(self) -> tuple[dict[str, NDArray[np.uint8]], int | None]:
         """Return the newest image of each camera, and the stamp of the oldest of them [ns].

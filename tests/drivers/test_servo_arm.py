@@ -53,7 +53,7 @@ def test_joint_actions_and_the_gripper_move_the_servos() -> None:
         pan, jaw = servo(1).get("present_position"), servo(6).get("present_position")
         for _ in range(3):
             backend.step(np.array([1, 0, 0, 0, 0, 1], np.float32))
-        assert eventually(lambda: servo(1).get("present_position") - pan > 0.3 * 4096 / (2 * math.pi))
+        assert eventually(lambda: servo(1).get("present_position") - pan > 0.1 * 4096 / (2 * math.pi))
         assert eventually(lambda: servo(6).get("present_position") < jaw - 300), "the gripper closes"
         assert servo(6).get("torque_limit") == 500 and servo(1).get("proportional_gain") == 16
 

@@ -78,7 +78,7 @@ def test_faults_now_and_then_are_only_counted() -> None:
             step = backend.step(still(backend))
             assert np.abs(step.observation["state"]).max() < 4
         backend.virtual.bus.distort = None
-        assert "damaged" in backend._failures() or "silent" in backend._failures()
+        assert "damaged" in backend._readings.failures() or "silent" in backend._readings.failures()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_arm_that_does_not_come_home_is_stopped() -> None:
         blocked = shoulder.get("present_position") - 200
         shoulder.set("position_high", blocked)
         assert eventually(lambda: abs(shoulder.get("present_position") - blocked) < 30)
-        with pytest.raises(SafetyStop, match=r"shoulder_lift is .* rad from home .*Is the arm blocked"):
+        with pytest.raises(SafetyStop, match=r"joint 2 is .* rad from home .*Is the arm blocked"):
             backend.reset(1)
         assert holds(backend)
 

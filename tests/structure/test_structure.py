@@ -11,7 +11,6 @@ MOST_METHODS, MOST_FUNCTION_LINES, MOST_FILE_LINES = 15, 60, 400
 LARGE_CLASSES = {
     "Intake": 20,
     "EpisodeStore": 20,
-    "ServoBackend": 20,
     "DistilledReward": 19,
     "ModuleScorer": 18,
     "PythonStopPlanner": 17,
