@@ -109,16 +109,19 @@ class Clearances:
     def keeps(self, margin: float, joints: Array, path: Array, travel: Array) -> bool:
         """Return whether every pair keeps ``margin`` [m] along ``path`` (m, n).
 
-        A pair that is nearer at ``joints`` (n,) has to keep that distance instead. ``travel`` (n,) is how far the
-        joints move along the path [rad].
+        A pair that is nearer at ``joints`` (n,) has to keep that distance instead, unless the path is empty. ``travel``
+        (n,) is how far the joints move along the path [rad].
         """
         bounds, loss = self._bounds_at(joints), self.levers.dot(travel)
         doubtful = bounds - loss < margin
         if not np.count_nonzero(doubtful):  # takes a quarter of the time of doubtful.any()
             return True
         self._measure(doubtful, joints)
+        near = (doubtful & (bounds - loss < margin)).nonzero()[0].tolist()
+        if not near or not len(path):
+            return not near
         last, left = path[-1], []  # plain numbers are faster than arrays for the few pairs that are near
-        for pair in (doubtful & (bounds - loss < margin)).nonzero()[0].tolist():
+        for pair in near:
             start, end = float(bounds[pair]), self._distance(pair, last, self._elsewhere)
             allowed = min(margin - 1e-6, start) - 1e-9
             if end < allowed:

@@ -14,6 +14,10 @@ from .stopping import CLEAR, END_EFFECTOR, JOINTS, NearestControls, Plan, StopPl
 
 Array = NDArray[np.float64]
 
+_LIMITS = {"joint_limits": "a limit of the joints", "end_effector": "a limit of the end effector"}
+BARRIER_STOP = "barrier_stop"
+"""Reason of the verdict if the arm is too near to something, and no stop within its limits is left."""
+
 _VERDICTS = {
     CLEAR: PASSED,
     JOINTS: Verdict(changed=True, reasons=("joint_limits",)),
@@ -33,7 +37,9 @@ class JointLimits:
 
     If a robot does not follow exactly, the commanded motion determines velocity, acceleration and jerk, and the
     measured posture everything else. A joint that has slipped out of its range goes no further out in any period, and
-    returns within the other limits.
+    returns within the other limits. A robot that was pushed may have no stop within its limits. It then executes the
+    stop all the same, unless it is too near to something, or would be after the next period: it holds still, and the
+    episode ends.
 
     Args:
         planner: planner of stops.
@@ -87,7 +93,10 @@ class JointLimits:
         """
         joints = self._reader.joint_positions(observation)
         controls, plan, verdict = nearest.controls, nearest.plan, _VERDICTS[nearest.reasons]
-        if self._keeps_clear is not None and not self._keeps_clear(joints, plan.path, plan.travel):
+        if self._keeps_clear is not None and not self._stays_clear(joints, plan):
+            if not len(plan.path):  # even the stop breaks a limit at once, so nothing is known of where it leads
+                self.state.fill(0.0)
+                return self._actions.hold(observation, action), _stopped(verdict)
             self.state[: self._joints] = joints  # which a search in C++ does not write to it
             controls, plan = self._clear(joints, self._measured(observation), nearest)
             verdict = Verdict(changed=True, reasons=(*verdict.reasons, "barrier"))
@@ -103,6 +112,14 @@ class JointLimits:
             self._pose[3:] = self._reader.rotation(observation).ravel()
         self._pose[0], self._pose[1], self._pose[2] = self._reader.coordinates(observation)
         return self._pose
+
+    def _stays_clear(self, joints: Array, plan: Plan) -> bool:
+        """Return whether the arm keeps clear along a plan; of one that breaks a limit at once, in the next period."""
+        assert self._keeps_clear is not None
+        if not self._keeps_clear(joints, plan.path, plan.travel):
+            return False
+        following = plan.state[: self._joints]
+        return len(plan.path) > 0 or self._keeps_clear(joints, following[None], np.abs(following - joints))
 
     def _clear(self, joints: Array, measured: Array, nearest: NearestControls) -> tuple[Array, Plan]:
         """Return the nearest controls (k,) on the way from the stop whose own stop keeps clear, and their plan."""
@@ -124,3 +141,10 @@ class JointLimits:
             return controls
         rounded: Array = controls.astype(np.float32).astype(np.float64)
         return rounded
+
+
+def _stopped(verdict: Verdict) -> Verdict:
+    """Return the verdict on an arm that has no stop within its limits, whose reasons are those of ``verdict``."""
+    broken = " and ".join(_LIMITS[name] for name in verdict.reasons)
+    message = f"the arm is too near to itself or a keep-out volume, and a stop would break {broken} at once"
+    return Verdict(changed=True, stop=True, reasons=(*verdict.reasons, BARRIER_STOP), message=message)

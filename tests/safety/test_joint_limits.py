@@ -1,5 +1,7 @@
 """Limits of joints and end effector at the executed level, for arms that follow every action exactly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from robo_rl.safety.config import BarrierConfig, SafetyConfig, WorkspaceConfig
 
 from ..rigs.exact_arm import CASES, MARGIN, TOLERANCES, ExactArm, Stream
 from ..rigs.safety_arms import arm
+from .test_stopping import needs_compiler
 
 SPACES = {
     "joint_delta": ("joint_delta", "xyz", "base"),
@@ -180,3 +183,25 @@ def test_clearances_are_kept_in_the_stop_as_well():
         exact.execute(chain(exact.observation, held, step)[0])
         nearest = min(nearest, exact.smallest_distance(exact.reader.joint_positions(exact.observation)))
     assert MARGIN - 1e-4 < nearest < 2 * MARGIN, "it went there, and stopped"
+
+
+@pytest.mark.parametrize("native", [pytest.param(True, marks=needs_compiler), False])
+@pytest.mark.parametrize(
+    ("apart", "speed", "stops"), [(0.04, 5.0, True), (0.06, -5.0, True), (0.06, 5.0, False), (0.3, -5.0, False)]
+)
+def test_an_arm_without_a_possible_stop_is_stopped_near_an_obstacle_alone(apart, speed, stops, native, monkeypatch):
+    """It was pushed up or down: it is so fast that not even a stop is within the limits of its joints."""
+    x, y, z = ExactArm("six_joints").kinematics.pose(np.array(CASES["six_joints"].arm["home"]))[0]
+    changed = replace(CASES["six_joints"], keep_out=(x, y, z + apart, 0.02, 0.02, 0.02))
+    monkeypatch.setitem(CASES, "six_joints", changed)
+    exact = ExactArm("six_joints", "joint_delta", 50.0)
+    chain, action = exact.chain(), np.full(exact.size, 0.1, np.float32)
+    if not native:
+        chain._together = None
+    chain(exact.observation, action, 0)
+    chain._filters[-1].state[exact.size + 1] = speed
+    executed, verdict = chain(exact.observation, action, 1)
+    assert verdict.stop == stops
+    assert verdict.stop_reason == ("barrier_stop" if stops else None)
+    assert ("a stop would break a limit of the joints at once" in verdict.message) == stops
+    assert executed.any() != stops, "an arm that is stopped holds still"

@@ -11,6 +11,7 @@ from robo_rl.core import PASSED
 from robo_rl.safety.actions import make_action_map
 from robo_rl.safety.chain import FilterChain
 from robo_rl.safety.config import BarrierConfig, ContactConfig, SingularityConfig, SpeedConfig, WorkspaceConfig
+from robo_rl.safety.slowing import EndEffectorSpeed
 
 from ..rigs.exact_arm import CASES, ExactArm, Stream
 from .test_joint_limits import SPACES
@@ -172,6 +173,26 @@ class Nothing:
 
     def __call__(self, observation, action, now_ns):
         return action, PASSED
+
+
+def faster(spec, robot):
+    """Make a user's filter of the same class as one before it, with a limit of its own."""
+    return EndEffectorSpeed(10.0, 10.0, ExactArm("panda", "end_effector_delta", 100).actions)
+
+
+def test_a_filter_of_the_same_class_as_another_does_not_take_its_place():
+    exact = ExactArm("panda", "end_effector_delta", 100)
+    pair = Pair(exact, filters=({"target": f"{__name__}.faster"},))
+    follow(exact, pair, 100)
+    assert pair.outcomes["speed"] and max(set(pair.outcomes) & set(range(8))) <= 5, pair.outcomes
+
+
+def test_limits_may_be_whole_numbers():
+    exact = ExactArm("panda", "joint_position", 100)
+    low, high = (-2, -1, -2, -3, -2, 0, -2), (2, 1, 2, 0, 2, 3, 2)
+    exact.robot = replace(exact.robot, command_lower=low, command_upper=high)
+    exact.actions = make_action_map(exact.spec, exact.robot, exact.kinematics, exact.reader)
+    follow(exact, Pair(exact), 50)
 
 
 def test_an_observation_that_is_not_finite_stops_the_arm():

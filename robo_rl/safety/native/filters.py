@@ -2,9 +2,9 @@
 
 import ctypes
 import functools
-import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,14 @@ _INTEGERS = (
     "nearest",
 )
 _NUMBERS = ("force", "torque", "slow_from", "shift", "turn", "slow", "margin")
+_TYPES = {
+    "observed": np.float32,
+    "action": np.float32,
+    "bounds_measured": np.bool_,
+    "axes": np.int32,
+    "endless": np.int32,
+}
+"""Types of arrays, as in the struct, where they are not float64."""
 
 
 class _Filters(ctypes.Structure):
@@ -78,12 +86,12 @@ class NativeFilters:
         margin: float,
         size: int,
     ) -> None:
-        kinds = [type(each) for each in filters]
-        known = list(itertools.takewhile(_ORDER.__contains__, kinds))
-        places = [_ORDER.index(kind) + 1 for kind in known]
+        places = _places(filters)
+        known, limits = filters[: len(places)], filters[-1]
         self._applied = [sum(place <= last for place in places) for last in range(_DOUBTFUL + 1)]
-        stages = _BOX if OrientationCone in kinds else _LIMITS if known == kinds else _BARRIER
-        limits, barrier = filters[-1], next((each for each in filters if isinstance(each, BarrierFilter)), None)
+        has_cone = any(isinstance(each, OrientationCone) for each in filters)
+        stages = _BOX if has_cone else _LIMITS if len(known) == len(filters) else _BARRIER
+        barrier = next((each for each in known if isinstance(each, BarrierFilter)), None)
         assert isinstance(limits, JointLimits)
         self._planner, self._reader, self._limits, self._barrier = planner, reader, limits, barrier
         self.applied = 0
@@ -93,13 +101,15 @@ class NativeFilters:
         values |= _arrays_of(actions) | _arrays_of_distances(barrier)
         numbers = dict.fromkeys(("force", "torque", "shift", "turn", "slow"), math.inf) | {"slow_from": 1.0}
         values |= {"low": np.full(3, -np.inf), "high": np.full(3, np.inf)}
-        for each in filters:
+        for each in known:
             if isinstance(each, WorkspaceBox):
                 values |= {"low": each.low, "high": each.high}
             elif isinstance(each, ContactLimits | EndEffectorSpeed | SingularitySlowdown):
                 numbers |= {name: getattr(each, name) for name in numbers if hasattr(each, name)}
         # Kept, because the structure holds only their addresses.
-        self._arrays = {name: np.ascontiguousarray(value) for name, value in values.items()}
+        self._arrays = {
+            name: np.ascontiguousarray(value, _TYPES.get(name, np.float64)) for name, value in values.items()
+        }
         self._struct = _Filters(
             planner=planner.address,
             space=_SPACES[type(actions)],
@@ -129,13 +139,28 @@ class NativeFilters:
         changed = action if verdict is PASSED else self._action.copy()
         if last == _DOUBTFUL:
             changed, other = self._limits.conclude(observation, changed, self._planner.result(self._struct.nearest))
-            verdict = _verdict(verdict.reasons + other.reasons)
+            reasons = verdict.reasons + other.reasons
+            verdict = replace(other, reasons=reasons) if other.stop else _verdict(reasons)
         self.applied = self._applied[last]
         return changed, verdict
 
     def _measures_far(self, observation: Observation) -> bool:
         """Return whether a measurement of distances whose bounds are low shows that all of them are large enough."""
         return self._barrier is not None and self._barrier.is_clear(self._reader.joint_positions(observation))
+
+
+def _places(filters: Sequence[SafetyFilter]) -> list[int]:
+    """Return the places in the order, from 1, of the first filters, as many as follow one another in this order.
+
+    A user's filter may be of the same class as one of these, so every class counts once.
+    """
+    places: list[int] = []
+    for each in filters:
+        place = _ORDER.index(type(each)) + 1 if type(each) in _ORDER else 0
+        if place <= max(places, default=0):
+            break
+        places.append(place)
+    return places
 
 
 @functools.cache
