@@ -210,8 +210,11 @@ class EndEffectorController(Controller):
         return tuple(AXIS_NAMES[axis] for axis in self._config.moved_axes())
 
     def _begin(self, data: mujoco.MjData) -> None:
-        self._in_motion = (True, True)
-        self._set_reference(data, np.zeros(len(self._moved)))
+        self._in_motion, self._pulled = (True, True), [False, False]
+        self.reference_position[:] = data.site_xpos[self.site]
+        mujoco.mju_mat2Quat(self.reference_quaternion, data.site_xmat[self.site])
+        if math.isinf(self._largest_pull[0]):  # otherwise the first action begins the way home
+            self._set_reference(data, np.zeros(len(self._moved)))
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         if self._endless.any():  # the posture is pulled home the shorter way round
@@ -223,30 +226,36 @@ class EndEffectorController(Controller):
         frame = rotation if self._local else IDENTITY
         shift, turn = (frame @ delta[:3], frame @ delta[3:]) if self._local else (delta[:3], delta[3:])
         moves = bool(shift.any()), bool(turn.any())
-        # A second zero action keeps the reference of the first, so that a load does not make the resting arm creep.
-        if moves[0] or self._in_motion[0]:
-            offset = data.site_xpos[self.site] - self._home_position
-            kept, self._pulled[0] = _kept(offset, frame, self._moves[:3], self._largest_pull[0])
+        # A second zero action keeps the reference of the first, so that a load does not make the resting arm creep. The
+        # way home begins at the last reference for the same reason.
+        measures = moves[0] or self._in_motion[0], moves[1] or self._in_motion[1]
+        if measures[0] or self._pulled[0]:
+            before = self.reference_position - self._home_position
+            offset = data.site_xpos[self.site] - self._home_position if measures[0] else before
+            kept, self._pulled[0] = _kept(offset, before, frame, self._moves[:3], self._largest_pull[0])
             start = self._home_position + kept
             # From outside the workspace, the way back along each axis is no longer than the action.
             low = np.minimum(self._low, start + np.abs(shift))
             high = np.maximum(self._high, start - np.abs(shift))
             np.clip(start + shift, low, high, out=self.reference_position)
-        if moves[1] or self._in_motion[1]:
-            reference = self._reference_rotation(rotation, frame, turn)
+        if measures[1] or self._pulled[1]:
+            reference = self._reference_rotation(rotation if measures[1] else None, frame, turn)
             mujoco.mju_mat2Quat(self.reference_quaternion, reference.ravel())
-        self._in_motion = moves[0] or self._pulled[0], moves[1] or self._pulled[1]
+        self._in_motion = moves
 
-    def _reference_rotation(self, rotation: Array, frame: Array, turn: Array) -> Array:
-        """Turn the measured orientation by ``turn`` (base frame). Axes that are not moved stay at home."""
+    def _reference_rotation(self, rotation: Array | None, frame: Array, turn: Array) -> Array:
+        """Turn an orientation, None for the last reference, by ``turn`` (base frame). Axes not moved stay at home."""
         moves, largest = self._moves[3:], self._largest_pull[1]
-        if moves.all():
+        if rotation is not None and moves.all():
             turned: Array = exponential(turn) @ rotation
             return turned
         if not moves.any() and math.isinf(largest):
             return self._home_rotation
-        offset = logarithm(rotation @ self._home_rotation.T)
-        kept, self._pulled[1] = _kept(offset, frame, moves, largest)
+        matrix = np.empty(9)
+        mujoco.mju_quat2Mat(matrix, self.reference_quaternion)
+        before = logarithm(matrix.reshape(3, 3) @ self._home_rotation.T)
+        offset = before if rotation is None else logarithm(rotation @ self._home_rotation.T)
+        kept, self._pulled[1] = _kept(offset, before, frame, moves, largest)
         turned = exponential(turn) @ exponential(kept) @ self._home_rotation
         return turned
 
@@ -254,7 +263,8 @@ class EndEffectorController(Controller):
         """Limit the way home of one action, along axes that actions do not move, to ``shift`` [m] and ``turn`` [rad].
 
         References along these axes are at home otherwise, however far the arm is from it: the clipped error of this
-        controller bounds what becomes of that, but that of a robot need not.
+        controller bounds what becomes of that, but that of a robot need not. The way home is that of the references,
+        not of the arm, which a load may keep from following.
         """
         self._largest_pull = shift, turn
 
@@ -345,16 +355,18 @@ def selection(indices: list[int]) -> Any:
     return slice(first, last + 1) if consecutive else np.array(indices)
 
 
-def _kept(offset: Array, frame: Array, moves: NDArray[np.bool_], largest: float) -> tuple[Array, bool]:
-    """Return what an action without motion keeps of an ``offset`` (3,) from home, along axes of ``frame`` (3, 3).
+def _kept(offset: Array, before: Array, frame: Array, moves: NDArray[np.bool_], largest: float) -> tuple[Array, bool]:
+    """Return the offset (3,) from home of a reference, without the motion of its action, and whether more is left.
 
-    That is the part along axes that actions move, and what exceeds ``largest`` along the others. The second result says
-    whether anything does.
+    It is that of ``offset`` (3,) along axes of ``frame`` (3, 3) that actions move. Along the others it is that of the
+    last reference, ``before`` (3,), less ``largest`` of the way home.
     """
     kept: Array = frame @ np.where(moves, frame.T @ offset, 0.0)
-    pull = offset - kept
-    length = float(np.linalg.norm(pull))
-    return (kept, False) if length <= largest else (offset - pull * (largest / length), True)
+    if math.isinf(largest):
+        return kept, False
+    left = frame @ np.where(moves, 0.0, frame.T @ before)
+    length = float(np.linalg.norm(left))
+    return (kept, False) if length <= largest else (kept + left * (1 - largest / length), True)
 
 
 def exponential(vector: Array) -> Array:
