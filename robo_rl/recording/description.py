@@ -45,6 +45,7 @@ class DataDescription:
         task: name of the recorded task.
         control_rate: rate of the steps [Hz].
         summary: counts of episodes, steps, successes and sources.
+        reports_success: whether the success of episodes is known.
         steps: smallest, median and largest number of steps of an episode.
         actions: statistics by element of the executed action.
         returns: smallest, mean and largest sum over an episode, by reward term.
@@ -55,6 +56,7 @@ class DataDescription:
     task: str
     control_rate: float
     summary: StoreSummary
+    reports_success: bool
     steps: tuple[int, float, int]
     actions: Sequence[ElementStatistics]
     returns: Mapping[str, tuple[float, float, float]]
@@ -94,6 +96,7 @@ def describe(store: EpisodeStore, pictures: bool = True) -> DataDescription:
         task=spec.task,
         control_rate=spec.control_rate,
         summary=store.summary(),
+        reports_success=any(episode.success is not None for episode in episodes),
         steps=(min(lengths), float(np.median(lengths)), max(lengths)),
         actions=_action_statistics(small, spec),
         returns=_returns(small, spec),
@@ -132,7 +135,7 @@ def print_description(console: Console, path: str, description: DataDescription)
         console.print(f"{title:<12}{printable(text)}", markup=False, soft_wrap=True)
 
     line("Data set", f"{path}: {description.task}, {episodes}, {steps}, {minutes:.1f} minutes at {rate:g} Hz")
-    line("Success", f"{summary.successes} of {summary.episodes}")
+    line("Success", f"{summary.successes} of {summary.episodes}" if description.reports_success else "unknown")
     line("Actions by", ", ".join(f"{name} {count:,}" for name, count in summary.sources.items() if count))
     shortest, median, longest = description.steps
     line("Length", f"{shortest} to {longest} steps, median {median:g}")
@@ -146,10 +149,11 @@ def print_description(console: Console, path: str, description: DataDescription)
         values = (f"{value:.3g}" for value in (each.mean, each.deviation, each.low, each.high))
         table.add_row(printable(each.name), *values, f"{100 * each.at_bounds:.0f} %")
     console.print(table)
-    _print_flagged(console, path, description.flagged)
+    _print_flagged(console, path, description)
 
 
-def _print_flagged(console: Console, path: str, flagged: Sequence[EpisodeQuality]) -> None:
+def _print_flagged(console: Console, path: str, description: DataDescription) -> None:
+    flagged = description.flagged
     if not flagged:
         console.print("No episode is flagged")
         return
@@ -159,6 +163,8 @@ def _print_flagged(console: Console, path: str, flagged: Sequence[EpisodeQuality
         console.print(f"  {episode.number:>4}  {text}", markup=False, soft_wrap=True)
     if len(flagged) > MOST_SHOWN:
         console.print(f"  and {len(flagged) - MOST_SHOWN} more")
+    if len(flagged) == len(description.episodes):
+        return  # nothing would be left
     names = ",".join(name for name in FLAGS if any(name in episode.flags for episode in flagged))
     console.print(
         f"Without them: robo-rl data edit path={path} output=NEW drop_flagged=[{names}]", markup=False, soft_wrap=True

@@ -10,7 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ..core import ConfigError, DataError, EnvSpec, Options, Transition, counted, draft_of, generator, option, require
+from ..core import (
+    ConfigError,
+    DataError,
+    EnvSpec,
+    Options,
+    Transition,
+    counted,
+    draft_of,
+    generator,
+    option,
+    require,
+    sync_folder,
+)
 from ..replay import EpisodeArrays, EpisodeStore, LabelBook
 from ..replay.labels import Labels, stages_of
 from .quality import FLAGS, EpisodeQuality, is_picture, measure
@@ -42,6 +54,7 @@ class EditConfig(Options):
         require(
             (self.share < 1) == (self.rest is not None), "rest", "a folder if share is below 1, else null", self.rest
         )
+        _check_paths(self)
 
 
 @dataclass(frozen=True)
@@ -71,14 +84,13 @@ class Piece:
             dataclasses.replace(step, rewards={term: step.rewards[term] for term in spec.reward_terms})
             for step in steps
         ]
+        if self.success is False:
+            steps = [_with_success(step, False) if step.success else step for step in steps]
         last = steps[-1]
         if self.success is not None:
             # A success ends the task; an episode that is no success was cut.
-            rewards = dict(last.rewards)
-            if "success" in rewards:
-                rewards["success"] = float(self.success)
             last = dataclasses.replace(
-                last, rewards=rewards, success=self.success, terminated=self.success, truncated=not self.success
+                _with_success(last, self.success), terminated=self.success, truncated=not self.success
             )
         elif self.stop < self.quality.steps and not last.terminated:
             last = dataclasses.replace(last, truncated=True)
@@ -100,10 +112,16 @@ class Piece:
         return own | {"first_step": start + self.first, "steps": self.stop - self.first} | changes
 
 
+def _with_success(step: Transition, success: bool) -> Transition:
+    corrected = {"success": float(success)} if "success" in step.rewards else {}
+    return dataclasses.replace(step, success=success, rewards={**step.rewards, **corrected})
+
+
 def edit(settings: EditConfig) -> list[Path]:
     """Write one or two data sets of selected episodes; return their folders. The sources are not changed.
 
-    Episodes are numbered through: those of ``path`` first, then those of ``merge``.
+    Episodes are numbered through: those of ``path`` first, then those of ``merge``. Nothing is written unless all of it
+    can be.
 
     Raises:
         ConfigError: if an episode does not exist, or none is left.
@@ -114,7 +132,8 @@ def edit(settings: EditConfig) -> list[Path]:
         for store in stores[1:]:
             _check_alike(stores[0], store)
         pieces = _select(stores, settings)
-        require(bool(pieces), "drop", "an episode that is left", "none")
+        if not pieces:
+            raise ConfigError("keep, drop and drop_flagged: no episode is left; give others")
         outputs = [(Path(settings.output), pieces)]
         if settings.rest is not None:
             chosen = _draw(len(pieces), settings.share, settings.seed)
@@ -122,9 +141,29 @@ def edit(settings: EditConfig) -> list[Path]:
                 (Path(settings.output), [piece for index, piece in enumerate(pieces) if index in chosen]),
                 (Path(settings.rest), [piece for index, piece in enumerate(pieces) if index not in chosen]),
             ]
-        for path, selected in outputs:
-            _write(path, selected, stores, settings)
+        try:
+            drafts = [stack.enter_context(draft_of(path)) for path, _ in outputs]
+            for draft, (_, selected) in zip(drafts, outputs, strict=True):
+                _write(draft, selected, stores, settings)
+            for draft, (path, _) in zip(drafts, outputs, strict=True):
+                draft.replace(path)
+                sync_folder(path.parent)
+        except OSError as error:
+            raise DataError(f"{' and '.join(str(path) for path, _ in outputs)} cannot be written ({error})") from error
     return [path for path, _ in outputs]
+
+
+def _check_paths(settings: EditConfig) -> None:
+    """Raise :class:`ConfigError` if a source is given twice, or a new data set would be in a source or in the other."""
+    sources = [Path(path).resolve() for path in (settings.path, *settings.merge)]
+    if twice := [path for path in settings.merge if sources.count(Path(path).resolve()) > 1]:
+        raise ConfigError(f"merge: {twice[0]} is given twice, so its episodes would be stored twice; give it once")
+    news = {"output": settings.output} | ({} if settings.rest is None else {"rest": settings.rest})
+    for name, new in news.items():
+        taken = sources if name == "output" else [*sources, Path(settings.output).resolve()]
+        for folder in taken:
+            if folder in (Path(new).resolve(), *Path(new).resolve().parents):
+                raise ConfigError(f"{name}: {new} is in the data set {folder}; give a folder outside it")
 
 
 def _check_alike(first: EpisodeStore, other: EpisodeStore) -> None:
@@ -137,42 +176,47 @@ def _check_alike(first: EpisodeStore, other: EpisodeStore) -> None:
 
 
 def _select(stores: Sequence[EpisodeStore], settings: EditConfig) -> list[Piece]:
-    spec = stores[0].spec
     places = [(store, number) for store in stores for number in range(len(store))]
     for name in ("keep", "drop", "mark_success", "mark_failure"):
         numbers = getattr(settings, name) or []
         if wrong := sorted(number for number in numbers if not 0 <= number < len(places)):
             raise ConfigError(f"{name}: there is no episode {wrong[0]}; there are {len(places)}, counted from 0")
-    qualities = measure(_arrays(places, spec, bool(settings.drop_flagged)), spec)
+    pictures = bool(settings.drop_flagged)
+    # Measured like `data describe` does: each data set by itself.
+    qualities = [quality for store in stores for quality in measure(_arrays(store, pictures), store.spec)]
     kept = range(len(places)) if settings.keep is None else sorted(set(settings.keep))
     pieces = []
     for index in kept:
         quality = qualities[index]
-        if index in settings.drop or set(quality.flags) & set(settings.drop_flagged):
-            continue
-        first, stop = _trimmed(places[index], quality) if settings.trim else (0, quality.steps)
         success = True if index in settings.mark_success else False if index in settings.mark_failure else None
+        flags = set(quality.flags)
+        if success is not None:
+            flags = flags - {"failure"} if success else flags | {"failure"}
+        if index in settings.drop or flags & set(settings.drop_flagged):
+            continue
+        first, stop = _trimmed(places[index], quality, success) if settings.trim else (0, quality.steps)
         pieces.append(Piece(*places[index], quality, first, stop, success))
     return pieces
 
 
-def _arrays(places: Sequence[tuple[EpisodeStore, int]], spec: EnvSpec, pictures: bool) -> Iterator[EpisodeArrays]:
+def _arrays(store: EpisodeStore, pictures: bool) -> Iterator[EpisodeArrays]:
     """Read the episodes one at a time; pictures only if flags need them."""
-    keys = [key for key, array in spec.observation.items() if pictures or not is_picture(array)]
-    for store, number in places:
+    keys = [key for key, array in store.spec.observation.items() if pictures or not is_picture(array)]
+    for number in range(len(store)):
         yield store.arrays(number, keys)
 
 
-def _trimmed(place: tuple[EpisodeStore, int], quality: EpisodeQuality) -> tuple[int, int]:
+def _trimmed(place: tuple[EpisodeStore, int], quality: EpisodeQuality, success: bool | None) -> tuple[int, int]:
     """Return the steps without those at the start and the end in which nothing happens.
 
-    Steps up to the first success stay, since the success is seen in them. An episode without any motion stays whole.
+    Steps up to the first success stay, since the success is seen in them, unless ``success`` says that it was none. An
+    episode without any motion stays whole.
     """
     if quality.idle_start >= quality.steps:
         return 0, quality.steps
     stop = quality.steps - quality.idle_end
     successes = np.flatnonzero(place[0].arrays(place[1], ()).success == 1)
-    if successes.size:
+    if successes.size and success is not False:
         stop = max(stop, int(successes[0]) + 1)
     return quality.idle_start, stop
 
@@ -193,15 +237,10 @@ def _write(path: Path, pieces: Sequence[Piece], stores: Sequence[EpisodeStore], 
     }
     if any("instructions" in store.metadata for store in stores):
         facts["instructions"] = [_instruction(piece) for piece in pieces]
-    try:
-        with draft_of(path) as draft:
-            with EpisodeStore.create(draft, spec, json.loads(json.dumps({**stores[0].metadata, **facts}))) as made:
-                for piece in pieces:
-                    made.append_episode(piece.transitions(spec))
-                _copy_labels(pieces, stores, made)
-            draft.replace(path)
-    except OSError as error:
-        raise DataError(f"{path} cannot be written ({error})") from error
+    with EpisodeStore.create(path, spec, json.loads(json.dumps({**stores[0].metadata, **facts}))) as made:
+        for piece in pieces:
+            made.append_episode(piece.transitions(spec))
+        _copy_labels(pieces, stores, made)
 
 
 def _instruction(piece: Piece) -> str:
@@ -227,9 +266,7 @@ def _copy_labels(pieces: Sequence[Piece], stores: Sequence[EpisodeStore], made: 
         book = books.get(piece.store.path)
         if book is not None and piece.number in book.numbers:
             labels[number] = book[piece.number][piece.first : piece.stop + 1]
-    made_book = LabelBook(made, count)
-    for number, values in labels.items():
-        made_book.put(number, values)
+    LabelBook(made, count).update(labels)
 
 
 def summary_of(path: Path) -> str:

@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,10 +64,15 @@ class LabelBook:
             DataError: if the file cannot be written, or has become unusable.
             ValueError: if the labels do not match the episode's length or the stages.
         """
-        _check(labels, self._records[number], self._stages)
+        self.update({number: labels})
+
+    def update(self, labels: Mapping[int, Labels]) -> None:
+        """Label several episodes, by number, as :meth:`put` does; save the labels once."""
+        for number, values in labels.items():
+            _check(values, self._records[number], self._stages)
         with disk_errors(self._path, "write the labels"), _lock(self._path.parent):
             self._read()
-            self._episodes[number] = labels
+            self._episodes |= labels
             facts = {
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,

@@ -16,7 +16,7 @@ from ..rigs.command_line import robo_rl
 from ..rigs.replay_episodes import SPEC, assert_same, make_episode
 
 
-def configured(path: Path, output: Path, **options: Any) -> EditConfig:
+def configured(path: Path, output: Path, /, **options: Any) -> EditConfig:
     values = {
         "merge": [],
         "rest": None,
@@ -29,7 +29,7 @@ def configured(path: Path, output: Path, **options: Any) -> EditConfig:
         "share": 1.0,
         "seed": 0,
     }
-    return EditConfig(path=str(path), output=str(output), **values | options)
+    return EditConfig(**{"path": str(path), "output": str(output)} | values | options)
 
 
 def written(path: Path, episodes: list[list[Transition]], **metadata: Any) -> Path:
@@ -135,6 +135,42 @@ def test_labels_and_instructions_go_with_their_episodes(tmp_path: Path) -> None:
         assert store.metadata["instructions"] == ["b", "c"]
 
 
+def test_a_corrected_success_counts_for_flags_and_in_every_step(tmp_path: Path) -> None:
+    data = written(tmp_path / "data", [resting(number, 4, 3, success=number != 1) for number in range(3)])
+    settings = configured(data, tmp_path / "all", mark_success=[1], mark_failure=[2], trim=True)
+    edit(settings)
+    first, second, third = contents(tmp_path / "all")
+    assert [step.success for step in first[-2:]] == [False, True]
+    assert second[-1].success
+    assert not any(step.success for step in third) and len(third) == 5, "steps 9 and 10 had been kept for the success"
+    edit(dataclasses.replace(settings, output=str(tmp_path / "few"), drop_flagged=["failure"]))
+    assert [episode[0].episode for episode in contents(tmp_path / "few")] == [0, 1]
+    edit(dataclasses.replace(settings, output=str(tmp_path / "whole"), trim=False))
+    assert not any(step.success or step.rewards["success"] for step in contents(tmp_path / "whole")[2][-2:])
+
+
+def test_flags_are_those_of_each_data_set_by_itself(data: Path, tmp_path: Path) -> None:
+    """Episodes of 40 steps are not usual in the first data set, but they are in the second."""
+    other = written(tmp_path / "other", [make_episode(number, 40) for number in range(6)])
+    edit(configured(data, tmp_path / "all", merge=[str(other)], drop_flagged=["length"]))
+    assert len(contents(tmp_path / "all")) == 12
+
+
+def test_nothing_is_left_of_a_split_that_fails(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def append_episode(store: EpisodeStore, transitions: list[Transition]) -> int:
+        calls.append(transitions)
+        if len(calls) > 5:
+            raise KeyboardInterrupt
+        return store.append_episodes([transitions])
+
+    monkeypatch.setattr(EpisodeStore, "append_episode", append_episode)
+    with pytest.raises(KeyboardInterrupt):
+        edit(configured(data, tmp_path / "train", rest=str(tmp_path / "test"), share=0.7))
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
 def test_what_cannot_be_done_is_refused(data: Path, tmp_path: Path) -> None:
     other = dataclasses.replace(SPEC, control_rate=20.0)
     with EpisodeStore.create(tmp_path / "fast", other) as store:
@@ -142,7 +178,10 @@ def test_what_cannot_be_done_is_refused(data: Path, tmp_path: Path) -> None:
     output = tmp_path / "output"
     for message, options in (
         ("drop: there is no episode 6; there are 6, counted from 0", {"drop": [6]}),
-        ("drop must be an episode that is left", {"drop": list(range(6))}),
+        ("no episode is left", {"drop": list(range(6))}),
+        ("merge: .*data is given twice", {"merge": [str(data.parent / "." / "data")]}),
+        ("output: .* is in the data set", {"output": str(data / "clean")}),
+        ("rest: .* is in the data set", {"share": 0.5, "rest": str(output)}),
         ("drop_flagged must be flags of failure", {"drop_flagged": ["tired"]}),
         ("mark_success must be no episode of mark_failure", {"mark_success": [1], "mark_failure": [1]}),
         ("rest must be a folder if share is below 1", {"share": 0.5}),
