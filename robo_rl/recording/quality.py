@@ -45,6 +45,8 @@ BRIGHTNESS_JUMP = 0.15
 FEWEST_EPISODES = 5
 """Number of episodes from which on one of them can be an outlier."""
 LONGEST_DELAY_SECONDS = 1.0
+DELAY_STEPS = 20_000
+"""Number of steps from which on no further episode is used to estimate the delay."""
 LEAST_CORRELATION = 0.3
 """Correlation between actions and motion below which no delay is stated."""
 
@@ -91,14 +93,19 @@ class EpisodeQuality:
 def moving(actions: Array, spec: EnvSpec) -> NDArray[np.bool_]:
     """Return which of the actions (L, A) command motion, as (L,) bool.
 
-    Actions of spaces that are relative (``*_delta``) command motion unless they are zero. Other actions, and grippers,
-    command motion when they change.
+    Actions command motion unless they are zero: deltas, velocities, throttle. In spaces of positions, and for grippers,
+    they command motion when they change.
     """
     changed = np.diff(actions, axis=0, prepend=actions[:1]) != 0
-    if not spec.action_space.endswith("_delta"):
+    if _commands_positions(spec):
         return np.asarray(changed.any(1))
     relative = np.array(["gripper" not in name for name in spec.action.names or ("",) * actions.shape[1]])
     return np.asarray(np.where(relative, actions != 0, changed).any(1))
+
+
+def _commands_positions(spec: EnvSpec) -> bool:
+    """Return whether actions are positions, as those of imported data whose meaning is unknown usually are."""
+    return spec.action_space.endswith(("position", "positions", "pose", "unknown"))
 
 
 def measure(episodes: Iterable[EpisodeArrays], spec: EnvSpec) -> list[EpisodeQuality]:
@@ -242,30 +249,36 @@ def _percent(share: float) -> str:
 def motion_delay(episodes: Sequence[EpisodeArrays], spec: EnvSpec) -> float | None:
     """Estimate the time from an action to the motion that it causes [s], in whole control periods.
 
-    The delay is the one at which actions (changes of actions, in absolute action spaces) correlate best with changes of
+    The delay is the one at which actions (changes of actions, in spaces of positions) correlate best with changes of
     the observed numbers: for each element of the action the best correlated number counts, and the mean over the
-    elements is maximised. None is returned if the data cannot tell.
+    elements is maximised. The first episodes suffice, with :data:`DELAY_STEPS` steps. None is returned if the data
+    cannot tell.
     """
+    parts, steps = [], 0
+    for episode in episodes:
+        if steps < DELAY_STEPS:
+            parts.append(_actions_and_changes(episode, spec))
+            steps += len(episode.stamp_ns)
     best, delay = LEAST_CORRELATION, None
     for lag in range(round(LONGEST_DELAY_SECONDS * spec.control_rate) + 1):
-        pairs = [_actions_and_changes(episode, spec, lag) for episode in episodes if len(episode.stamp_ns) > lag + 1]
+        pairs = [(one[: len(one) - lag], other[lag:]) for one, other in parts if len(one) > lag + 1]
         if not pairs:
             break
-        actions, changes = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+        actions, changes = (np.concatenate(each) for each in zip(*pairs, strict=True))
         correlation = _correlation(actions, changes)
         if correlation > best + 1e-6:
             best, delay = correlation, lag / spec.control_rate
     return delay
 
 
-def _actions_and_changes(episode: EpisodeArrays, spec: EnvSpec, lag: int) -> tuple[Array, Array]:
-    steps = len(episode.stamp_ns)
+def _actions_and_changes(episode: EpisodeArrays, spec: EnvSpec) -> tuple[Array, Array]:
+    """Return actions (L, A), or their changes in spaces of positions, and changes of the observed numbers (L, N)."""
     numbers = [rows.astype(np.float64) for rows in _numbers(episode, spec)]
-    changes = np.diff(np.concatenate(numbers, axis=1), axis=0) if numbers else np.zeros((steps, 0))
+    changes = np.diff(np.concatenate(numbers, axis=1), axis=0) if numbers else np.zeros((len(episode.stamp_ns), 0))
     actions = episode.executed_action.astype(np.float64)
-    if not spec.action_space.endswith("_delta"):
+    if _commands_positions(spec):
         actions = np.diff(actions, axis=0, prepend=actions[:1])
-    return actions[: steps - lag], changes[lag:]
+    return actions, changes
 
 
 def _correlation(actions: Array, changes: Array) -> float:

@@ -155,10 +155,17 @@ def test_a_gap_names_its_seconds_and_a_pause_its_step() -> None:
     assert measured(stand_still)[FAULTY].flags["pause"] == "1.3 s without motion from step 15"
 
 
-def test_motion_is_a_deflection_in_relative_spaces_and_a_change_in_others() -> None:
+def test_motion_is_a_deflection_and_a_change_in_spaces_of_positions() -> None:
     actions = np.array([[0.5, 0, 1], [0.5, 0, 1], [0, 0, 1], [0, 0, -1], [0, 0, -1]])
     assert moving(actions, spec_of()).tolist() == [True, True, False, True, False]
     assert moving(actions, spec_of("joint_position")).tolist() == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize("space", ["joint_velocity", "steering_throttle", "gymnasium"])
+def test_a_constant_velocity_is_motion(space: str) -> None:
+    arrays = recorded(0)
+    arrays["proposed_action"][5:30] = 0.5
+    assert measure([episode_of(arrays)], spec_of(space))[0].flags == {}
 
 
 @pytest.mark.parametrize("delay", [0, 1, 4])
