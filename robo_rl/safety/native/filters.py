@@ -107,7 +107,7 @@ class NativeFilters:
             elif isinstance(each, ContactLimits | EndEffectorSpeed | SingularitySlowdown):
                 numbers |= {name: getattr(each, name) for name in numbers if hasattr(each, name)}
         # Kept, because the structure holds only their addresses.
-        self._arrays = {
+        self._arrays: dict[str, NDArray[Any]] = {
             name: np.ascontiguousarray(value, _TYPES.get(name, np.float64)) for name, value in values.items()
         }
         self._struct = _Filters(
