@@ -9,7 +9,18 @@ import torch
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from ..core import Agent, ConfigError, Deployable, Observation, State, draft_of, printable, section, write_durably
+from ..core import (
+    Agent,
+    ConfigError,
+    Deployable,
+    EnvSpec,
+    Observation,
+    State,
+    draft_of,
+    printable,
+    section,
+    write_durably,
+)
 from ..deployment.packages import onnx_packages
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from ..residual import BASE_POLICY, BaseConfig, BasePolicy
@@ -80,10 +91,7 @@ def _copy(settings: BaseConfig, draft: Path) -> None:
 
 def _of_run(trained: TrainedPolicy, run: str) -> BasePolicy:
     task, agent = printable(trained.spec.task), printable(str(trained.config.choices.get("agent")))
-    if BASE_POLICY in trained.spec.extra:
-        raise ConfigError(
-            f"base.run={run} corrects a base policy itself: choose a run without one, or continue it with start.run"
-        )
+    _require_whole(f"base.run={run}", trained.spec)
     if not isinstance(trained.policy, Deployable):
         raise ConfigError(f"base.run={run} is of agent={agent}, which has no decision (robo_rl.core.Deployable)")
     decision = trained.policy.decision()
@@ -104,9 +112,22 @@ def _of_file(file: Path) -> BasePolicy:
         from ..deployment.onnx_policy import OnnxPolicy
     policy = OnnxPolicy.load(file)
     facts = policy.description
+    _require_whole(f"base.policy={file}", facts.spec)
     name = f"{file} (task {printable(facts.spec.task)}, agent {printable(facts.agent)}, step {facts.step:,})"
     fingerprint = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     return BasePolicy(policy.decide, name, fingerprint, facts.spec, facts.noise_size)
+
+
+def _require_whole(option: str, spec: EnvSpec) -> None:
+    """Check that a policy, of ``spec``, decides whole actions, not corrections.
+
+    Raises:
+        ConfigError: if it corrects another base policy.
+    """
+    if BASE_POLICY in spec.extra:
+        raise ConfigError(
+            f"{option} corrects a base policy itself: choose a policy without one, or continue its run with start.run"
+        )
 
 
 def _fingerprint(state: State) -> str:

@@ -6,7 +6,7 @@ from ..rigs.guide import SMALL, Reader
 
 CLONE = ["agent.hidden=[32]", "agent.batch_size=32", "agent.pretrain_steps=20", "run.env_steps=0"]
 RUN = [word for word in SMALL if not word.startswith(("agent.random", "agent.pretrain", "run.env_steps"))]
-RUN += ["run.env_steps=30", "agent.actor_delay=5"]
+RUN += ["run.env_steps=15", "agent.actor_delay=2"]
 OFFLINE = [word for word in SMALL if word.startswith(("demonstrations", "run.evaluation", "run.final", "run.video"))]
 
 

@@ -42,6 +42,15 @@ def train(folder: Path, *words: str, steps: int = STEPS) -> str:
     return robo_rl("train", *COMMON, *AGENT, *words, f"run.env_steps={steps}", f"run.dir={folder}")
 
 
+@pytest.fixture(scope="module")
+def begun(bases: Path) -> tuple[Path, str]:
+    """A run that has not learned yet, on a base and its demonstrations, and what it printed."""
+    folder = bases / "begun"
+    options = ["run.evaluation_interval=1000", "run.evaluation_episodes=4", "agent.learning_starts=1000"]
+    data = f"demonstrations.path={bases / 'bc' / 'demonstrations'}"
+    return folder, train(folder, f"base.run={bases / 'bc'}", data, *options, steps=15)
+
+
 def steps_of(folder: Path) -> list[Transition]:
     checkpoint = CheckpointFolder(folder / "checkpoints").load_newest()
     episodes = SavedEpisodes(checkpoint.parts["replay"], EnvSpec.from_json(checkpoint.facts["spec"]))
@@ -54,10 +63,10 @@ def correction(steps: Iterable[Transition], source: Source = Source.POLICY) -> f
     return float(max(np.abs(step.proposed_action - step.observation[BASE_ACTION]).max() for step in chosen))
 
 
-def test_a_run_begins_as_its_base_and_stays_within_reach_of_it(bases: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    options = ["run.evaluation_interval=1000", "run.evaluation_episodes=4", "agent.learning_starts=1000"]
-    output = train(folder, f"base.run={bases / 'bc'}", *options)
+def test_a_run_begins_as_its_base_and_stays_within_reach_of_it(
+    bases: Path, begun: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, output = begun
     assert f"Base policy {bases / 'bc'} (task reach, agent bc, step 0); residuals of up to 0.2" in output
     assert "of the demonstrated actions are within 0.2 of those of the base" in output
     robo_rl("eval", f"run={bases / 'bc'}", "episodes=4", "seed=0", f"output={tmp_path / 'base.json'}")
@@ -75,10 +84,10 @@ def test_a_resumed_run_equals_an_unbroken_one_although_its_base_is_gone(bases: P
     shutil.copytree(bases / "flow", source)
     shutil.copytree(source / "demonstrations", tmp_path / "data")
     options = [f"base.run={source}", f"demonstrations.path={tmp_path / 'data'}", "run.checkpoint_interval=1000"]
-    for run, steps in (("unbroken", 50), ("broken", 31)):
+    for run, steps in (("unbroken", 30), ("broken", 17)):
         train(tmp_path / run, *options, steps=steps)
     shutil.rmtree(source)
-    output = robo_rl("train", f"resume={tmp_path / 'broken'}", "run.env_steps=50")
+    output = robo_rl("train", f"resume={tmp_path / 'broken'}", "run.env_steps=30")
     assert "Base policy" not in output
     first, second = newest_state(tmp_path / "unbroken"), newest_state(tmp_path / "broken")
     assert first.keys() == second.keys()
@@ -86,19 +95,16 @@ def test_a_resumed_run_equals_an_unbroken_one_although_its_base_is_gone(bases: P
         np.testing.assert_array_equal(second[key], array, err_msg=key)
 
 
-def test_a_file_proposes_what_its_run_does(bases: Path, tmp_path: Path) -> None:
-    runs = []
-    for name in ("run", "policy"):
-        base = bases / ("bc" if name == "run" else "bc.onnx")
-        train(tmp_path / name, f"base.{name}={base}", "agent.learning_starts=1000", steps=20)
-        runs.append([step.observation[BASE_ACTION] for step in steps_of(tmp_path / name)])
-    assert (tmp_path / "policy" / "base" / "policy.onnx").exists()
-    np.testing.assert_allclose(*runs, atol=1e-4)
+def test_a_file_proposes_what_its_run_does(bases: Path, begun: tuple[Path, str], tmp_path: Path) -> None:
+    folder, data = tmp_path / "policy", f"demonstrations.path={bases / 'bc' / 'demonstrations'}"
+    train(folder, f"base.policy={bases / 'bc.onnx'}", data, "agent.learning_starts=1000", steps=15)
+    assert (folder / "base" / "policy.onnx").exists()
+    proposed = [[step.observation[BASE_ACTION] for step in steps_of(run)] for run in (begun[0], folder)]
+    np.testing.assert_allclose(*proposed, atol=1e-4)
 
 
-def test_demonstrations_get_the_actions_of_the_base(bases: Path, tmp_path: Path) -> None:
-    folder, data = tmp_path / "run", bases / "bc" / "demonstrations"
-    train(folder, f"base.run={bases / 'bc'}", f"demonstrations.path={data}", steps=11)
+def test_demonstrations_get_the_actions_of_the_base(bases: Path, begun: tuple[Path, str]) -> None:
+    folder, data = begun[0], bases / "bc" / "demonstrations"
     policy = load_policy(bases / "bc").policy
     with EpisodeStore.open(folder / "demonstrations") as copy, EpisodeStore.open(data) as original:
         assert len(copy) == 2
@@ -118,7 +124,7 @@ def test_demonstrations_get_the_actions_of_the_base(bases: Path, tmp_path: Path)
 
 def test_interventions_are_stored_as_they_were_executed(bases: Path, tmp_path: Path) -> None:
     options = ["intervention.criterion=disagreement", f"intervention.reference={bases / 'flow'}"]
-    options.append("intervention.threshold=0.2")
+    options += ["intervention.threshold=0.2", "agent.learning_starts=1000"]
     train(tmp_path / "run", f"base.run={bases / 'bc'}", *options)
     steps = steps_of(tmp_path / "run")
     assert correction(steps, Source.SCRIPT) > SCALE, "the expert acts beyond the reach of residuals"
@@ -127,12 +133,10 @@ def test_interventions_are_stored_as_they_were_executed(bases: Path, tmp_path: P
 
 def test_with_actors_in_other_processes(bases: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    train(folder, f"base.run={bases / 'flow'}", "runtime=async", steps=30)
+    train(folder, f"base.run={bases / 'flow'}", "runtime=async", steps=20)
     with EpisodeStore.open(folder / "replay" / "episodes") as store:
         steps = [step for episode in store.episodes() for step in episode]
     assert correction(steps) <= SCALE + 1e-6
-    robo_rl("train", f"resume={folder}", "run.env_steps=45")
-    assert json.loads((folder / "summary.json").read_text())["env_steps"] >= 45
 
 
 def refusal(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> str:
@@ -167,14 +171,16 @@ def test_what_does_not_fit_is_named(
 
 
 def test_a_run_on_a_base_is_no_base_itself_and_continues_on_its_own(
-    bases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bases: Path, begun: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(tmp_path / "one", f"base.run={bases / 'bc'}", steps=15)
-    line = refusal(capsys, tmp_path / "two", f"base.run={tmp_path / 'one'}")
-    assert "corrects a base policy itself" in line
-    start = f"start.run={tmp_path / 'one'}"
-    output = train(tmp_path / "two", f"base.run={bases / 'bc'}", start, steps=15)
-    assert "Started from one (task reach, agent residual, step 15" in output
+    file = tmp_path / "better.onnx"
+    robo_rl("deploy", f"run={begun[0]}", f"output={file}", "observations=20")
+    for base in (f"base.run={begun[0]}", f"base.policy={file}"):
+        line = refusal(capsys, tmp_path / "two", base)
+        assert f"{base} corrects a base policy itself" in line
+    start = f"start.run={begun[0]}"
+    output = train(tmp_path / "two", f"base.run={bases / 'bc'}", start, steps=11)
+    assert "Started from begun (task reach, agent residual, step 15" in output
     line = refusal(capsys, tmp_path / "three", f"base.run={bases / 'flow'}", start)
     assert "base_policy: expected" in line and "found" in line
 
