@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
+from omegaconf import DictConfig
 
 from ..app import allow_packages, register_all_configs
 from ..core import PYTHON_NAMESPACE, ConfigError, override_word, quoted
@@ -69,6 +70,21 @@ def provide_environment(environment: Callable[..., gymnasium.Env[Any, Any]], env
             f"{env_id} is already made by {known.entry_point!r} in this program: load this run in another one"
         )
     gymnasium.registry[env_id] = EnvSpec(env_id, entry_point=environment)
+
+
+def require_reachable(config: DictConfig) -> None:
+    """Check that the processes of a run can make its environment.
+
+    Raises:
+        ConfigError: if actors are other processes, and only this program can make it.
+    """
+    env_id = str(config.task.get("env_id", ""))
+    if config.runtime.name != "local" and env_id.startswith(PYTHON_NAMESPACE):
+        raise ConfigError(
+            f"runtime={config.runtime.name} makes environments in other processes, and only this program can make "
+            f"{env_id}: give a class or function, without arguments, of a module that they can import, or choose "
+            "runtime=local"
+        )
 
 
 def _words_of_instance(environment: gymnasium.Env[Any, Any]) -> list[str]:

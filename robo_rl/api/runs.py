@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
@@ -20,7 +22,7 @@ from ..core import ConfigError, DivergenceError, override_word
 from ..core.search_path import inner_hydra
 from ..evaluation import runs
 from ..training.ending import EXIT_DIVERGED
-from .environments import Environment, environment_words, provide_environment
+from .environments import Environment, environment_words, provide_environment, require_reachable
 from .policies import Policy
 
 
@@ -168,12 +170,13 @@ def _read(path: Path) -> Run:
 
 
 def _options(overrides: Sequence[str]) -> Sequence[str]:
-    """Return ``overrides`` if these are options, not flags.
+    """Return ``overrides`` if these are options of a single run, not flags or settings of Hydra.
 
     Raises:
         ConfigError: if not.
     """
-    if isinstance(overrides, str) or not all(isinstance(word, str) and word[:1] != "-" for word in overrides):
+    is_list = isinstance(overrides, Sequence) and not isinstance(overrides, str)
+    if not is_list or not all(isinstance(word, str) and not re.match(r"-|[+~]*hydra\b", word) for word in overrides):
         raise ConfigError(f"overrides: expected a list of options, as ['agent.gamma=0.98'], got {overrides!r}")
     return overrides
 
@@ -185,8 +188,10 @@ def _run(words: Sequence[str]) -> Run:
     def run(config: DictConfig) -> int:
         nonlocal folder
         folder = Path(str(OmegaConf.select(config, "run.dir") if config.resume is None else config.resume))
+        require_reachable(config)
         return train_command.run(config)
 
+    threads = torch.get_num_threads()
     try:
         with inner_hydra():
             status = run_command("train", list(words), run)
@@ -194,6 +199,8 @@ def _run(words: Sequence[str]) -> Run:
         if end.code == EXIT_SIGNAL + signal.SIGINT:
             raise KeyboardInterrupt("ended before the first checkpoint") from None
         raise
+    finally:
+        torch.set_num_threads(threads)  # runtime.threads is that of the run alone
     assert folder is not None
     if status == EXIT_DIVERGED:
         raise DivergenceError(

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 
@@ -24,19 +25,24 @@ from ..rigs.run_folder import newest_state
 SHORT = [
     *SMALL_AGENT,
     "agent.implementation=torch",
-    "run.evaluation_interval=20",
+    "run.evaluation_interval=12",
     "run.evaluation_episodes=2",
     "run.final_evaluation_episodes=2",
     "run.video_episodes=0",
 ]
-REACH = [*SHORT, "demonstrations.episodes=1", "task.max_episode_steps=8"]
+REACH = [
+    *SHORT,
+    f"runtime.threads={torch.get_num_threads() + 1}",
+    "demonstrations.episodes=1",
+    "task.max_episode_steps=8",
+]
 POINT = [word for word in SHORT if "pretrain" not in word] + [f"task.max_episode_steps={LIMIT}"]
 
 
 @pytest.fixture(scope="module")
 def reach(tmp_path_factory: pytest.TempPathFactory) -> robo_rl.Run:
     folder = tmp_path_factory.mktemp("runs") / "of reach"  # a space has to be quoted for Hydra
-    return robo_rl.train("reach", steps=40, seed=3, folder=folder, overrides=REACH)
+    return robo_rl.train("reach", steps=24, seed=3, folder=folder, overrides=REACH)
 
 
 def test_importing_robo_rl_is_quick() -> None:
@@ -54,18 +60,18 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
 
 
 def test_a_run_has_its_results(reach: robo_rl.Run) -> None:
-    assert (reach.task, reach.seed, reach.env_steps, reach.status) == ("reach", 3, 40, "completed")
-    assert reach.curve.steps.tolist() == [0, 20, 40]
+    assert (reach.task, reach.seed, reach.env_steps, reach.status) == ("reach", 3, 24, "completed")
+    assert reach.curve.steps.tolist() == [0, 12, 24]
     assert np.all((reach.curve.success_rate >= 0) & (reach.curve.success_rate <= 1))
     assert np.isfinite(reach.curve.return_mean).all()
     assert reach.success_rate is not None and reach.success_rate.episodes == 2
     assert {"episode", "evaluation"} <= {line["kind"] for line in reach.metrics}
-    assert "task reach, agent rlpd, seed 3, completed after 40 steps, success " in repr(reach)
+    assert "task reach, agent rlpd, seed 3, completed after 24 steps, success " in repr(reach)
     assert "95 % interval" in str(reach.success_rate)
 
 
 def test_the_command_line_trains_the_same_policy(reach: robo_rl.Run, tmp_path: Path) -> None:
-    words = ["train", "task=reach", "run.env_steps=40", "seed=3", f"run.dir={tmp_path / 'run'}", *REACH]
+    words = ["train", "task=reach", "run.env_steps=24", "seed=3", f"run.dir={tmp_path / 'run'}", *REACH]
     with pytest.raises(SystemExit) as end:
         cli.main(words)
     assert end.value.code == 0
@@ -106,9 +112,9 @@ def test_a_policy_acts_evaluates_films_and_is_deployed(reach: robo_rl.Run, tmp_p
 
 
 def test_a_run_is_resumed_and_its_policies_are_kept(reach: robo_rl.Run) -> None:
-    resumed = reach.resume(steps=50)
-    assert resumed.env_steps == 50 and reach.env_steps == 40
-    assert resumed.load_policy("newest").step == resumed.load_policy("50").step == 50
+    resumed = reach.resume(steps=30)
+    assert resumed.env_steps == 30 and reach.env_steps == 24
+    assert resumed.load_policy("newest").step == resumed.load_policy("30").step == 30
     with pytest.raises(CheckpointError, match="has no checkpoint '7'; choose best, newest or a step of"):
         resumed.load_policy("7")
     with pytest.raises(ConfigError, match=r"a resumed run keeps its configuration: agent.gamma cannot be changed"):
@@ -126,6 +132,12 @@ def test_a_run_is_resumed_and_its_policies_are_kept(reach: robo_rl.Run) -> None:
         (
             {"task": "reach", "overrides": ["-m", "seed=0,1"]},
             r"expected a list of options, as \['agent.gamma=0.98'\], got",
+        ),
+        ({"task": "reach", "overrides": ["hydra.mode=MULTIRUN", "seed=0,1"]}, "expected a list of options, .* got"),
+        ({"task": "reach", "overrides": {"agent.gamma": 1}}, "expected a list of options, .* got {'agent.gamma': 1}"),
+        (
+            {"task": lambda: PointWorld(), "overrides": ["runtime=async"]},
+            "runtime=async makes environments in other processes, and only this program can make python/lambda-v0",
         ),
         ({"task": "reach", "overrides": "agent.gamma=1"}, "expected a list of options, .* got 'agent.gamma=1'"),
     ],
@@ -156,18 +168,22 @@ class Interrupting(PointWorld):
 
 
 def test_ctrl_c_stops_with_a_checkpoint(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt, match=r"stopped; robo_rl.load\(.*\).resume\(\) continues"):
         robo_rl.train(Interrupting, steps=60, folder=tmp_path / "run", overrides=POINT)
     run = robo_rl.load(tmp_path / "run")
     assert run.status == "interrupted" and 0 < run.env_steps < 60
     assert run.resume().env_steps == 60
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_divergence_is_an_error(tmp_path: Path) -> None:
     overrides = [*POINT, "agent.q_limit=1e-9", "run.rollbacks=0"]
+    threads = torch.get_num_threads()
+    overrides.append(f"runtime.threads={threads + 1}")
     with pytest.raises(DivergenceError, match=r"training diverged: robo_rl.load\('.*run'\) has the last good"):
         robo_rl.train(PointWorld, steps=60, folder=tmp_path / "run", overrides=overrides)
+    assert torch.get_num_threads() == threads, "that of the program again"
 
 
 def test_training_in_a_thread_within_a_hydra_application(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import robo_rl
 
 from ..rigs.guide import PAGES, SMALL, blocks
 
+FEW = ["run.env_steps=15", "demonstrations.episodes=1", "run.final_evaluation_episodes=1"]
 NOTEBOOK = PAGES / "notebooks" / "train.ipynb"
 
 
@@ -24,10 +25,12 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def train_little(task: Any, **arguments: Any) -> robo_rl.Run:
         options = SMALL if isinstance(task, str) else [word for word in SMALL if word.startswith("run.")]
-        overrides = [*arguments.pop("overrides", []), *options, "run.env_steps=40"]
+        overrides = [*arguments.pop("overrides", []), *options, *FEW]
         return train(task, **(arguments | {"steps": None, "overrides": overrides}))
 
+    resume = robo_rl.Run.resume
     monkeypatch.setattr(robo_rl, "train", train_little, raising=False)
+    monkeypatch.setattr(robo_rl.Run, "resume", lambda run, *, steps: resume(run, steps=steps - 95))
     monkeypatch.setattr(robo_rl.Policy, "evaluate", _few_episodes(robo_rl.Policy.evaluate))
     monkeypatch.setattr(plt, "show", lambda: None)
     monkeypatch.chdir(tmp_path)
@@ -36,7 +39,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _few_episodes(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate_few(policy: robo_rl.Policy, episodes: int = 100, **arguments: Any) -> Any:
         task = {**arguments.pop("task", {}), "max_episode_steps": 4}
-        return evaluate(policy, min(episodes, 2), **arguments, task=task)
+        return evaluate(policy, min(episodes, 1), **arguments, task=task)
 
     return evaluate_few
 
@@ -52,8 +55,8 @@ def test_the_code_of_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture
     for name in ("success.png", "cubes.mp4", "policy.h", "runs/python/report.html"):
         assert (tmp_path / name).stat().st_size > 0
     printed = capsys.readouterr().out
-    assert "Run('runs/python': task pick_cube, agent rlpd, seed 0, completed after 40 steps, success " in printed
-    assert "\n140\n" in printed, "resumed for 100 steps more"
+    assert "Run('runs/python': task pick_cube, agent rlpd, seed 0, completed after 15 steps, success " in printed
+    assert "\n20\n" in printed, "resumed for 100 steps more, of which 95 are left out here"
     assert "unknown task 'pick_cub': did you mean 'pick_cube'?" in printed
 
 
