@@ -30,12 +30,7 @@ SHORT = [
     "run.final_evaluation_episodes=2",
     "run.video_episodes=0",
 ]
-REACH = [
-    *SHORT,
-    f"runtime.threads={torch.get_num_threads() + 1}",
-    "demonstrations.episodes=1",
-    "task.max_episode_steps=8",
-]
+REACH = [*SHORT, "demonstrations.episodes=1", "task.max_episode_steps=8"]
 POINT = [word for word in SHORT if "pretrain" not in word] + [f"task.max_episode_steps={LIMIT}"]
 
 
