@@ -1,5 +1,6 @@
 """An arm of servos: joint positions in, joint positions out."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,10 @@ from .registers import MODEL_NUMBER, TICKS
 
 Array = NDArray[np.float64]
 
-MEASURED = ("present_position", "present_velocity", "present_load", "present_voltage", "present_temperature")
+MEASURED = ("torque_enable", "present_position", "present_velocity", "present_voltage", "present_temperature")
+STORED = ("model_number", "position_low", "position_high", "homing_offset", "operating_mode")
+POSITION_CONTROL = 0
+"""Value of the register ``operating_mode`` in which a servo drives to its goal."""
 FASTEST = 254
 """Largest value of the register ``acceleration``: the driver itself moves the goals smoothly."""
 
@@ -31,6 +35,7 @@ class ArmReading:
         opening: opening of the gripper, 0 closed to 1 open; None without a gripper.
         stamp_ns: monotonic time before the instruction was sent [ns].
         faults: what is wrong with servos, a text each.
+        relaxed: servos without torque, a text each.
     """
 
     positions: Array
@@ -38,6 +43,7 @@ class ArmReading:
     opening: float | None
     stamp_ns: int
     faults: tuple[str, ...] = ()
+    relaxed: tuple[str, ...] = ()
 
 
 class ServoArm:
@@ -48,6 +54,7 @@ class ServoArm:
         port: path of the serial port.
         joints: names of the task's joints.
         limits: range of each joint, and of the gripper's joint, by name [rad].
+        speed: largest speed of each joint (n,) [rad/s].
         gripper: name of the gripper's joint; None without a gripper.
         clock: monotonic clock.
 
@@ -61,6 +68,7 @@ class ServoArm:
         port: str,
         joints: tuple[str, ...],
         limits: Mapping[str, tuple[float, float]],
+        speed: Array,
         gripper: str | None,
         clock: Clock,
     ) -> None:
@@ -73,7 +81,7 @@ class ServoArm:
             )
         self._file = None if config.calibration is None else load_calibration(config.calibration)
         self._ids = [config.servos[name].id for name in self._names]
-        self._count = len(joints)
+        self._count, self._speed = len(joints), speed
         self._maps: list[JointMap] = []
         self.bus = ServoBus(port, config.baud_rate, config.answer_timeout, config.retries, clock)
 
@@ -82,11 +90,13 @@ class ServoArm:
         return self.bus.is_open and bool(self._maps)
 
     def connect(self) -> None:
-        """Open the port, find every servo, check the calibration and set gains and torque limits. Nothing moves.
+        """Open the port, find every servo, check the calibration, and set gains and limits until power is lost.
+
+        Nothing moves.
 
         Raises:
             BusError: if the port cannot be opened, or a servo does not answer.
-            DriverError: if a servo is another model, or its calibration does not fit.
+            DriverError: if a servo is another model or does not control its position, or its calibration does not fit.
         """
         self._maps = []
         self.bus.open()
@@ -98,11 +108,15 @@ class ServoArm:
                 map_joint(name, self._config.servos[name], stored[name], self._limits[name], name == self._gripper)
                 for name in self._names
             ]
-            for name, servo in self._config.servos.items():
-                self.bus.write(servo.id, "proportional_gain", self._config.proportional_gain)
-                self.bus.write(servo.id, "integral_gain", 0)
-                self.bus.write(servo.id, "torque_limit", round(1000 * self._config.servos[name].torque))
-                self.bus.write(servo.id, "acceleration", FASTEST)
+            speeds = [*np.abs(self._speed * [each.per_unit for each in maps[: self._count]]), 0.0]  # 0: no limit
+            for servo, name, speed in zip(self._ids, self._names, speeds, strict=False):
+                self.bus.write(servo, "lock", 1)  # gains lie in memory that wears out; locked, it keeps its contents
+                self.bus.write(servo, "proportional_gain", self._config.proportional_gain)
+                self.bus.write(servo, "integral_gain", 0)
+                self.bus.write(servo, "torque_limit", round(1000 * self._config.servos[name].torque))
+                self.bus.write(servo, "acceleration", FASTEST)
+                # Another program may have left a limit; and no mistake in a goal moves a joint faster than this.
+                self.bus.write(servo, "goal_velocity", math.ceil(speed))
         except DriverError:
             self.bus.close()
             raise
@@ -124,13 +138,18 @@ class ServoArm:
         if self._gripper is not None:
             closed, open_ = self._limits[self._gripper]
             opening = float((positions[-1] - closed) / (open_ - closed))
+        relaxed = [
+            f"servo {servo} ({name})"
+            for name, servo in zip(self._names, self._ids, strict=True)
+            if not answers[servo]["torque_enable"]
+        ]
         faults = [
             text
             for name, servo, tick in zip(self._names, self._ids, ticks, strict=True)
             if (text := self._fault(name, servo, tick, answers[servo]))
         ]
         n = self._count
-        return ArmReading(positions[:n], velocities[:n], opening, stamp_ns, tuple(faults))
+        return ArmReading(positions[:n], velocities[:n], opening, stamp_ns, tuple(faults), tuple(relaxed))
 
     def command(self, positions: Array, opening: float | None) -> None:
         """Command joint positions (n,) [rad] and an opening of the gripper; positions are kept within their ranges.
@@ -138,39 +157,62 @@ class ServoArm:
         Raises:
             PortLostError: if the port is lost.
         """
-        values = list(positions)
-        if self._gripper is not None:
-            closed, open_ = self._limits[self._gripper]
-            values.append(closed + (0.0 if opening is None else opening) * (open_ - closed))
-        goals = {servo: each.ticks(value) for servo, each, value in zip(self._ids, self._maps, values, strict=False)}
-        self.bus.sync_write("goal_position", goals)
+        self.bus.sync_write("goal_position", self._goals(positions, opening))
 
-    def switch(self, on: bool) -> None:
-        """Switch the torque of all servos on or off.
+    def engage(self, positions: Array, opening: float | None) -> None:
+        """Switch the torque of all servos on, with joint positions (n,) [rad] and an opening as their goals.
+
+        A servo keeps its goal while it is off, and drives there as soon as it is switched on. So the torque is switched
+        on only when every servo has confirmed its new goal.
 
         Raises:
-            PortLostError: if the port is lost.
+            BusError: if a servo does not confirm its goal or its torque.
         """
-        self.bus.sync_write("torque_enable", dict.fromkeys(self._ids, int(on)))
+        self.bus.sync_write_checked("goal_position", self._goals(positions, opening))
+        self.bus.sync_write_checked("torque_enable", dict.fromkeys(self._ids, 1))
+
+    def relax(self) -> None:
+        """Switch the torque of all servos off.
+
+        Raises:
+            BusError: if a servo does not confirm it.
+        """
+        self.bus.sync_write_checked("torque_enable", dict.fromkeys(self._ids, 0))
 
     def close(self) -> None:
         """Close the port."""
         self.bus.close()
 
+    def _goals(self, positions: Array, opening: float | None) -> dict[int, int]:
+        """Return the goals of all servos [ticks] by id."""
+        values = list(positions)
+        if self._gripper is not None:
+            closed, open_ = self._limits[self._gripper]
+            values.append(closed + (0.0 if opening is None else opening) * (open_ - closed))
+        return {servo: each.ticks(value) for servo, each, value in zip(self._ids, self._maps, values, strict=True)}
+
     def _find(self, name: str) -> Calibration:
-        """Return what is stored in a joint's servo."""
+        """Return what is stored in a joint's servo, read as one block, so that no value can be that of another."""
         servo = self._config.servos[name].id
-        model = self.bus.read(servo, "model_number")
-        if model != MODEL_NUMBER:
-            raise DriverError(f"servo {servo} ({name}) has model number {model}, but an STS3215 has {MODEL_NUMBER}")
-        names = ("homing_offset", "position_low", "position_high")
-        return Calibration(servo, *(self.bus.read(servo, register) for register in names))
+        stored = self.bus.sync_read([servo], STORED)[servo]
+        if stored["model_number"] != MODEL_NUMBER:
+            raise DriverError(
+                f"servo {servo} ({name}) has model number {stored['model_number']}, but an STS3215 has {MODEL_NUMBER}"
+            )
+        if stored["operating_mode"] != POSITION_CONTROL:
+            raise DriverError(
+                f"servo {servo} ({name}) has operating mode {stored['operating_mode']}, but goals need "
+                f"{POSITION_CONTROL}, position control; lerobot-calibrate sets it"
+            )
+        return Calibration(servo, stored["homing_offset"], stored["position_low"], stored["position_high"])
 
     def _fault(self, name: str, servo: int, ticks: int, answer: Mapping[str, int]) -> str:
         """Return what is wrong with a servo, or an empty text."""
         fault, temperature = self.bus.faults[servo], answer["present_temperature"]
         if not 0 <= ticks < TICKS:
-            return f"servo {servo} ({name}) reports position {ticks}, outside its turn"
+            return f"servo {servo} ({name}) reports position {ticks}, outside its turn: turn the joint back by hand"
+        if name == self._gripper:
+            fault &= ~Fault.OVERLOADED  # it holds an object, and has lowered its torque by itself
         if fault & Fault.OVERHEATED or temperature >= self._config.temperature:
             return f"servo {servo} ({name}) is hot: {temperature} degrees, {self._config.temperature:g} are allowed"
         if fault:

@@ -44,7 +44,7 @@ class ServoBackend:
     """Arm of servos, driven in fixed control periods.
 
     Targets of the end effector become joint positions by inverse kinematics from the measured posture. The goals of
-    the servos move straight to them within a control period. No step is made up: when the newest reading becomes too
+    the servos move straight to them within a control period, no joint faster than it may. No step is made up: when the newest reading becomes too
     old, or a servo reports a fault, the arm holds and the episode ends without that step.
 
     Args:
@@ -68,6 +68,7 @@ class ServoBackend:
         self._period = 1.0 / (self._spec.control_rate * config.real_time_factor)
         self.rate = RateKeeper(round(self._period * 1e9))
         self._real_time = RealTime(config.real_time_priority)
+        self._speed: Array = np.array(self._description.speed)
         self._make_arm("")  # a configuration that does not fit is found before anything is opened
         self._loop: ServoLoop | None = None
         self._cameras: dict[str, CameraReader] = {}
@@ -110,7 +111,7 @@ class ServoBackend:
                 if self.clock.now_ns() >= deadline_ns:
                     raise RobotAwayError(f"robot {config.name!r}: {error}") from error
                 self.clock.sleep_until_ns(self.clock.now_ns() + 20 * POLL_NS)
-        speed = np.array(self._description.speed) * config.real_time_factor
+        speed = self._speed * config.real_time_factor
         self._loop = ServoLoop(arm, config.name, config.rate, speed, config.relax_after, self.clock)
         self._readings = ServoReadings(config, arm.bus, self._loop, self.clock)
         for name, camera in config.cameras.items():
@@ -235,8 +236,7 @@ class ServoBackend:
         if gripper is not None:
             closed, open_ = model.finger_strokes[0].tolist()
             limits[gripper] = closed, open_
-        arm = ServoArm(self._config, port, description.joints, limits, gripper, self.clock)
-        return arm
+        return ServoArm(self._config, port, description.joints, limits, self._speed, gripper, self.clock)
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:

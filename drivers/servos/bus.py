@@ -5,6 +5,8 @@ are measured by the wall clock and it does not report which servo an answer came
 """
 
 import contextlib
+import fcntl
+import termios
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.002
 """Longest wait for bytes before the time is looked at again [s]."""
+WRITE_SECONDS = 0.1
+"""Longest wait for a port that takes no bytes, because its adapter hangs [s]."""
 
 
 class BusError(DriverError):
@@ -43,8 +47,8 @@ class PortLostError(BusError):
 class ServoBus:
     """Serial port with servos.
 
-    Values are checked before they are returned: an answer counts only with the expected id, length and checksum. A
-    failed exchange is repeated ``retries`` times.
+    Values are checked before they are returned: an answer counts only with the expected id, length and checksum. An
+    adapter may echo what is sent. A failed exchange is repeated ``retries`` times, after the line has become quiet.
 
     Args:
         port: path of the serial port.
@@ -54,8 +58,8 @@ class ServoBus:
         clock: monotonic clock.
 
     Attributes:
-        errors: number of failures so far by kind: ``silent``, ``damaged``, ``wrong_servo``, ``wrong_length`` and
-            ``port_lost``.
+        errors: number of failures so far by kind: ``silent``, ``damaged``, ``wrong_servo``, ``wrong_length``,
+            ``ignored`` and ``port_lost``.
         faults: faults in the newest answer of each servo, by id.
     """
 
@@ -83,8 +87,13 @@ class ServoBus:
         serial = import_serial()
         self.close()
         try:
-            self._serial = serial.Serial(self.port, self._baud_rate, timeout=POLL_SECONDS, exclusive=True)
-        except (OSError, ValueError) as error:
+            self._serial = serial.Serial(
+                self.port, self._baud_rate, timeout=POLL_SECONDS, write_timeout=WRITE_SECONDS, exclusive=True
+            )
+            # The lock of pyserial is advisory, and other programs, such as LeRobot, do not ask for it.
+            fcntl.ioctl(self._serial.fileno(), termios.TIOCEXCL)
+        except (OSError, ValueError, termios.error) as error:
+            self.close()
             reason = getattr(error, "strerror", None) or error
             raise PortLostError(
                 f"the serial port {self.port} cannot be opened: {reason}. Is the arm plugged in and powered, may this "
@@ -94,7 +103,9 @@ class ServoBus:
     def close(self) -> None:
         """Close the port. May be called twice."""
         if self._serial is not None:
-            with contextlib.suppress(OSError):  # it is gone
+            with contextlib.suppress(OSError, termios.error):  # it is gone
+                fcntl.ioctl(self._serial.fileno(), termios.TIOCNXCL)
+            with contextlib.suppress(OSError, termios.error):
                 self._serial.close()
             self._serial = None
 
@@ -154,17 +165,36 @@ class ServoBus:
             parameters += bytes([servo]) + register.encode(value)
         self._send(Packet(BROADCAST, Instruction.SYNC_WRITE, parameters))
 
+    def sync_write_checked(self, name: str, values: Mapping[int, int]) -> None:
+        """Write a register of several servos, by id, and read it back.
+
+        Raises:
+            BusError: if a servo does not answer, or has another value after all repetitions.
+        """
+        for _ in range(self._retries + 1):
+            self.sync_write(name, values)
+            stored = self.sync_read(list(values), [name])
+            wrong = [servo for servo, value in values.items() if stored[servo][name] != value]
+            if not wrong:
+                return
+            failure = self._failure(
+                "ignored", f"servo {wrong[0]} on {self.port}: {name} is {stored[wrong[0]][name]} after {values[wrong[0]]} "
+                "was written; is another program using the bus?"
+            )
+        raise failure
+
     def _exchange(self, request: Packet, sizes: Mapping[int, int]) -> dict[int, bytes]:
         """Send ``request`` and return the parameters of each answer by id; ``sizes`` are the expected lengths."""
         for attempt in range(self._retries + 1):
             try:
                 self._send(request)
-                return self._receive(sizes)
+                return self._receive(request, sizes)
             except PortLostError:
                 raise
             except BusError:
                 if attempt == self._retries:
                     raise
+                self._await_quiet()
         raise AssertionError("at least one attempt is made")
 
     def _send(self, packet: Packet) -> None:
@@ -173,19 +203,34 @@ class ServoBus:
         try:
             port.reset_input_buffer()
             port.write(packet.encode())
-        except OSError as error:
+        except (OSError, termios.error) as error:  # termios.error is no OSError
             raise self._lost(error) from error
 
-    def _receive(self, sizes: Mapping[int, int]) -> dict[int, bytes]:
-        port, deadline_ns = self._port(), self._clock.now_ns() + self._timeout_ns
+    def _read(self) -> bytes:
+        """Return the bytes that have arrived, or arrive within :data:`POLL_SECONDS`."""
+        port = self._port()
+        try:
+            data: bytes = port.read(max(1, port.in_waiting))
+        except (OSError, TypeError, termios.error) as error:  # TypeError: the port was closed meanwhile
+            raise self._lost(error) from error
+        return data
+
+    def _await_quiet(self) -> None:
+        """Discard bytes until the line is quiet: a late answer must not be taken for that to another instruction."""
+        deadline_ns = self._clock.now_ns() + self._timeout_ns
+        while self._read() and self._clock.now_ns() < deadline_ns:
+            pass
+
+    def _receive(self, request: Packet, sizes: Mapping[int, int]) -> dict[int, bytes]:
+        deadline_ns = self._clock.now_ns() + self._timeout_ns
         answers: dict[int, bytes] = {}
         damaged, strangers = self._reader.damaged, set()
-        while len(answers) < len(sizes) and self._clock.now_ns() < deadline_ns:
-            try:
-                data = port.read(max(1, port.in_waiting))
-            except (OSError, TypeError) as error:  # pyserial raises TypeError if the port is closed meanwhile
-                raise self._lost(error) from error
-            for packet in self._reader.feed(data):
+        is_late = False
+        while len(answers) < len(sizes) and not is_late:
+            is_late = self._clock.now_ns() >= deadline_ns  # what arrived while this process slept still counts
+            for packet in self._reader.feed(self._read()):
+                if packet == request and packet.code != Instruction.PING:
+                    continue  # the echo of an adapter; that of a ping looks like an answer
                 if packet.servo not in sizes:
                     strangers.add(packet.servo)
                 elif len(packet.parameters) != sizes[packet.servo]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Clock, DriverError
+from robo_rl.core import Clock, DriverError, EmergencyStop
 
 from .arm import ArmReading, ServoArm
 from .bus import BusError, PortLostError
@@ -50,7 +50,9 @@ class ServoLoop:
     """Thread that reads and commands an arm of servos until it is closed.
 
     The arm is relaxed until the first :meth:`hold`. When the port is lost, the servos keep their last goals by
-    themselves; the loop opens the port again when it reappears, and then holds where the arm is.
+    themselves; the loop opens the port again when it reappears, and then holds where the arm is. Servos that are
+    found switched off stay off until the next :meth:`hold`, and the robot's emergency stop is pressed: power that was
+    cut is no reason to move when it returns.
 
     Args:
         arm: the arm, connected.
@@ -78,6 +80,7 @@ class ServoLoop:
         self._is_driven = False
         self._problem = ""
         self._retry_ns = 0
+        self._power_stop: EmergencyStop | None = None
         self.rejected: Counter[str] = Counter()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"servos {name}", daemon=True)
@@ -89,6 +92,16 @@ class ServoLoop:
         return self._reading
 
     @property
+    def is_driven(self) -> bool:
+        """Whether the servos were switched on, and not off since."""
+        return self._is_driven
+
+    @property
+    def power_problem(self) -> str | None:
+        """What switched servos off, until a person re-arms the robot; None otherwise."""
+        return None if self._power_stop is None else self._power_stop.pressed()
+
+    @property
     def problem(self) -> str:
         """Why there is no new reading; empty if there is."""
         return self._problem
@@ -96,7 +109,7 @@ class ServoLoop:
     def move(self, joints: Array, opening: float | None, seconds: float) -> None:
         """Move straight to joint positions (n,) [rad] and an opening, and stay there.
 
-        Nothing happens unless the arm holds or moves already: the port may just have been lost.
+        A joint that would have to move faster than its largest speed moves only as far as it may. Nothing happens unless the arm holds or moves already: the port may just have been lost.
 
         Args:
             joints: joint positions (n,) [rad].
@@ -108,6 +121,8 @@ class ServoLoop:
             if self._motion is None:
                 return
             start = self._motion.at(now_ns)
+            farthest = self._speed * seconds
+            joints = start[:-1] + np.clip(joints - start[:-1], -farthest, farthest)
             end = np.append(joints, start[-1] if opening is None else opening)
             self._motion, self._held_ns = Motion(start, end, now_ns, round(seconds * 1e9)), None
 
@@ -144,7 +159,11 @@ class ServoLoop:
             if not self._arm.is_connected:
                 self._reconnect()
                 return
-            self._take(self._arm.read())
+            reading = self._arm.read()
+            if self._is_driven and reading.relaxed:
+                self._lose_power(reading.relaxed)
+                return
+            self._take(reading)
             now_ns = self._clock.now_ns()
             if self._motion is not None:
                 goals = self._motion.at(now_ns)
@@ -156,6 +175,10 @@ class ServoLoop:
             self._lose(str(error))
         except BusError as error:
             self._problem = str(error)
+        except Exception as error:  # whatever it is, the run must see it instead of readings that only grow old
+            self._problem = f"the loop of the servos failed: {error!r}"
+            self._closed.set()
+            raise
 
     def _take(self, reading: ArmReading) -> None:
         """Accept a reading, unless a joint has moved farther than it can. A second one has to confirm the first."""
@@ -190,12 +213,15 @@ class ServoLoop:
         held = np.append(arm, goals[-1])
         self._motion, self._held_ns = Motion(held, held, now_ns, 0), now_ns
         try:
-            self._arm.command(held[:-1], float(held[-1]))
-            if not self._is_driven:
-                self._arm.switch(True)
+            if self._is_driven:
+                self._arm.command(held[:-1], float(held[-1]))
+            else:
+                self._arm.engage(held[:-1], float(held[-1]))
                 self._is_driven = True
         except PortLostError as error:
             self._lose(str(error))
+        except BusError as error:
+            self._motion, self._held_ns, self._problem = None, None, str(error)
 
     def _relax(self) -> None:
         """Switch the servos off; the lock is held."""
@@ -203,31 +229,49 @@ class ServoLoop:
         self._is_driven = False
         if self._arm.is_connected:
             try:
-                self._arm.switch(False)
-            except PortLostError as error:
-                self._lose(str(error))
+                self._arm.relax()
+            except BusError as error:
+                print(f"Robot {self._name}: {error} The servos may hold; switch off their power", flush=True)
+                if isinstance(error, PortLostError):
+                    self._lose(str(error))
 
     def _lose(self, problem: str) -> None:
         """Note that the port is lost. The servos keep their goals."""
-        self._arm.close()
-        self._reading = self._unconfirmed = self._motion = self._held_ns = None
-        self._problem, self._retry_ns = problem, self._clock.now_ns() + REOPEN_NS
+        self._forget_port(problem)
         print(f"Robot {self._name}: {problem} The servos hold; the port is opened again when it is back", flush=True)
 
+    def _lose_power(self, relaxed: tuple[str, ...]) -> None:
+        """Note that servos were switched off by others, and stop the robot until a person re-arms it."""
+        problem = f"{', '.join(relaxed)} switched off: was power lost?"
+        self._is_driven = False  # the others hold; all are configured anew and switched on by the next hold
+        self._forget_port(problem)
+        self._power_stop = EmergencyStop(robot=self._name)
+        self._power_stop.press(problem)
+        print(f"Robot {self._name}: {problem} Look at the arm, then robo-rl rearm robot={self._name}", flush=True)
+
+    def _forget_port(self, problem: str) -> None:
+        self._problem, self._retry_ns = problem, self._clock.now_ns() + REOPEN_NS  # read when there is no reading
+        self._reading = self._unconfirmed = self._motion = self._held_ns = None
+        self._arm.close()
+
     def _reconnect(self) -> None:
-        """Open the lost port from time to time; hold where the arm is once it answers."""
+        """Open the lost port from time to time; hold where the arm is once it answers, unless it lost its power."""
         now_ns = self._clock.now_ns()
         if now_ns < self._retry_ns:
             return
         self._retry_ns = now_ns + REOPEN_NS
         try:
             self._arm.connect()
+            readings = [self._arm.read() for _ in range(2)]
         except DriverError as error:
+            self._arm.close()
             self._problem = str(error)
             return
-        for _ in range(2):
-            self._take(self._arm.read())
-        if self._is_driven:  # also after a loss of power, which switches servos off
-            self._is_driven = False
+        if self._is_driven and readings[-1].relaxed:
+            self._lose_power(readings[-1].relaxed)
+            return
+        for reading in readings:
+            self._take(reading)
+        if self._is_driven:
             self._hold()
         print(f"Robot {self._name}: the port is back", flush=True)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ROBOT_AWAY, Clock, SafetyStop
+from robo_rl.core import EMERGENCY_STOP, ROBOT_AWAY, Clock, SafetyStop
 
 from .arm import ArmReading
 from .bus import ServoBus
@@ -36,12 +36,16 @@ class ServoReadings:
         """Move the arm to joint positions (n,) [rad] and an opening of the gripper, slowly; wait until it is there.
 
         Raises:
-            SafetyStop: if it does not get there.
+            SafetyStop: if it does not get there, or servos lost their power and no person has re-armed the robot since.
         """
         loop = self._loop
+        if problem := loop.power_problem:
+            raise SafetyStop(EMERGENCY_STOP, f"robot {self._config.name!r}: {problem}")
         loop.forget()  # the arm may have been moved by hand
         reading = self.fresh()
         loop.hold()
+        if not loop.is_driven:
+            raise SafetyStop("driver_silent", f"the servos were not switched on: {loop.problem}")
         speed = self._config.homing_speed * self._config.real_time_factor
         seconds = max(float(np.abs(home - reading.positions).max()) / speed, SHORTEST_HOMING)
         loop.move(home, opening, seconds)

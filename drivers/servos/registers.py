@@ -9,8 +9,6 @@ TICKS = 4096
 """Positions in one turn of a servo."""
 MODEL_NUMBER = 777
 """Model number of an STS3215."""
-LOCKED_AT = 40
-"""First address of the volatile registers; those below are kept without power."""
 
 
 class Register(NamedTuple):

@@ -48,6 +48,7 @@ class VirtualBus:
             if self._ends is None:
                 master, port = os.openpty()
                 tty.setraw(port)
+                os.set_blocking(master, False)  # a program that sends without reading must not block the servos
                 self._ends = master, port  # both stay open: the port survives the programs that use it
                 self.path.unlink(missing_ok=True)
                 self.path.symlink_to(os.ttyname(port))
@@ -83,7 +84,8 @@ class VirtualBus:
                         answers = b"".join(self._chain.answer(data))
                     answers = self.distort(answers) if self.distort and answers else answers
                     if answers and self._ends is not None:
-                        os.write(self._ends[0], answers)
+                        with contextlib.suppress(BlockingIOError):
+                            os.write(self._ends[0], answers)
             if not data:
                 self._wait()
 

@@ -125,9 +125,7 @@ class VirtualServo:
             self.set("homing_offset", round(self._position) - TICKS // 2)
             self.set("torque_enable", int(was_driven))
         if self.is_driven and not was_driven:
-            self.setpoint = self._position
-            if REGISTERS["goal_position"] not in _written(address, len(values)):
-                self.set("goal_position", self.get("present_position"))  # a servo that is switched on stays
+            self.setpoint = self._position  # from where it drives to its goal, even to one of long ago
 
     def prepare(self, data: bytes) -> None:
         """Store a write for :meth:`execute`."""

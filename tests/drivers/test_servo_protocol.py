@@ -1,19 +1,25 @@
 """The wire protocol of servos: packets, the master of the bus, and simulated servos driven by the vendor's package."""
 
+import fcntl
+import os
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from robo_rl.core import DriverError
+from robo_rl.core import DriverError, MonotonicClock
 from robo_rl.drivers.servos.bus import BusError, PortLostError, ServoBus
 from robo_rl.drivers.servos.protocol import Fault, Instruction, Packet, PacketReader
 from robo_rl.drivers.servos.registers import REGISTERS
 from robo_rl.drivers.servos.virtual_bus import VirtualBus
 from robo_rl.drivers.servos.virtual_servos import Measured, ServoChain
+from tests.rigs.servo_rig import eventually
 
 scservo_sdk = pytest.importorskip("scservo_sdk")
 
+TIOCGEXCL = 0x80045440
+"""Request of Linux for the exclusive mode of a terminal; Python has no name for it."""
 READ_POSITION = bytes.fromhex("ff ff 01 04 02 38 02 be")
 """Example of Feetech's manual: read two bytes from address 0x38 of servo 1."""
 ANSWER = bytes.fromhex("ff ff 01 04 00 18 05 dd")
@@ -101,11 +107,13 @@ def test_position_is_counted_from_the_homing_offset(line: tuple[VirtualBus, Serv
     assert master.read(1, "homing_offset") == 1000 - 2048 and master.read(1, "present_position") == 2048
 
 
-def test_servo_stays_when_it_is_switched_on_and_moves_at_its_speed(line: tuple[VirtualBus, ServoChain]) -> None:
+def test_servo_drives_to_its_goal_at_its_speed_once_it_is_switched_on(line: tuple[VirtualBus, ServoChain]) -> None:
     servo = line[1].servo(1)
+    servo.set("goal_position", 400)
     servo.measure(Measured(1500), 0.02)
+    assert servo.setpoint == 1500
     servo.write(bytes([REGISTERS["torque_enable"].address, 1]))
-    assert servo.setpoint == 1500 and servo.get("goal_position") == 1500
+    assert servo.setpoint == 1500 and servo.get("goal_position") == 400, "a goal of long ago"
     servo.set("goal_velocity", 100)
     servo.set("goal_position", 1600)
     servo.measure(Measured(1500), 0.5)
@@ -213,6 +221,76 @@ def test_unplugged_port_is_lost_and_opens_again(line: tuple[VirtualBus, ServoCha
     line[0].plug()
     master.open()
     assert master.read(1, "present_position") == 2048
+
+
+def test_port_that_is_lost_between_two_exchanges_is_named() -> None:
+    ends = os.openpty()
+    bus = ServoBus(os.ttyname(ends[1]))
+    bus.open()
+    for end in ends:
+        os.close(end)
+    with pytest.raises(PortLostError, match="is the cable unplugged"):
+        bus.sync_write("torque_enable", {1: 0})
+    assert not bus.is_open
+
+
+def test_answers_that_arrived_while_the_process_slept_count(line: tuple[VirtualBus, ServoChain]) -> None:
+    class SleepyClock(MonotonicClock):
+        """Clock that is next looked at when the answer has arrived, a second later."""
+
+        calls = 0
+
+        def now_ns(self) -> int:
+            self.calls += 1
+            assert self.calls == 1 or eventually(lambda: master._port().in_waiting == 8)
+            return self.calls * 10**9
+
+    master = ServoBus(str(line[0].path), retries=0, clock=SleepyClock())
+    master.open()
+    assert master.read(1, "present_position") == 2048
+    master.close()
+
+
+def test_late_answer_is_not_taken_for_that_to_the_next_instruction(
+    line: tuple[VirtualBus, ServoChain], master: ServoBus
+) -> None:
+    line[0].distort = lambda data: b""
+    with pytest.raises(BusError, match="did not answer"):
+        master.read(1, "model_number")
+    line[0].distort = None
+    line[0].inject(Packet(1, 0, b"\x09\x03").encode())
+    assert master.read(1, "present_position") == 2048
+
+
+def test_echo_of_an_adapter_is_no_answer(line: tuple[VirtualBus, ServoChain], master: ServoBus) -> None:
+    line[0].distort = lambda data: READ_POSITION + data  # its two parameters look like a position
+    assert master.read(1, "present_position") == 2048
+
+
+def test_value_that_a_servo_does_not_take_is_noticed(line: tuple[VirtualBus, ServoChain], master: ServoBus) -> None:
+    master.sync_write_checked("goal_position", {1: 100, 2: 200})
+    line[1].servos.remove(line[1].servo(2))
+    with pytest.raises(BusError, match="servo 2 on .* did not answer"):
+        master.sync_write_checked("goal_position", {1: 100, 2: 300})
+    line[1].servo(3).write = lambda data: None  # type: ignore[method-assign]
+    with pytest.raises(BusError, match="servo 3 on .*: goal_position is 0 after 300 was written"):
+        master.sync_write_checked("goal_position", {1: 100, 3: 300})
+    assert master.errors["ignored"] == 3
+
+
+def test_open_port_is_closed_to_other_programs(line: tuple[VirtualBus, ServoChain], master: ServoBus) -> None:
+    assert is_exclusive(line[0])
+    master.close()
+    assert not is_exclusive(line[0])
+
+
+def is_exclusive(bus: VirtualBus) -> bool:
+    """Return whether the system refuses to open the port again (the superuser is never refused)."""
+    end = os.open(bus.path, os.O_RDWR | os.O_NOCTTY)
+    try:
+        return bool(int.from_bytes(fcntl.ioctl(end, TIOCGEXCL, bytes(4)), sys.byteorder))
+    finally:
+        os.close(end)
 
 
 def test_port_of_another_program_is_refused(line: tuple[VirtualBus, ServoChain], master: ServoBus) -> None:
