@@ -44,8 +44,9 @@ class ServoBackend:
     """Arm of servos, driven in fixed control periods.
 
     Targets of the end effector become joint positions by inverse kinematics from the measured posture. The goals of
-    the servos move straight to them within a control period, no joint faster than it may. No step is made up: when the newest reading becomes too
-    old, or a servo reports a fault, the arm holds and the episode ends without that step.
+    the servos move straight to them within a control period, no joint faster than its largest speed. No step is made
+    up: when the newest reading becomes too old, or a servo reports a fault, the arm holds and the episode ends without
+    that step.
 
     Args:
         config: configuration of the arm.

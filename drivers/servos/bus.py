@@ -177,9 +177,11 @@ class ServoBus:
             wrong = [servo for servo, value in values.items() if stored[servo][name] != value]
             if not wrong:
                 return
+            servo = wrong[0]
             failure = self._failure(
-                "ignored", f"servo {wrong[0]} on {self.port}: {name} is {stored[wrong[0]][name]} after {values[wrong[0]]} "
-                "was written; is another program using the bus?"
+                "ignored",
+                f"servo {servo} on {self.port}: {name} is {stored[servo][name]} after {values[servo]} was written; is "
+                "another program using the bus?",
             )
         raise failure
 

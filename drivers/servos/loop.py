@@ -64,6 +64,7 @@ class ServoLoop:
 
     Attributes:
         rejected: number of failed cycles by kind, in addition to the bus's own errors.
+        failure: why the thread has ended by itself; empty if it has not.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class ServoLoop:
         self._motion: Motion | None = None
         self._held_ns: int | None = None  # since when the arm has been holding; None: it moves or is relaxed
         self._is_driven = False
-        self._problem = ""
+        self._problem = self.failure = ""
         self._retry_ns = 0
         self._power_stop: EmergencyStop | None = None
         self.rejected: Counter[str] = Counter()
@@ -109,7 +110,8 @@ class ServoLoop:
     def move(self, joints: Array, opening: float | None, seconds: float) -> None:
         """Move straight to joint positions (n,) [rad] and an opening, and stay there.
 
-        A joint that would have to move faster than its largest speed moves only as far as it may. Nothing happens unless the arm holds or moves already: the port may just have been lost.
+        A joint that would have to move faster than its largest speed moves only as far as it may. Nothing happens
+        unless the arm holds or moves already: the port may just have been lost.
 
         Args:
             joints: joint positions (n,) [rad].
@@ -176,7 +178,7 @@ class ServoLoop:
         except BusError as error:
             self._problem = str(error)
         except Exception as error:  # whatever it is, the run must see it instead of readings that only grow old
-            self._problem = f"the loop of the servos failed: {error!r}"
+            self.failure = self._problem = f"the loop of the servos failed: {error!r}"
             self._closed.set()
             raise
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import EMERGENCY_STOP, ROBOT_AWAY, Clock, SafetyStop
+from robo_rl.core import EMERGENCY_STOP, ROBOT_AWAY, Clock, DriverError, SafetyStop
 
 from .arm import ArmReading
 from .bus import ServoBus
@@ -70,13 +70,16 @@ class ServoReadings:
 
         Raises:
             SafetyStop: if there is none in time, or a servo reports a fault.
+            DriverError: if nothing reads the servos any more.
         """
-        asked_ns = self._clock.now_ns()
-        deadline_ns = asked_ns + round((self._config.max_age + 1.0) * 1e9)
+        begin_ns = self._clock.now_ns()
+        deadline_ns = begin_ns + round((self._config.max_age + 1.0) * 1e9)
         while True:
             reading = self._loop.newest
-            if reading is not None and reading.stamp_ns >= asked_ns:
+            if reading is not None and reading.stamp_ns >= begin_ns:
                 return self._without_faults(reading)
+            if self._loop.failure:
+                raise DriverError(f"robot {self._config.name!r}: {self._loop.failure}")
             if self._clock.now_ns() > deadline_ns:
                 raise SafetyStop(ROBOT_AWAY, f"robot {self._config.name!r}: {self._loop.problem}: it is waited for")
             self._clock.sleep_until_ns(self._clock.now_ns() + POLL_NS)

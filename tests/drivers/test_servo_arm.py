@@ -15,6 +15,7 @@ from robo_rl.drivers.servos.calibration import (
     nominal_calibration,
 )
 from robo_rl.drivers.servos.config import ServoConfig
+from robo_rl.drivers.servos.virtual_arm import VirtualServoArm
 from tests.rigs.servo_rig import driving, eventually, make_driver, still
 
 pytest.importorskip("serial", reason="the extra 'servos' is not installed")
@@ -72,6 +73,49 @@ def test_arm_holds_at_the_end_and_is_relaxed_later() -> None:
     finally:
         backend.close()
     assert not any(servo.is_driven for servo in virtual.chain.servos) and not virtual.bus.path.exists()
+
+
+def test_nothing_jumps_when_the_servos_are_switched_on() -> None:
+    """The servos still have goals of long ago, and limits of another program."""
+    backend = make_driver("robot.homing_speed=3")
+    try:
+        backend.connect()
+        assert backend.virtual is not None and backend._loop is not None
+        chain = backend.virtual.chain
+        before = [servo.get("present_position") for servo in chain.servos]
+        for servo in chain.servos:
+            servo.set("goal_position", 2600)
+        backend._readings.fresh()
+        backend._loop.hold()
+        assert all(servo.is_driven for servo in chain.servos)
+        goals = [servo.get("goal_position") for servo in chain.servos]
+        assert goals == pytest.approx(before, abs=8)
+        assert [servo.get("goal_velocity") for servo in chain.servos] == [1956] * 5 + [0]
+        assert all(servo.get("lock") == 1 for servo in chain.servos)
+    finally:
+        backend.close()
+
+
+def test_no_joint_is_commanded_faster_than_it_may_move() -> None:
+    with driving("task.terminate_on_success=false", "robot.homing_speed=3") as backend:
+        loop = backend._loop
+        assert loop is not None and loop._motion is not None
+        start = loop._motion.at(backend.clock.now_ns())
+        loop.move(start[:-1] + np.array([2.0, -2.0, 0.01, 0, 0]), None, 0.05)
+        assert np.allclose(loop._motion.end[:-1] - start[:-1], [0.15, -0.15, 0.01, 0, 0], atol=1e-6)
+        loop.hold()
+
+
+def test_servo_in_another_operating_mode_does_not_move() -> None:
+    backend = make_driver()
+    try:
+        backend.virtual = VirtualServoArm(backend._config, backend._simulation.as_servos(), backend.clock)
+        backend.virtual.chain.servo(3).set("operating_mode", 1)
+        with pytest.raises(DriverError, match=r"servo 3 \(elbow_flex\) has operating mode 1, .* position control"):
+            backend.reset(0)
+        assert not any(servo.is_driven for servo in backend.virtual.chain.servos)
+    finally:
+        backend.close()
 
 
 # --- calibration ----------------------------------------------------------------------------------------------------

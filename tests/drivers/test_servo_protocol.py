@@ -270,10 +270,10 @@ def test_echo_of_an_adapter_is_no_answer(line: tuple[VirtualBus, ServoChain], ma
 def test_value_that_a_servo_does_not_take_is_noticed(line: tuple[VirtualBus, ServoChain], master: ServoBus) -> None:
     master.sync_write_checked("goal_position", {1: 100, 2: 200})
     line[1].servos.remove(line[1].servo(2))
-    with pytest.raises(BusError, match="servo 2 on .* did not answer"):
+    with pytest.raises(BusError, match=r"servo 2 on .* did not answer"):
         master.sync_write_checked("goal_position", {1: 100, 2: 300})
     line[1].servo(3).write = lambda data: None  # type: ignore[method-assign]
-    with pytest.raises(BusError, match="servo 3 on .*: goal_position is 0 after 300 was written"):
+    with pytest.raises(BusError, match=r"servo 3 on .*: goal_position is 0 after 300 was written"):
         master.sync_write_checked("goal_position", {1: 100, 3: 300})
     assert master.errors["ignored"] == 3
 
