@@ -20,9 +20,15 @@ PAGE = "so101.md"
 
 def test_virtual_servos_are_trained(tmp_path: Path) -> None:
     reader = Reader(PAGE, tmp_path)
-    shorter = ["run.final_evaluation_episodes=1", "run.env_steps=25", "robot.max_age=1", "robot.retries=5"]
+    shorter = [
+        "run.final_evaluation_episodes=1",
+        "run.env_steps=15",
+        "task.max_episode_steps=10",
+        "robot.max_age=1",
+        "robot.retries=5",
+    ]
     printed = reader.follow("robo-rl train task=reach_so101 robot=so101", *SMALL, *shorter)
-    assert "25/25 steps" in printed, printed
+    assert "15/15 steps" in printed, printed
     assert (tmp_path / "runs" / "servos" / "summary.json").is_file()
 
 
