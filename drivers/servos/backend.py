@@ -27,10 +27,10 @@ from ..cameras.reader import CameraReader
 from ..real_time import RealTime
 from ..robot.rate import RateKeeper
 from .arm import ArmReading, ServoArm
-from .bus import BusError
 from .config import VIRTUAL, ServoArmConfig
 from .loop import ServoLoop
 from .observing import IMAGES, ServoLayout
+from .port import BusError
 from .readings import ServoReadings
 from .simulated import require_arm
 from .virtual_arm import VirtualServoArm

@@ -4,44 +4,14 @@ The port is pyserial's. Feetech's own package (feetech-servo-sdk) is not used to
 are measured by the wall clock and it does not report which servo an answer came from; tests use it as a second master.
 """
 
-import contextlib
-import fcntl
-import termios
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
-from robo_rl.core import Clock, ConfigError, DriverError, MonotonicClock
+from robo_rl.core import Clock, MonotonicClock
 
+from .port import BusError, PortLostError, ServoPort
 from .protocol import BROADCAST, Fault, Instruction, Packet, PacketReader
 from .registers import REGISTERS
-
-if TYPE_CHECKING:
-    import serial
-
-POLL_SECONDS = 0.002
-"""Longest wait for bytes before the time is looked at again [s]."""
-WRITE_SECONDS = 0.1
-"""Longest wait for a port that takes no bytes, because its adapter hangs [s]."""
-
-
-class BusError(DriverError):
-    """Failure of an exchange with servos.
-
-    Attributes:
-        kind: short name of the failure, for counting.
-    """
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class PortLostError(BusError):
-    """Loss of the serial port, for example because its cable was unplugged."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("port_lost", message)
 
 
 class ServoBus:
@@ -66,17 +36,17 @@ class ServoBus:
     def __init__(
         self, port: str, baud_rate: int = 1_000_000, timeout: float = 0.02, retries: int = 2, clock: Clock | None = None
     ) -> None:
-        self.port, self._baud_rate, self._retries = port, baud_rate, retries
+        self.port, self._retries = port, retries
         self._timeout_ns = round(timeout * 1e9)
         self._clock = clock or MonotonicClock()
-        self._serial: serial.Serial | None = None
         self._reader = PacketReader()
         self.errors: Counter[str] = Counter()
+        self._line = ServoPort(port, baud_rate, self.errors)
         self.faults: dict[int, Fault] = {}
 
     @property
     def is_open(self) -> bool:
-        return self._serial is not None
+        return self._line.is_open
 
     def open(self) -> None:
         """Open the port, for this process alone.
@@ -84,30 +54,11 @@ class ServoBus:
         Raises:
             PortLostError: if it cannot be opened.
         """
-        serial = import_serial()
-        self.close()
-        try:
-            self._serial = serial.Serial(
-                self.port, self._baud_rate, timeout=POLL_SECONDS, write_timeout=WRITE_SECONDS, exclusive=True
-            )
-            # The lock of pyserial is advisory, and other programs, such as LeRobot, do not ask for it.
-            fcntl.ioctl(self._serial.fileno(), termios.TIOCEXCL)
-        except (OSError, ValueError, termios.error) as error:
-            self.close()
-            reason = getattr(error, "strerror", None) or error
-            raise PortLostError(
-                f"the serial port {self.port} cannot be opened: {reason}. Is the arm plugged in and powered, may this "
-                "user read the port (group dialout), and is no other program using it?"
-            ) from error
+        self._line.open()
 
     def close(self) -> None:
         """Close the port. May be called twice."""
-        if self._serial is not None:
-            with contextlib.suppress(OSError, termios.error):  # it is gone
-                fcntl.ioctl(self._serial.fileno(), termios.TIOCNXCL)
-            with contextlib.suppress(OSError, termios.error):
-                self._serial.close()
-            self._serial = None
+        self._line.close()
 
     def ping(self, servo: int) -> None:
         """Check that a servo answers.
@@ -200,27 +151,13 @@ class ServoBus:
         raise AssertionError("at least one attempt is made")
 
     def _send(self, packet: Packet) -> None:
-        port = self._port()
         self._reader.clear()
-        try:
-            port.reset_input_buffer()
-            port.write(packet.encode())
-        except (OSError, termios.error) as error:  # termios.error is no OSError
-            raise self._lost(error) from error
-
-    def _read(self) -> bytes:
-        """Return the bytes that have arrived, or arrive within :data:`POLL_SECONDS`."""
-        port = self._port()
-        try:
-            data: bytes = port.read(max(1, port.in_waiting))
-        except (OSError, TypeError, termios.error) as error:  # TypeError: the port was closed meanwhile
-            raise self._lost(error) from error
-        return data
+        self._line.send(packet.encode())
 
     def _await_quiet(self) -> None:
         """Discard bytes until the line is quiet: a late answer must not be taken for that to another instruction."""
         deadline_ns = self._clock.now_ns() + self._timeout_ns
-        while self._read() and self._clock.now_ns() < deadline_ns:
+        while self._line.receive() and self._clock.now_ns() < deadline_ns:
             pass
 
     def _receive(self, request: Packet, sizes: Mapping[int, int]) -> dict[int, bytes]:
@@ -230,7 +167,7 @@ class ServoBus:
         is_late = False
         while len(answers) < len(sizes) and not is_late:
             is_late = self._clock.now_ns() >= deadline_ns  # what arrived while this process slept still counts
-            for packet in self._reader.feed(self._read()):
+            for packet in self._reader.feed(self._line.receive()):
                 if packet == request and packet.code != Instruction.PING:
                     continue  # the echo of an adapter; that of a ping looks like an answer
                 if packet.servo not in sizes:
@@ -258,31 +195,8 @@ class ServoBus:
         self.errors[kind] += 1
         return BusError(kind, message)
 
-    def _port(self) -> Any:
-        if self._serial is None:
-            raise PortLostError(f"the serial port {self.port} is not open")
-        return self._serial
-
-    def _lost(self, error: Exception) -> PortLostError:
-        self.errors["port_lost"] += 1
-        self.close()
-        return PortLostError(f"the serial port {self.port} was lost ({error}): is the cable unplugged?")
-
 
 def _part(block: bytes, first: int, name: str) -> int:
     register = REGISTERS[name]
     start = register.address - first
     return register.decode(block[start : start + register.size])
-
-
-def import_serial() -> Any:
-    """Return pyserial.
-
-    Raises:
-        ConfigError: if it is not installed.
-    """
-    try:
-        import serial
-    except ImportError as error:
-        raise ConfigError("arms on a serial bus need pyserial: pip install 'robo-rl[servos]'") from error
-    return serial

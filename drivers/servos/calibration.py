@@ -113,7 +113,7 @@ def load_calibration(path: str) -> dict[str, Calibration]:
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"robot.calibration: {path} cannot be read ({error}); LeRobot writes it to "
-            "~/.cache/huggingface/lerobot/calibration/robots/so101_follower/ID.json"
+            "~/.cache/huggingface/lerobot/calibration/robots/so101_follower/ID.json (so_follower in newer versions)"
         ) from error
     if not isinstance(content, dict):
         raise ConfigError(f"robot.calibration: {path}: expected motors by name, got {type(content).__name__}")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from robo_rl.core import Clock, DriverError, EmergencyStop
 
 from .arm import ArmReading, ServoArm
-from .bus import BusError, PortLostError
+from .port import BusError, PortLostError
 
 Array = NDArray[np.float64]
 
@@ -65,6 +65,8 @@ class ServoLoop:
     Attributes:
         rejected: number of failed cycles by kind, in addition to the bus's own errors.
         failure: why the thread has ended by itself; empty if it has not.
+        is_driven: whether the servos were switched on, and not off since.
+        power_stop: emergency stop that was pressed when servos had lost their power; None if they never have.
     """
 
     def __init__(
@@ -78,10 +80,10 @@ class ServoLoop:
         self._unconfirmed: ArmReading | None = None
         self._motion: Motion | None = None
         self._held_ns: int | None = None  # since when the arm has been holding; None: it moves or is relaxed
-        self._is_driven = False
+        self.is_driven = False
         self._problem = self.failure = ""
         self._retry_ns = 0
-        self._power_stop: EmergencyStop | None = None
+        self.power_stop: EmergencyStop | None = None
         self.rejected: Counter[str] = Counter()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"servos {name}", daemon=True)
@@ -91,16 +93,6 @@ class ServoLoop:
     def newest(self) -> ArmReading | None:
         """The newest reading; None before the first, and after the port was lost."""
         return self._reading
-
-    @property
-    def is_driven(self) -> bool:
-        """Whether the servos were switched on, and not off since."""
-        return self._is_driven
-
-    @property
-    def power_problem(self) -> str | None:
-        """What switched servos off, until a person re-arms the robot; None otherwise."""
-        return None if self._power_stop is None else self._power_stop.pressed()
 
     @property
     def problem(self) -> str:
@@ -162,7 +154,7 @@ class ServoLoop:
                 self._reconnect()
                 return
             reading = self._arm.read()
-            if self._is_driven and reading.relaxed:
+            if self.is_driven and reading.relaxed:
                 self._lose_power(reading.relaxed)
                 return
             self._take(reading)
@@ -215,11 +207,11 @@ class ServoLoop:
         held = np.append(arm, goals[-1])
         self._motion, self._held_ns = Motion(held, held, now_ns, 0), now_ns
         try:
-            if self._is_driven:
+            if self.is_driven:
                 self._arm.command(held[:-1], float(held[-1]))
             else:
                 self._arm.engage(held[:-1], float(held[-1]))
-                self._is_driven = True
+                self.is_driven = True
         except PortLostError as error:
             self._lose(str(error))
         except BusError as error:
@@ -228,7 +220,7 @@ class ServoLoop:
     def _relax(self) -> None:
         """Switch the servos off; the lock is held."""
         self._motion = self._held_ns = None
-        self._is_driven = False
+        self.is_driven = False
         if self._arm.is_connected:
             try:
                 self._arm.relax()
@@ -237,24 +229,20 @@ class ServoLoop:
                 if isinstance(error, PortLostError):
                     self._lose(str(error))
 
-    def _lose(self, problem: str) -> None:
-        """Note that the port is lost. The servos keep their goals."""
-        self._forget_port(problem)
-        print(f"Robot {self._name}: {problem} The servos hold; the port is opened again when it is back", flush=True)
-
-    def _lose_power(self, relaxed: tuple[str, ...]) -> None:
-        """Note that servos were switched off by others, and stop the robot until a person re-arms it."""
-        problem = f"{', '.join(relaxed)} switched off: was power lost?"
-        self._is_driven = False  # the others hold; all are configured anew and switched on by the next hold
-        self._forget_port(problem)
-        self._power_stop = EmergencyStop(robot=self._name)
-        self._power_stop.press(problem)
-        print(f"Robot {self._name}: {problem} Look at the arm, then robo-rl rearm robot={self._name}", flush=True)
-
-    def _forget_port(self, problem: str) -> None:
+    def _lose(self, problem: str, advice: str = "The servos hold; the port is opened again when it is back") -> None:
+        """Close the port, which is opened again later. The servos keep their goals."""
         self._problem, self._retry_ns = problem, self._clock.now_ns() + REOPEN_NS  # read when there is no reading
         self._reading = self._unconfirmed = self._motion = self._held_ns = None
         self._arm.close()
+        print(f"Robot {self._name}: {problem} {advice}", flush=True)
+
+    def _lose_power(self, relaxed: tuple[str, ...]) -> None:
+        """Note that servos were switched off by others, and stop the robot until a person re-arms it."""
+        self.is_driven = False  # the others hold; all are configured anew and switched on by the next hold
+        problem = f"{', '.join(relaxed)} switched off: was power lost?"
+        self.power_stop = EmergencyStop(robot=self._name)
+        self.power_stop.press(problem)
+        self._lose(problem, f"Look at the arm, then robo-rl rearm robot={self._name}")
 
     def _reconnect(self) -> None:
         """Open the lost port from time to time; hold where the arm is once it answers, unless it lost its power."""
@@ -269,11 +257,11 @@ class ServoLoop:
             self._arm.close()
             self._problem = str(error)
             return
-        if self._is_driven and readings[-1].relaxed:
+        if self.is_driven and readings[-1].relaxed:
             self._lose_power(readings[-1].relaxed)
             return
         for reading in readings:
             self._take(reading)
-        if self._is_driven:
+        if self.is_driven:
             self._hold()
         print(f"Robot {self._name}: the port is back", flush=True)

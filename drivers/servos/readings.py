@@ -39,7 +39,7 @@ class ServoReadings:
             SafetyStop: if it does not get there, or servos lost their power and no person has re-armed the robot since.
         """
         loop = self._loop
-        if problem := loop.power_problem:
+        if loop.power_stop is not None and (problem := loop.power_stop.pressed()) is not None:
             raise SafetyStop(EMERGENCY_STOP, f"robot {self._config.name!r}: {problem}")
         loop.forget()  # the arm may have been moved by hand
         reading = self.fresh()

@@ -85,8 +85,8 @@ class VirtualServoArm:
         self.problem = ""
         robot.reset(0)
         self._exchange(0.0)
-        for servo in self.chain.servos:
-            servo.set("goal_position", servo.get("present_position"))  # as after power is switched on
+        for each in self.chain.servos:
+            each.set("goal_position", each.get("present_position"))  # as after power is switched on
         self.bus = VirtualBus(self.chain, self._lock, path)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="virtual servo arm", daemon=True)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from robo_rl.core import DriverError, MonotonicClock
-from robo_rl.drivers.servos.bus import BusError, PortLostError, ServoBus
+from robo_rl.drivers.servos.bus import ServoBus
+from robo_rl.drivers.servos.port import BusError, PortLostError
 from robo_rl.drivers.servos.protocol import Fault, Instruction, Packet, PacketReader
 from robo_rl.drivers.servos.registers import REGISTERS
 from robo_rl.drivers.servos.virtual_bus import VirtualBus
@@ -242,7 +243,7 @@ def test_answers_that_arrived_while_the_process_slept_count(line: tuple[VirtualB
 
         def now_ns(self) -> int:
             self.calls += 1
-            assert self.calls == 1 or eventually(lambda: master._port().in_waiting == 8)
+            assert self.calls == 1 or eventually(lambda: master._line._opened().in_waiting == 8)
             return self.calls * 10**9
 
     master = ServoBus(str(line[0].path), retries=0, clock=SleepyClock())

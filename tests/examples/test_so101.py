@@ -54,8 +54,9 @@ def test_virtual_arm_is_a_serial_port(tmp_path: Path) -> None:
 def composed(beginning: str) -> Any:
     """Return the configuration of the command of the page that begins so."""
     register_all_configs()
+    name, *overrides = command(PAGE, beginning)[1:]
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        return compose("train", overrides=command(PAGE, beginning)[2:])
+        return compose(name, overrides=overrides)
 
 
 def test_command_for_the_simulated_arm_trains_from_its_expert() -> None:
@@ -63,8 +64,11 @@ def test_command_for_the_simulated_arm_trains_from_its_expert() -> None:
     assert config.get("robot") is None and config.task.arm.model == "so101" and config.demonstrations.source == "expert"
 
 
-def test_command_for_the_real_arm_observes_joints_and_cameras() -> None:
+def test_commands_for_the_real_arm_observe_joints_and_cameras() -> None:
     config = composed("robo-rl train task=pick_cube_so101 robot=so101")
+    recording = composed("robo-rl record task=pick_cube_so101 robot=so101")
+    assert recording.robot.cameras == config.robot.cameras and recording.task.observation == config.task.observation
+    assert recording.record.path == config.demonstrations.path
     backend = build(config.robot, simulation=build(config.task))
     assert set(backend.spec.observation) == {"state", "images/front", "images/wrist"}
     assert not backend.spec.reports_success
