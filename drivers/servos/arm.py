@@ -90,9 +90,7 @@ class ServoArm:
         return self.bus.is_open and bool(self._maps)
 
     def connect(self) -> None:
-        """Open the port, find every servo, check the calibration, and set gains and limits until power is lost.
-
-        Nothing moves.
+        """Open the port, find every servo, and check the calibration. Nothing moves, and nothing is written.
 
         Raises:
             BusError: if the port cannot be opened, or a servo does not answer.
@@ -108,15 +106,6 @@ class ServoArm:
                 map_joint(name, self._config.servos[name], stored[name], self._limits[name], name == self._gripper)
                 for name in self._names
             ]
-            speeds = [*np.abs(self._speed * [each.per_unit for each in maps[: self._count]]), 0.0]  # 0: no limit
-            for servo, name, speed in zip(self._ids, self._names, speeds, strict=False):
-                self.bus.write(servo, "lock", 1)  # gains lie in memory that wears out; locked, it keeps its contents
-                self.bus.write(servo, "proportional_gain", self._config.proportional_gain)
-                self.bus.write(servo, "integral_gain", 0)
-                self.bus.write(servo, "torque_limit", round(1000 * self._config.servos[name].torque))
-                self.bus.write(servo, "acceleration", FASTEST)
-                # Another program may have left a limit; and no mistake in a goal moves a joint faster than this.
-                self.bus.write(servo, "goal_velocity", math.ceil(speed))
         except DriverError:
             self.bus.close()
             raise
@@ -142,6 +131,7 @@ class ServoArm:
             f"servo {servo} ({name})"
             for name, servo in zip(self._names, self._ids, strict=True)
             if not answers[servo]["torque_enable"]
+            and not (name == self._gripper and Fault.OVERLOADED in self.bus.faults[servo])  # it protects itself
         ]
         faults = [
             text
@@ -163,11 +153,13 @@ class ServoArm:
         """Switch the torque of all servos on, with joint positions (n,) [rad] and an opening as their goals.
 
         A servo keeps its goal while it is off, and drives there as soon as it is switched on. So the torque is switched
-        on only when every servo has confirmed its new goal.
+        on only when every servo has confirmed its new goal. Gains and limits are set before, as servos may have been
+        without power since.
 
         Raises:
             BusError: if a servo does not confirm its goal or its torque.
         """
+        self._configure()
         self.bus.sync_write_checked("goal_position", self._goals(positions, opening))
         self.bus.sync_write_checked("torque_enable", dict.fromkeys(self._ids, 1))
 
@@ -182,6 +174,18 @@ class ServoArm:
     def close(self) -> None:
         """Close the port."""
         self.bus.close()
+
+    def _configure(self) -> None:
+        """Set gains and limits."""
+        speeds = [*np.abs(self._speed * [each.per_unit for each in self._maps[: self._count]]), 0.0]  # 0: no limit
+        for servo, name, speed in zip(self._ids, self._names, speeds, strict=False):
+            self.bus.write(servo, "lock", 1)  # gains lie in memory that wears out; locked, it keeps its contents
+            self.bus.write(servo, "proportional_gain", self._config.proportional_gain)
+            self.bus.write(servo, "integral_gain", 0)
+            self.bus.write(servo, "torque_limit", round(1000 * self._config.servos[name].torque))
+            self.bus.write(servo, "acceleration", FASTEST)
+            # Another program may have left a limit; and no mistake in a goal moves a joint faster than this.
+            self.bus.write(servo, "goal_velocity", math.ceil(speed))
 
     def _goals(self, positions: Array, opening: float | None) -> dict[int, int]:
         """Return the goals of all servos [ticks] by id."""

@@ -238,7 +238,7 @@ class ServoLoop:
 
     def _lose_power(self, relaxed: tuple[str, ...]) -> None:
         """Note that servos were switched off by others, and stop the robot until a person re-arms it."""
-        self.is_driven = False  # the others hold; all are configured anew and switched on by the next hold
+        self.is_driven = False  # the others hold; the next hold switches all on
         problem = f"{', '.join(relaxed)} switched off: was power lost?"
         self.power_stop = EmergencyStop(robot=self._name)
         self.power_stop.press(problem)
