@@ -75,7 +75,7 @@ class ServoArmConfig(Options, section="robot"):
     homing_speed: float = option(0.7, above=0, high=10)
     homing_tolerance: float = option(0.1, above=0, high=1)
     pause: float = option(0.0, low=0, high=MAX_SECONDS)
-    relax_after: float | None = 60.0
+    relax_after: float | None = option(60.0, above=0, high=MAX_SECONDS)
     relax_on_close: bool = True
     terminate_on_success: bool = True
     real_time_factor: float = option(1.0, low=0.01, high=100)
@@ -88,7 +88,6 @@ class ServoArmConfig(Options, section="robot"):
         require(bool(self.port), "robot.port", "the path of a serial port, or virtual", self.port)
         ids = [servo.id for servo in self.servos.values()]
         require(bool(ids) and len(set(ids)) == len(ids), "robot.servos", "servos with different ids", sorted(ids))
-        require(self.relax_after is None or self.relax_after > 0, "robot.relax_after", "above 0", self.relax_after)
         is_valid = self.port == VIRTUAL or self.real_time_factor == 1
         require(is_valid, "robot.real_time_factor", "1 for an arm that is not virtual", self.real_time_factor)
         is_valid = self.port != VIRTUAL or not self.cameras

@@ -27,10 +27,11 @@ def _integers(config: DictConfig, path: str = "") -> Iterator[str]:
 def test_every_integer_option_of_every_command(command: str) -> None:
     register_all_configs()
     name = command.replace(" ", "_")
-    for option in _integers(composed(name, [])):
-        words = with_whole_numbers(name, [f"{option}=1e3", "--cfg"])
-        assert words == [f"{option}=1000", "--cfg"], option
-        assert with_whole_numbers(name, [f"{option}=1.5"]) == [f"{option}=1.5"]
+    options = list(_integers(composed(name, [])))
+    given, read = ([f"{option}={number}" for option in options] for number in ("1e3", "1000"))
+    assert with_whole_numbers(name, [*given, "--cfg"]) == [*read, "--cfg"]
+    fractions = [f"{option}=1.5" for option in options]
+    assert with_whole_numbers(name, fractions) == fractions
 
 
 @pytest.mark.parametrize(

@@ -172,9 +172,10 @@ def solve(backend: ArmBackend, seed: int) -> list[Step]:
 
 
 def test_the_expert_succeeds_and_success_terminates(backend):
-    episodes = [solve(backend, seed) for seed in range(EXPERT_EPISODES)]
+    count = EXPERT_EPISODES if backend.spec.max_episode_steps <= 100 else 5  # laps of the car take long
+    episodes = [solve(backend, seed) for seed in range(count)]
     solved = [steps for steps in episodes if steps[-1].success]
-    assert len(solved) >= 0.95 * EXPERT_EPISODES
+    assert len(solved) >= 0.95 * count
     for steps in solved:
         assert (steps[-1].terminated, steps[-1].truncated) == (True, False)
         assert steps[-1].rewards["success"] == 1.0

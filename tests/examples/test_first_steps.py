@@ -19,4 +19,8 @@ def test_demonstrations_are_recorded_read_and_trained_with(tmp_path):
     assert " True [" in reader.run_python()
     reader.follow("robo-rl train task=pick_cube demonstrations", *SMALL)
     assert "demonstrations" not in {path.name for path in (tmp_path / "runs/mine").iterdir()}, "none were recorded anew"
-    reader.follow("robo-rl train task=pick_cube agent=bc", *(word for word in SMALL if "agent" not in word))
+    reader.follow(
+        "robo-rl train task=pick_cube agent=bc",
+        "agent.pretrain_steps=20",
+        *(word for word in SMALL if "agent" not in word),
+    )

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from robo_rl.cli import COMMANDS, main
 from robo_rl.command_line import application
-from robo_rl.command_line.usage import FIRST
+from robo_rl.command_line.option_help import FIRST
 from robo_rl.commands import report, train
 from robo_rl.core import DataError, RoboRLError
 from robo_rl.telemetry import Command, LiveRun, LiveStatus

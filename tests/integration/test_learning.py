@@ -26,6 +26,7 @@ def test_a_run_learns_and_leaves_everything_behind(tmp_path: Path) -> None:
         "task=pick_cube",
         FROM_EXPERT,
         "agent.action_chunk=1",
+        "agent.update_to_data=10",
         "run.env_steps=2000",
         "run.evaluation_interval=250",
         "run.final_evaluation_episodes=40",

@@ -34,7 +34,8 @@ def test_it_begins_the_curve_and_leaves_the_training_as_it_was(
     agent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_curve, without = tmp_path / "with", tmp_path / "without"
-    words = [f"agent={agent}", "agent.learning_starts=10", *(["agent.random_steps=10"] if agent != "qc" else [])]
+    words = [f"agent={agent}", "agent.learning_starts=10", "agent.batch_size=16"]
+    words.append("agent.offline_steps=20" if agent == "qc" else "agent.random_steps=10")
     train(with_curve, *words, "run.evaluation_interval=40")
     assert "Before the first step: success " in capsys.readouterr().out
     train(without, *words, "run.evaluation_interval=0")
@@ -69,4 +70,4 @@ def test_the_curve_knows_cloning_and_demonstrations(tmp_path: Path) -> None:
     train(folder, "run.evaluation_interval=40")
     curve = learning_curve(group_runs([load_run(folder)])[0], "success_rate")
     assert curve is not None and curve.steps[0] == 0
-    assert (curve.cloning, curve.demonstrations) == (curve.value[0], 1.0)
+    assert (curve.first, curve.demonstrations) == (curve.value[0], 1.0)
