@@ -32,8 +32,9 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 CONFIG = "seed: 5\nchoices: {}\nrun: {}\n"
 TASKS = "bin_relocate, cable_route, dm_control, drive, fake_arm, gymnasium, humanoid, meta_world, ogbench, "
-TASKS += "open_door, peg_insert, pick_cube, plug_insert, push_cube, reach, regrasp, stack_cubes, wipe"
-AGENTS = "bc, cpl, crossq, drq, flow, fql, hg_dagger, iql, qc, redq, rlpd, rlpd_driving, rlpd_published, "
+TASKS += "open_door, peg_insert, pick_cube, pick_cube_so101, plug_insert, push_cube, push_cube_so101, "
+TASKS += "reach, reach_so101, regrasp, stack_cubes, wipe"
+AGENTS = "bc, cpl, crossq, drq, flow, fql, hg_dagger, iql, qc, redq, residual, rlpd, rlpd_driving, rlpd_published, "
 AGENTS += "rlpd_without_demonstrations, sac, simbav2, xqc"
 
 
@@ -124,7 +125,10 @@ AGENTS += "rlpd_without_demonstrations, sac, simbav2, xqc"
         (["control", "send=pause", "run=5"], "robo-rl: run=5: no run is active there; robo-rl top lists active runs"),
         (["export", "path=5", "output=x"], "robo-rl: 5: there is no data set"),
         # Groups of which nothing is chosen are groups all the same, where the command reads them.
-        (["train", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: agent, allow, demon"),
+        (
+            ["train", "robt=virtual"],
+            "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: agent, allow, base, demon",
+        ),
         (["train", "+robt=virtual"], "robo-rl: robt: there is no such option: did you mean 'robot'? Valid: agent, al"),
         (["train", "robot.namespace=left"], "robo-rl: robot.namespace: nothing is chosen of the group robot: give rob"),
         (["record", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: record, robot, saf"),
@@ -160,7 +164,8 @@ def test_one_line_begins_with_the_fault(
         (
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
-            "Valid: agent, allow, demonstrations, intervention, logging, reset, resume, reward, robot, run, runtime, "
+            "Valid: agent, allow, base, demonstrations, intervention, logging, reset, resume, reward, robot, run, "
+            "runtime, "
             "safety, seed, start, steering, task, teleop, web",
         ),
         (
