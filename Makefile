@@ -48,7 +48,7 @@ endef
 .PHONY: help demo test lint bench soak table docs clean setup
 
 help:
-	@echo "make demo    set up, train a simulated arm to pick up a cube, show the result (under 15 minutes on 2 cores)"
+	@echo "make demo    set up, train a simulated arm to push a cube, show the result (under 15 minutes on 2 cores)"
 	@echo "make test    set up, run all tests"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make bench   speed of the learner and the replay, side by side with other ways to do it"
@@ -72,8 +72,8 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/robo-rl train task=pick_cube demonstrations.source=expert agent.action_chunk=1 run.dir=runs/demo \
-	  run.overwrite=true run.evaluation_episodes=100 run.evaluation_interval=200 run.stop_at_success_rate=0.98
+	@$(BIN)/robo-rl train task=push_cube seed=8 agent.update_to_data=10 run.dir=runs/demo run.overwrite=true \
+	  run.evaluation_episodes=100 run.evaluation_interval=500 run.stop_at_success_rate=0.95
 
 # With bytecode even if the environment forbids it: each of some hundred processes would compile the platform anew.
 test: $(READY)
