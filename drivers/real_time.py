@@ -43,6 +43,11 @@ class RealTime:
             return f"the system does not permit it ({error.strerror})"
         return ""
 
+    def claim_for(self, owner: str) -> None:
+        """Take the priority for ``owner``, such as ``The control loop``; print the reason if that fails."""
+        if problem := self.claim():
+            print(f"{owner} has no real-time priority: {problem}; see docs/reference/robots.md", flush=True)
+
     def release(self) -> None:
         """Restore the earlier priorities. May be called twice."""
         gc.unfreeze()

@@ -104,17 +104,17 @@ class ArmModel:
         controller, data, nv = self._controller, self._data, self._model.nv
         stiffness = np.array(self._config.stiffness)
         lower, upper = np.minimum(controller.lower, joints), np.maximum(controller.upper, joints)
-        jacobian, found = np.empty((6, nv)), joints.copy()
+        jacobian, solution = np.empty((6, nv)), joints.copy()
         for _ in range(ITERATIONS):
-            self._place(found, np.zeros_like(found))
+            self._place(solution, np.zeros_like(solution))
             mujoco.mj_jacSite(self._model, data, jacobian[:3], jacobian[3:], self._site)
             rotation = data.site_xmat[self._site].reshape(3, 3)
             error = np.concatenate([pose.position - data.site_xpos[self._site], logarithm(pose.rotation @ rotation.T)])
             weighted = (jacobian[:, self._dofs] * stiffness[:, None]).T
-            square = weighted @ jacobian[:, self._dofs] + JOINT_WEIGHT * np.eye(found.size)
+            square = weighted @ jacobian[:, self._dofs] + JOINT_WEIGHT * np.eye(solution.size)
             step = np.linalg.solve(square, weighted @ error)
-            found = np.clip(found + np.clip(step, -LARGEST_STEP, LARGEST_STEP), lower, upper)
-        return found
+            solution = np.clip(solution + np.clip(step, -LARGEST_STEP, LARGEST_STEP), lower, upper)
+        return solution
 
     def _place(self, joints: Array, velocities: Array) -> None:
         data = self._data

@@ -1,8 +1,6 @@
 """Backend that drives a robot over ROS 2."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,7 @@ from robo_rl.core import (
 )
 
 from ..real_time import RealTime
+from ..stopping import stopping
 from .assembly import Selection
 from .bodies import make_body
 from .config import IMAGES, RobotConfig
@@ -111,8 +110,7 @@ class RobotBackend:
         self._connection = RobotConnection(self._config, self._body, self.clock)
         self._sources = self._connection.sources
         self._watch = self._connection.watch
-        if reason := self._real_time.claim():
-            print(f"The control loop has no real-time priority: {reason}; see docs/reference/robots.md", flush=True)
+        self._real_time.claim_for("The control loop")
 
     def reset(self, seed: int | None = None) -> Step:
         """Reset arm and scene and begin an episode. A robot does not use the seed.
@@ -137,7 +135,7 @@ class RobotBackend:
         self.rate.restart()
         self._steps = 0
         self._running = True
-        with self._stopping():
+        with stopping(self):
             return self._step_of(selection, rewarded=False)
 
     def step(self, action: NDArray[np.float32]) -> Step:
@@ -152,15 +150,9 @@ class RobotBackend:
         if not self._running:
             raise RuntimeError("the episode has ended or none was begun: call reset() before step()")
         self._spec.action.check("action", action)
-        with self._stopping():
+        with stopping(self):
             end_ns = self.rate.begin(self.clock.now_ns())
-            if self.rate.overruns_in_row >= self._config.overruns:
-                raise SafetyStop(
-                    "overrun",
-                    f"{self.rate.overruns_in_row} control periods in a row began more than half a period "
-                    f"({500 * self._period:.0f} ms) too late: the policy or this machine is too slow for "
-                    f"{1 / self._period:g} Hz",
-                )
+            self.rate.check_overruns(self._config.overruns)
             with self._watch.lock:
                 plan = understood(self._body.plan, self._sources.newest(), action)
             repeat_ns = round(1e9 / self._config.command.rate)
@@ -220,15 +212,6 @@ class RobotBackend:
             self._connection.close()
             self._connection = None
         self._simulation.close()
-
-    @contextmanager
-    def _stopping(self) -> Iterator[None]:
-        """Stop the robot if the block raises :class:`SafetyStop`."""
-        try:
-            yield
-        except SafetyStop as stop:
-            self.stop(str(stop))
-            raise
 
     def _send(self, plan: Any) -> None:
         try:

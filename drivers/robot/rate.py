@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from robo_rl.core import SafetyStop
+
 REMEMBERED = 20_000
 
 
@@ -53,6 +55,16 @@ class RateKeeper:
             self.overruns_in_row = 0
         self._end_ns = scheduled_ns + self._period_ns
         return self._end_ns
+
+    def check_overruns(self, most: int) -> None:
+        """Raise :class:`SafetyStop` if the newest ``most`` periods in a row began too late."""
+        if self.overruns_in_row >= most:
+            raise SafetyStop(
+                "overrun",
+                f"{self.overruns_in_row} control periods in a row began more than half a period "
+                f"({self._period_ns / 2e6:.0f} ms) too late: the policy or this machine is too slow for "
+                f"{1e9 / self._period_ns:g} Hz",
+            )
 
     def commanded(self, now_ns: int, complete_ns: int, stamp_ns: int) -> None:
         """Record the first command of a period, sent at ``now_ns``.

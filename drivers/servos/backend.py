@@ -1,7 +1,5 @@
 """Backend that drives an arm of servos on a serial bus."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +24,7 @@ from robo_rl.core import (
 from ..cameras.reader import CameraReader
 from ..real_time import RealTime
 from ..robot.rate import RateKeeper
+from ..stopping import stopping
 from .arm import ArmReading, ServoArm
 from .config import VIRTUAL, ServoArmConfig
 from .loop import ServoLoop
@@ -119,8 +118,7 @@ class ServoBackend:
             if (key := f"{IMAGES}{name}") in self._spec.observation:
                 height, width, _ = self._spec.observation[key].shape
                 self._cameras[key] = CameraReader(name, camera, (width, height), self.clock)
-        if reason := self._real_time.claim():
-            print(f"The control loop has no real-time priority: {reason}; see docs/reference/robots.md", flush=True)
+        self._real_time.claim_for("The control loop")
 
     def reset(self, seed: int | None = None) -> Step:
         """Move the arm home, let the scene be arranged, and begin an episode. Only virtual servos use the seed.
@@ -147,7 +145,7 @@ class ServoBackend:
         self.rate.restart()
         self._steps, self._running = 0, True
         self._episodes += 1
-        with self._stopping():
+        with stopping(self):
             return self._step_of(reading, rewarded=False)
 
     def step(self, action: NDArray[np.float32]) -> Step:
@@ -163,14 +161,9 @@ class ServoBackend:
             raise RuntimeError("the episode has ended or none was begun: call reset() before step()")
         assert self._loop is not None
         self._spec.action.check("action", action)
-        with self._stopping():
+        with stopping(self):
             end_ns = self.rate.begin(self.clock.now_ns())
-            if self.rate.overruns_in_row >= self._config.overruns:
-                raise SafetyStop(
-                    "overrun",
-                    f"{self.rate.overruns_in_row} control periods in a row began too late: the policy or this machine "
-                    f"is too slow for {1 / self._period:g} Hz",
-                )
+            self.rate.check_overruns(self._config.overruns)
             positions = self._readings.checked().positions
             target = self._model.target(positions, action)
             joints = target.joints if target.pose is None else self._model.joints_towards(positions, target.pose)
@@ -238,15 +231,6 @@ class ServoBackend:
             closed, open_ = model.finger_strokes[0].tolist()
             limits[gripper] = closed, open_
         return ServoArm(self._config, port, description.joints, limits, self._speed, gripper, self.clock)
-
-    @contextmanager
-    def _stopping(self) -> Iterator[None]:
-        """Stop the arm if the block raises :class:`SafetyStop`."""
-        try:
-            yield
-        except SafetyStop as stop:
-            self.stop(str(stop))
-            raise
 
     def _images(self) -> tuple[dict[str, NDArray[np.uint8]], int | None]:
         """Return the newest image of each camera, and the stamp of the oldest of them [ns].

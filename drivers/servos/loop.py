@@ -126,7 +126,7 @@ class ServoLoop:
             self._hold()
 
     def forget(self) -> None:
-        """Forget reading and goals, as the arm was moved by other means; the next reading counts whatever it is."""
+        """Forget reading and goals, as the arm was moved by other means; accept the next reading without comparison."""
         with self._lock:
             self._reading = self._unconfirmed = self._motion = None
 
@@ -169,7 +169,7 @@ class ServoLoop:
             self._lose(str(error))
         except BusError as error:
             self._problem = str(error)
-        except Exception as error:  # whatever it is, the run must see it instead of readings that only grow old
+        except Exception as error:  # any failure of the thread has to end the run, which would else wait for readings
             self.failure = self._problem = f"the loop of the servos failed: {error!r}"
             self._closed.set()
             raise
@@ -181,7 +181,7 @@ class ServoLoop:
         if last is None:
             return
         seconds = 1e-9 * (reading.stamp_ns - last.stamp_ns)
-        # After a longer silence, a farther position must not become one to hold: the next episode looks anew.
+        # After a longer silence, the limit stays: the arm must not hold a position that may be garbled.
         moved = np.abs(reading.positions - last.positions) - self._speed * min(seconds, LONGEST_GAP)
         if (moved > JUMP).any():
             joint = int(moved.argmax())

@@ -39,7 +39,7 @@ FACTORY = {
 
 @dataclass
 class Measured:
-    """What a servo measures.
+    """Measurements of a servo.
 
     Attributes:
         position: position before the homing offset [ticks].

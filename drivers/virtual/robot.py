@@ -93,8 +93,7 @@ class VirtualRobot:
         if self._arm.cameras:
             self._cameras = CameraThread(self._config, self._arm, self._topics)
         real_time = RealTime(self._config.real_time_priority)
-        if reason := real_time.claim():
-            print(f"The robot has no real-time priority: {reason}; see docs/reference/robots.md", flush=True)
+        real_time.claim_for("The robot")
         try:
             self._run(must_end)
         finally:

@@ -183,16 +183,16 @@ class Policy:
     def _observed(self, observation: Any) -> Observation:
         """Return an observation in the format of the policy."""
         specs = self.spec.observation
-        given = dict(_flat(observation)) if isinstance(observation, Mapping) else {}
-        if specs.keys() <= given.keys():
-            observed = {key: _as_array(given[key], spec.dtype) for key, spec in specs.items()}
+        arrays = dict(_flat(observation)) if isinstance(observation, Mapping) else {}
+        if specs.keys() <= arrays.keys():
+            observed = {key: _as_array(arrays[key], spec.dtype) for key, spec in specs.items()}
         elif self._translation is not None:
             try:
                 observed = self._translation.observation(observation)
             except ValueError as error:
                 raise SpecError(f"observation: {error}") from error
         else:
-            got = sorted(given) if isinstance(observation, Mapping) else type(observation).__name__
+            got = sorted(arrays) if isinstance(observation, Mapping) else type(observation).__name__
             raise SpecError(f"observation: expected a mapping with keys {sorted(specs)}, got {got}")
         self.spec.check_observation(observed)
         return observed

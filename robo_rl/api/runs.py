@@ -112,7 +112,7 @@ def train(
     Args:
         task: name of a task (``pick_cube``), id of a Gymnasium environment (``Hopper-v5``), such an environment made by
             ``gymnasium.make``, or a class or function that makes one. Its actions must be a bounded ``Box``.
-            Environments are made anew, for training and for evaluations; a given one is left alone.
+            The run makes its own environments for training and evaluation; an instance is neither stepped nor closed.
         agent: name of the agent, as in ``agent=``; None: that of the task.
         steps: total number of environment steps; None: that of the task.
         seed: seed of all random numbers of the run.

@@ -5,6 +5,8 @@ functions, parameters inside the file, static shapes, and a description. It cann
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +59,8 @@ class OnnxPolicy:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        try:
+        with _reporting_damage(where):
             self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # the classes of ONNX Runtime have no base but Exception
-            raise _damaged(where, error) from error
         self._check_interface()
         self._noise = torch.Generator().manual_seed(self.description.noise_seed)
         self._chunk: list[NDArray[np.float32]] = []
@@ -119,10 +119,8 @@ class OnnxPolicy:
             if noise is None:
                 noise = torch.randn(self.description.noise_size, generator=self._noise).numpy()
             inputs[NOISE] = noise
-        try:
+        with _reporting_damage(self._where):
             (chunk,) = self._session.run([OUTPUT], inputs)
-        except Exception as error:  # the classes of ONNX Runtime have no base but Exception
-            raise _damaged(self._where, error) from error
         if not np.abs(chunk).max() <= 1 + _SLACK:  # also NaN
             raise DataError(f"{self._where}: expected actions in [-1, 1], the model returned {chunk.ravel()[:4]}")
         actions: NDArray[np.float32] = chunk.clip(-1, 1)
@@ -153,6 +151,15 @@ def _damaged(where: object, error: Exception) -> DataError:
     return DataError(f"{where} is no usable ONNX model ({reason}): write it again with robo-rl deploy")
 
 
+@contextmanager
+def _reporting_damage(where: object) -> Iterator[None]:
+    """Raise DataError for any exception: those of ONNX, ONNX Runtime and protobuf have no base but Exception."""
+    try:
+        yield
+    except Exception as error:
+        raise _damaged(where, error) from error
+
+
 def _refuse(where: object, found: str) -> DataError:
     return DataError(f"{where} contains {found}, which robo-rl deploy does not write: do not use this file")
 
@@ -160,10 +167,8 @@ def _refuse(where: object, found: str) -> DataError:
 def _parsed(data: bytes, where: object) -> onnx.ModelProto:
     if len(data) > MOST_BYTES:
         raise DataError(f"{where}: expected at most {MOST_BYTES:,} bytes, found more")
-    try:
+    with _reporting_damage(where):
         model: onnx.ModelProto = onnx.ModelProto.FromString(data)
-    except Exception as error:  # which class, depends on the implementation of protobuf
-        raise _damaged(where, error) from error
     return model
 
 
@@ -206,10 +211,8 @@ def _check_graph(model: onnx.ModelProto, where: object) -> None:
 
 def _check_sizes(model: onnx.ModelProto, where: object) -> None:
     """Reject models with values of unknown size, or that need too much memory."""
-    try:
+    with _reporting_damage(where):
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True).graph
-    except Exception as error:  # those of ONNX have no base but Exception, either
-        raise _damaged(where, error) from error
     shapes = {each.name: each.type.tensor_type.shape for each in (*inferred.value_info, *inferred.output)}
     total = 0
     for node in inferred.node:

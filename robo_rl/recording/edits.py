@@ -64,7 +64,6 @@ class Piece:
     Attributes:
         store: data set with the episode.
         number: number of the episode in its data set.
-        quality: measurements of the episode.
         first: first step of the stretch.
         stop: step after its last one.
         success: success to store; None leaves it as it is.
@@ -72,7 +71,6 @@ class Piece:
 
     store: EpisodeStore
     number: int
-    quality: EpisodeQuality
     first: int
     stop: int
     success: bool | None = None
@@ -92,7 +90,7 @@ class Piece:
             last = dataclasses.replace(
                 _with_success(last, self.success), terminated=self.success, truncated=not self.success
             )
-        elif self.stop < self.quality.steps and not last.terminated:
+        elif self.stop < self.store.records[self.number].steps and not last.terminated:
             last = dataclasses.replace(last, truncated=True)
         return [*steps[:-1], last]
 
@@ -182,20 +180,22 @@ def _select(stores: Sequence[EpisodeStore], settings: EditConfig) -> list[Piece]
         if wrong := sorted(number for number in numbers if not 0 <= number < len(places)):
             raise ConfigError(f"{name}: there is no episode {wrong[0]}; there are {len(places)}, counted from 0")
     pictures = bool(settings.drop_flagged)
-    # Measured like `data describe` does: each data set by itself.
-    qualities = [quality for store in stores for quality in measure(_arrays(store, pictures), store.spec)]
+    qualities: list[EpisodeQuality] = []
+    if settings.drop_flagged or settings.trim:  # measured like `data describe` does, each data set by itself
+        qualities = [quality for store in stores for quality in measure(_arrays(store, pictures), store.spec)]
     kept = range(len(places)) if settings.keep is None else sorted(set(settings.keep))
     pieces = []
     for index in kept:
-        quality = qualities[index]
+        store, number = places[index]
         success = True if index in settings.mark_success else False if index in settings.mark_failure else None
-        flags = set(quality.flags)
+        flags = set(qualities[index].flags) if qualities else set()
         if success is not None:
             flags = flags - {"failure"} if success else flags | {"failure"}
         if index in settings.drop or flags & set(settings.drop_flagged):
             continue
-        first, stop = _trimmed(places[index], quality, success) if settings.trim else (0, quality.steps)
-        pieces.append(Piece(*places[index], quality, first, stop, success))
+        steps = store.records[number].steps
+        first, stop = _trimmed(places[index], qualities[index], success) if settings.trim else (0, steps)
+        pieces.append(Piece(store, number, first, stop, success))
     return pieces
 
 

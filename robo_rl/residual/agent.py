@@ -39,6 +39,8 @@ class ResidualAgent:
 
     - Values are learned of residuals as they are: those of demonstrations and interventions may be larger than 1, and
       no value is attributed to an action that was not executed.
+    - Where base + residual exceeds [-1, 1], the critics learn the part that was executed, but are asked for the value
+      of the whole residual. A base that often acts at its bounds may therefore be overestimated.
     - Cloning imitates residuals clipped to [-1, 1], the nearest that the policy can decide.
 
     Args:

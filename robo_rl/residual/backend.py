@@ -21,8 +21,8 @@ class BaseActions:
     """The actions of a base policy along an episode.
 
     Within the reach of residuals the base continues its chunk. After an action further away, which a person, a script
-    or a safety filter executed, it decides anew. Recorded episodes therefore get the actions that the base would have
-    proposed while they were recorded.
+    or a safety filter executed, it decides on a new chunk. Recorded episodes therefore get the actions that the base
+    would have proposed while they were recorded.
 
     Args:
         base: the base policy.

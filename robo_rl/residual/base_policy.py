@@ -13,8 +13,8 @@ Decide = Callable[[Observation, NDArray[np.float32]], NDArray[np.float32]]
 class BasePolicy:
     """A frozen policy of actions or of chunks of actions, whatever computes it.
 
-    Its state is the rest of its chunk and a generator of noise. Both begin anew with each episode, so an interrupted
-    episode that is repeated from its seed has the same base actions.
+    Its state is the rest of its chunk and a generator of noise. Both are reset at the start of each episode, so an
+    interrupted episode that is repeated from its seed has the same base actions.
 
     Args:
         decide: function of an observation and of standard normal noise (noise_size,) that returns a chunk (h, A) in

@@ -151,7 +151,7 @@ def test_what_is_no_run_is_not_loaded(tmp_path: Path) -> None:
 
 
 class Interrupting(PointWorld):
-    """A point world in which somebody presses Ctrl-C."""
+    """A point world whose step 30 raises SIGINT, as Ctrl-C does."""
 
     steps = 0
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -219,7 +220,7 @@ def test_guard_is_refused_because_a_bus_has_one_master() -> None:
 
 
 def test_missing_pyserial_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "serial", None)
+    monkeypatch.setitem(sys.modules, "serial", None)
     backend = make_driver()
     with pytest.raises(ConfigError, match=r"pip install 'robo-rl\[servos\]'"):
         backend.reset(0)

@@ -146,8 +146,8 @@ def test_every_flag_has_a_fault_in_these_tests() -> None:
 
 @pytest.mark.parametrize("flag", FAULTS)
 def test_a_fault_is_flagged_by_its_name_and_only_where_it_is(flag: str) -> None:
-    found = {episode.number: list(episode.flags) for episode in measured(FAULTS[flag]) if episode.flags}
-    assert found == {FAULTY: [flag]}
+    flags = {episode.number: list(episode.flags) for episode in measured(FAULTS[flag]) if episode.flags}
+    assert flags == {FAULTY: [flag]}
 
 
 def test_a_gap_names_its_seconds_and_a_pause_its_step() -> None:

@@ -81,12 +81,12 @@ def test_it_learns_from_residuals() -> None:
     agent.pretrain_critics(batch)
     assert len(inner.batches) == 3
     expected = (batch["action"] - batch[f"observation/{BASE_ACTION}"]) / SCALE
-    for given in inner.batches:
-        np.testing.assert_allclose(given["action"], expected, rtol=1e-6)
-        assert np.abs(given["action"]).max() > 1, "the values of actions out of reach are theirs alone"
-        assert np.abs(given["proposed_action"]).max() == 1
-        assert given["action"].dtype == np.float32 and given["action"].flags.c_contiguous
-        assert given["reward"] is batch["reward"]
+    for learned in inner.batches:
+        np.testing.assert_allclose(learned["action"], expected, rtol=1e-6)
+        assert np.abs(learned["action"]).max() > 1, "the values of actions out of reach are theirs alone"
+        assert np.abs(learned["proposed_action"]).max() == 1
+        assert learned["action"].dtype == np.float32 and learned["action"].flags.c_contiguous
+        assert learned["reward"] is batch["reward"]
     np.testing.assert_array_equal(batch["action"], rows(8)["action"])
 
 
@@ -160,22 +160,22 @@ def test_a_file_holds_the_correction_of_an_observed_base_action(tmp_path: Path) 
     for name in ("policy.onnx", "policy.h"):
         write_policy(tmp_path / name, agent, decision, description, 20, 0)
     policy = OnnxPolicy.load(tmp_path / "policy.onnx")
-    seen = observation((0.3, -0.99))
-    np.testing.assert_allclose(policy.act(seen), agent.act(seen, explore=False), atol=1e-5)
+    observed = observation((0.3, -0.99))
+    np.testing.assert_allclose(policy.act(observed), agent.act(observed, explore=False), atol=1e-5)
 
 
 def test_images_beside_the_base_action() -> None:
     images = {**SPEC.observation, "images/front": ArraySpec((32, 32, 3), "uint8")}
     spec = replace(SPEC, observation=images)
     agent = ResidualAgent(make_drq(spec=spec, seed=0, hidden=(16,)), spec)
-    seen = observation((0.3, -0.6)) | {"images/front": np.zeros((32, 32, 3), np.uint8)}
-    np.testing.assert_allclose(agent.act(seen, explore=False), [0.3, -0.6], atol=0.02)
+    observed = observation((0.3, -0.6)) | {"images/front": np.zeros((32, 32, 3), np.uint8)}
+    np.testing.assert_allclose(agent.act(observed, explore=False), [0.3, -0.6], atol=0.02)
 
 
 def test_a_function_in_python_is_improved() -> None:
     """The loop of docs/guide/improve_a_policy.md: a few steps, whose actions stay near those of the function."""
     task = make_backend("reach")
-    base = BasePolicy.of_function(lambda seen: np.tanh(seen["state"][:3]).astype(np.float32), "mine")
+    base = BasePolicy.of_function(lambda observed: np.tanh(observed["state"][:3]).astype(np.float32), "mine")
     backend = BaseActionBackend(task, base, SCALE)
     agent = ResidualAgent(make_sac(spec=backend.spec, seed=0, **FEW), backend.spec)
     step = backend.reset(0)

@@ -19,8 +19,8 @@ OPTIONS = ("task=reach_so101", "robot=so101", "robot.port=virtual", "robot.real_
 def composed(*options: str) -> Any:
     """Return the configuration of ``robo-rl train task=reach_so101 robot=so101 robot.port=virtual`` with options."""
     register_all_configs()
-    given = {option.split("=")[0] for option in options}
-    defaults = [option for option in OPTIONS if option.split("=")[0] not in given]
+    names = {option.split("=")[0] for option in options}
+    defaults = [option for option in OPTIONS if option.split("=")[0] not in names]
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         return compose("train", overrides=[*defaults, *options])
 

@@ -86,8 +86,8 @@ def follow(exact: ExactArm, pair: Pair, actions: int) -> None:
     """Send adversarial actions, in the second half to an arm that does not follow exactly."""
     stream, rng = Stream(exact.size, [0]), np.random.default_rng(0)
     for step in range(actions):
-        seen = exact.observation if step < actions // 2 else disturbed(exact, rng)
-        exact.execute(pair(seen, stream(Stream.KINDS[step // 20 % 5], step)))
+        observed = exact.observation if step < actions // 2 else disturbed(exact, rng)
+        exact.execute(pair(observed, stream(Stream.KINDS[step // 20 % 5], step)))
 
 
 @pytest.mark.parametrize(("space", "rate"), [*((space, 1000) for space in SPACES), ("pose", 10)])

@@ -1,5 +1,6 @@
 """Environments of the DeepMind Control Suite and of OGBench."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,6 @@ def test_a_repetition_is_at_least_one() -> None:
     [("dm_control/cheetah-run-v0", "shimmy dm_control"), ("cube-double-singletask-v0", "ogbench dm_control")],
 )
 def test_a_missing_package_is_named(env_id: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, package.split()[0], None)
+    monkeypatch.setitem(sys.modules, package.split()[0], None)
     with pytest.raises(ConfigError, match=f"pip install {package}"):
         GymnasiumBackend(GymnasiumConfig(env_id=env_id))
