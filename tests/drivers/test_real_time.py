@@ -42,7 +42,7 @@ def test_all_threads_have_the_priority_until_it_is_released_and_children_have_no
     assert lines == ["True 7", "True 7", "True", "True", "True"]
 
 
-def test_without_permission_nothing_changes_and_it_says_why(monkeypatch):
+def test_without_permission_nothing_changes_and_it_says_why(monkeypatch, capsys):
     asked = []
 
     def refuse(thread, policy, parameter):
@@ -55,6 +55,10 @@ def test_without_permission_nothing_changes_and_it_says_why(monkeypatch):
     assert len(asked) == 1
     real_time.release()
     assert len(asked) == 1
+    real_time.claim_for("The control loop")
+    printed = capsys.readouterr().out
+    assert printed.startswith("The control loop has no real-time priority: the system does not permit it")
+    real_time.release()
 
 
 def test_what_is_there_already_is_no_work_for_the_garbage_collector(monkeypatch):
