@@ -25,6 +25,7 @@ from cyclonedds.topic import Topic
 
 from robo_rl.core import DriverError
 from robo_rl.drivers.ros2 import Node, QoSProfile, open_node
+from robo_rl.drivers.ros2.dds.library import QOS_CONVERSION
 
 from ..rigs.ros2_domain import free_domain
 from ..rigs.ros2_rig import BEST_EFFORT, GRIPPER, JOINTS, SET_BOOL, STRING, TRIGGER, peer, wait_until
@@ -83,7 +84,9 @@ class Observer:
         return {info.node_entities_info_seq[0].node_name: info for info in self._infos.read(200)}
 
     def seen(self, name: str) -> dict[bytes, Any]:
-        return {sample.key.bytes: sample for sample in self._builtin[name].read(500)}
+        with QOS_CONVERSION:  # nodes of this process convert in the same buffers
+            samples = self._builtin[name].read(500)
+        return {sample.key.bytes: sample for sample in samples}
 
 
 @pytest.fixture(scope="module")
@@ -327,13 +330,11 @@ def test_no_request_goes_to_fast_dds_nor_is_read_from_it(
 def test_requests_are_read_in_a_partition_that_fast_dds_does_not_match(domain: int, node: Node) -> None:
     """Cyclone DDS matches it with the default one, as all other tests hold; replies and topics are in the default."""
     node.create_service(TRIGGER, "/asked_here", lambda request: None)
-    participant = DomainParticipant(domain)
-    readers = BuiltinDataReader(participant, BuiltinTopicDcpsSubscription)
-    writers = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
+    observer = Observer(domain)
     partitions: dict[str, Any] = {}
 
     def look() -> bool:
-        for sample in [*readers.take(100), *writers.take(100)]:
+        for sample in [*observer.seen("readers").values(), *observer.seen("writers").values()]:
             partitions[sample.topic_name] = sample.qos[Policy.Partition]
         return {"rq/asked_hereRequest", "rr/asked_hereReply"} <= partitions.keys()
 
