@@ -113,17 +113,23 @@ class GuardBeat(Heartbeat):
         self._robot, self._required = robot, required
         super().__init__(self.file, GUARD_SECONDS, clock)
 
-    def missed(self) -> str | None:
-        """Return the problem with the guard, or None."""
+    def problem(self) -> str | None:
+        """Return why the guard that exists, or existed, does not look, or None."""
         age = self.age()
-        if age is None:
-            return f"no guard looks after robot {self._robot!r} yet" if self._required else None
-        if age <= GUARD_SECONDS:
-            return None
-        return (
-            f"the guard of robot {self._robot!r} has not looked for {age:.1f} s: start it again, or, to move without "
-            f"one, robo-rl rearm robot={self._robot}"
-        )
+        if age is not None:
+            late = f"the guard of robot {self._robot!r} has not looked for {age:.1f} s"
+            return late if age > GUARD_SECONDS else None
+        if self.is_damaged():
+            return f"the heartbeat {self.file} of the guard of robot {self._robot!r} cannot be read"
+        return None
+
+    def missed(self) -> str | None:
+        """Return the problem with the guard and what to do about it, or None."""
+        if (problem := self.problem()) is not None:
+            return f"{problem}: start it again, or, to move without one, robo-rl rearm robot={self._robot}"
+        if self._required and self.age() is None:
+            return f"no guard looks after robot {self._robot!r} yet"
+        return None
 
 
 def deadman_file(emergency_file: Path) -> Path:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+import weakref
 from pathlib import Path
 
 from .durable import sync_folder
@@ -46,8 +47,9 @@ class Latch:
     """A stop that holds while a file exists, in every process that watches the same file.
 
     A missing folder is not the same as a missing file. If the folder of the file is removed, renamed or replaced while
-    a process watches it, it is unknown whether the stop was pressed, so it is pressed again, in a new folder. For
-    processes that start later, a twin file beside the folder records that the latch was pressed and not released.
+    a process watches it, it is unknown whether the stop was pressed, so it is pressed again, in a new folder. A twin
+    file beside the folder records that the latch was pressed and not released. Removing the file alone therefore does
+    not release it, neither for processes that watch it nor for those that start later.
 
     Args:
         file: the file whose existence is the stop; a ``~`` at its beginning is the home folder.
@@ -69,10 +71,8 @@ class Latch:
                 f"the folder of the emergency stop, {self.file.parent}, cannot be created ({error.strerror}): "
                 "use another file with safety.emergency_stop.file, or file=PATH for stop, rearm and enable"
             ) from error
-        self._folder = _identity(self.file.parent)
-        if self._twin is not None and os.path.lexists(self._twin) and not os.path.lexists(self.file):
-            reason = plain_text(read_short(self._twin) or "") or "emergency stop"
-            self.press(f"{reason}; its file {self.file} was removed, but nobody re-armed")
+        self._folder = _Folder(self.file.parent)
+        self._restore()
 
     def press(self, reason: str) -> bool:
         """Stop all processes that watch this file; return whether the file could be written.
@@ -82,7 +82,7 @@ class Latch:
         _latched[self.file] = reason
         with contextlib.suppress(OSError):
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            self._folder = _identity(self.file.parent)
+            self._folder = _Folder(self.file.parent)
             _write(self.file, reason)
             _latched.pop(self.file, None)  # the file is the latch now
             sync_folder(self.file.parent)
@@ -98,17 +98,28 @@ class Latch:
         try:
             os.lstat(self.file)
         except FileNotFoundError:
-            if _identity(self.file.parent) == self._folder:
+            if not self._folder.is_in_place():
+                self.press(
+                    f"the folder of the emergency stop, {self.file.parent}, was removed or replaced, so it is unknown "
+                    "whether it was pressed"
+                )
+            elif not self._restore():
                 return None
-            self.press(
-                f"the folder of the emergency stop, {self.file.parent}, was removed or replaced, so it is unknown "
-                "whether it was pressed"
-            )
         except OSError as error:
             return f"{self.file} cannot be checked ({error.strerror})"
         else:
-            self._folder = _identity(self.file.parent)
+            if not self._folder.is_in_place():
+                self._folder = _Folder(self.file.parent)
         return _latched.get(self.file) or plain_text(read_short(self.file) or "") or "emergency stop"
+
+    def _restore(self) -> bool:
+        """Press again a latch whose file was removed without re-arming; return whether it is pressed now."""
+        if self._twin is None or not os.path.lexists(self._twin):
+            return False
+        if not os.path.lexists(self.file):  # looked at after the twin, which is written after the file
+            reason = plain_text(read_short(self._twin) or "") or "emergency stop"
+            self.press(f"{reason}; its file {self.file} was removed, but nobody re-armed")
+        return True
 
     def rearm(self) -> bool:
         """Allow motion again; return whether it was stopped. Only a person may call this.
@@ -136,12 +147,33 @@ def _twin_of(file: Path) -> Path | None:
     return None if folder == folder.parent else folder.with_name(f".{folder.name}.{file.name}")
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
-    """Return an identity that distinguishes a folder from another one of the same name."""
-    try:
-        status = folder.stat()
-    except OSError:
-        return None
+class _Folder:
+    """A folder as it was found at a path, which another folder at the same path is not.
+
+    The folder is kept open. Otherwise its inode could be freed, and a file system may give the same number to the
+    folder that takes its place.
+
+    Args:
+        path: path of the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._identity: tuple[int, int] | None = None
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            weakref.finalize(self, os.close, descriptor)
+            self._identity = _identity(os.fstat(descriptor))
+
+    def is_in_place(self) -> bool:
+        """Return whether the path still leads to the folder."""
+        try:
+            return _identity(self._path.stat()) == self._identity
+        except OSError:
+            return self._identity is None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 

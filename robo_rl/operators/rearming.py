@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ..core import DriverError, GuardBeat, OwnStop, ResetLatch, RoboRLError
-from ..core.emergency import GUARD_SECONDS, default_file, file_of
+from ..core.emergency import default_file, file_of
 from ..core.latch import Latch
 
 OWN_STOP = "robo_rl.drivers.robot.own_stop.rearm_robot"
@@ -56,9 +56,8 @@ def _holds_of(robot: str) -> list[Hold]:
     if (reason := latch.pressed()) is not None:
         holds.append(Hold(f"robot {robot}", reason, latch.rearm))
     beat = GuardBeat(robot)
-    age = beat.age()
-    if age is not None and age > GUARD_SECONDS:
-        holds.append(Hold(f"robot {robot}", f"its guard has not looked for {age:.0f} s", beat.end))
+    if (problem := beat.problem()) is not None:
+        holds.append(Hold(f"robot {robot}", problem, beat.end))
     reset = ResetLatch(robot)
     if reset.is_held():
         holds.append(Hold(f"robot {robot}", reset.describe(), functools.partial(_release_reset, reset)))

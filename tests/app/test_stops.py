@@ -94,7 +94,7 @@ def test_rearm_takes_back_all_that_it_can_and_says_what_not(
     ResetLatch("left").give_up()
     assert ResetLatch("busy").take() is None
     GuardBeat("killed").beat()
-    monkeypatch.setattr("robo_rl.operators.rearming.GUARD_SECONDS", -1.0)
+    monkeypatch.setattr("robo_rl.core.emergency.GUARD_SECONDS", -1.0)
     requests = []
 
     def rearm_robot(**facts: str) -> tuple[bool, str]:

@@ -42,7 +42,28 @@ def pointed_elsewhere(folder: Path) -> None:
     folder.symlink_to(other)
 
 
-VANISHING = [renamed, removed, replaced, parent_renamed, turned_into_a_file, pointed_elsewhere]
+def made_again(folder: Path) -> None:
+    """As `rm -r` and `mkdir` do: file systems give the new folder the inode of the old one."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def emptied_and_made_again(folder: Path) -> None:
+    for _ in range(3):
+        made_again(folder)
+        (folder / "another").touch()
+
+
+VANISHING = [
+    renamed,
+    removed,
+    replaced,
+    made_again,
+    emptied_and_made_again,
+    parent_renamed,
+    turned_into_a_file,
+    pointed_elsewhere,
+]
 
 
 @pytest.fixture
@@ -67,7 +88,7 @@ def test_a_folder_that_vanishes_does_not_rearm(file: Path, vanish: Callable[[Pat
         assert Latch(file).pressed() is None
 
 
-@pytest.mark.parametrize("vanish", [renamed, removed, replaced])
+@pytest.mark.parametrize("vanish", [renamed, removed, replaced, made_again])
 def test_a_process_that_begins_after_the_folder_vanished_is_stopped(file: Path, vanish: Callable[[Path], None]) -> None:
     assert Latch(file).press("a test")
     vanish(file.parent)
@@ -84,6 +105,25 @@ def test_two_processes_that_watch_a_folder_vanish_are_rearmed_once(file: Path) -
     assert first.pressed() and second.pressed()
     assert first.rearm()
     assert first.pressed() is None and second.pressed() is None
+
+
+def test_removing_the_file_does_not_rearm(file: Path) -> None:
+    watching = Latch(file)
+    assert Latch(file).press("a test")
+    file.unlink()
+    for latch in (watching, Latch(file), watching):
+        reason = latch.pressed()
+        assert reason is not None and reason.startswith("a test; its file") and "nobody re-armed" in reason
+    assert watching.rearm() and Latch(file).pressed() is None
+
+
+def test_folders_that_latches_keep_open_are_closed(file: Path) -> None:
+    latch = Latch(file)
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(50):
+        removed(file.parent)
+        assert latch.pressed() and latch.rearm()
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
 
 
 def fifo(file: Path) -> None:
@@ -175,3 +215,49 @@ def test_a_guard_that_looked_once_has_to_go_on(monkeypatch: pytest.MonkeyPatch) 
     assert "robo-rl rearm robot=arm" in text
     beat.end()
     assert button.reason() is None and strict.reason() is not None
+
+
+def emptied(file: Path) -> None:
+    file.write_text("")
+
+
+def of_the_future(file: Path) -> None:
+    file.write_text(f"{time.monotonic_ns() + 10**12} {file.read_text().partition(' ')[2]}")
+
+
+def of_no_number(file: Path) -> None:
+    file.write_text("soon " + file.read_text().partition(" ")[2])
+
+
+def instead(make: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Return a function that puts something else in the place of the file."""
+
+    def replace(file: Path) -> None:
+        file.unlink()
+        make(file)
+
+    return replace
+
+
+@pytest.mark.parametrize(
+    "damage", [emptied, of_the_future, of_no_number, *map(instead, (fifo, endless, huge, folder, dangling))]
+)
+def test_a_heartbeat_that_cannot_be_read_is_not_no_guard(damage: Callable[[Path], None]) -> None:
+    beat = GuardBeat("arm")
+    beat.beat()
+    damage(beat.file)
+    name, text = StopButton(None, guard=GuardBeat("arm")).reason() or ("", "")
+    assert name == "guard_silent" and f"heartbeat {beat.file} of the guard of robot 'arm' cannot be read" in text
+    if beat.file.is_dir():
+        with pytest.raises(DriverError, match="cannot be removed"):
+            beat.end()
+    else:
+        beat.end()
+        assert GuardBeat("arm").missed() is None
+
+
+def test_a_heartbeat_of_an_earlier_run_of_the_machine_is_none() -> None:
+    beat = GuardBeat("arm")
+    beat.beat()
+    beat.file.write_text(f"{time.monotonic_ns() + 10**12} 00000000-0000-0000-0000-000000000000")
+    assert beat.missed() is None

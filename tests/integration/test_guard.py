@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import EnvBackend, GuardBeat, OwnStop, SafetyStop, StopButton
+from robo_rl.core import EmergencyStop, EnvBackend, GuardBeat, OwnStop, SafetyStop, StopButton
 from robo_rl.drivers.robot.own_stop import rearm_robot
 from robo_rl.drivers.ros2 import Node, open_node
 from robo_rl.safety import make_safe_backend
@@ -94,7 +94,7 @@ def test_a_robot_is_stopped_whoever_drives_it(tmp_path: Path, monkeypatch: pytes
                 client = node.create_client(kind, "safety_guard/set_parameters")
                 answer = client.call(node.types.make(f"{kind}_Request", parameters=[loose]), 60.0)
                 assert answer.results[0].reason == "guard.speed_factor is read-only"
-                stop.unlink()
+                EmergencyStop(stop).rearm()
                 wait_until(lambda: is_said("active"), 30)
                 assert (call(node, "safety_guard/pause").success, call(node, "safety_guard/start").success) == (
                     True,

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from robo_rl.core import EmergencyStop
 from robo_rl.drivers.ros2 import Node, open_node
 
 TRIGGER = "std_srvs/srv/Trigger"
@@ -78,7 +79,7 @@ def operate(operator: Operator, stop: Path) -> None:
     operator.press("emergency_stop")
     assert stop.exists(), "the answer came before the stop was latched"
     operator.wait_for("stopped: ", 2, forward=0)
-    stop.unlink()
+    EmergencyStop(stop).rearm()
     operator.wait_for(policy, 0, forward=0)
 
 
