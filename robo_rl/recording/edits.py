@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +22,16 @@ from ..core import (
     draft_of,
     generator,
     option,
+    override,
     require,
     sync_folder,
 )
 from ..replay import EpisodeArrays, EpisodeStore, LabelBook
 from ..replay.labels import Labels, stages_of
 from .quality import FLAGS, EpisodeQuality, is_picture, measure
+
+_SEGMENT = re.compile(r"(\d{1,9}):(\d{1,9})-(\d{1,9})(?::(success|failure))?", re.ASCII)
+_SUCCESS = {None: None, "success": True, "failure": False}
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class EditConfig(Options):
     drop_flagged: list[str]
     mark_success: list[int]
     mark_failure: list[int]
+    segments: list[str]
     trim: bool
     share: float = option(above=0, high=1)
     seed: int = option(low=0)
@@ -54,7 +61,48 @@ class EditConfig(Options):
         require(
             (self.share < 1) == (self.rest is not None), "rest", "a folder if share is below 1, else null", self.rest
         )
+        marked = {*self.mark_success, *self.mark_failure}
+        segmented = {segment.number for segment in map(read_segment, self.segments)}
+        require(not segmented & {*self.drop}, "segments", "no episode of drop", sorted(segmented & {*self.drop}))
+        require(
+            not segmented & marked,
+            "segments",
+            "no episode of mark_success or mark_failure (mark its segments, as 3:0-40:success)",
+            sorted(segmented & marked),
+        )
         _check_paths(self)
+
+
+class Segment(NamedTuple):
+    """Steps of an episode that are kept, as an episode of their own.
+
+    Attributes:
+        number: number of the episode.
+        first: first step.
+        stop: step after the last one.
+        success: success to store; None leaves it as it is.
+    """
+
+    number: int
+    first: int
+    stop: int
+    success: bool | None
+
+
+def read_segment(text: str) -> Segment:
+    """Return the segment in a text such as ``3:0-40`` or ``3:0-40:success``.
+
+    Raises:
+        ConfigError: if it is not a segment of at least one step.
+    """
+    found = _SEGMENT.fullmatch(text)
+    segment = None if found is None else Segment(*map(int, found.groups()[:3]), _SUCCESS[found[4]])
+    if segment is None or segment.first >= segment.stop:
+        raise ConfigError(
+            f"segments: {text!r} is no segment; give EPISODE:FIRST-STOP, the first step and the step after the last "
+            "one, for example 3:0-40, or 3:0-40:success"
+        )
+    return segment
 
 
 @dataclass(frozen=True)
@@ -115,11 +163,15 @@ def _with_success(step: Transition, success: bool) -> Transition:
     return dataclasses.replace(step, success=success, rewards={**step.rewards, **corrected})
 
 
-def edit(settings: EditConfig) -> list[Path]:
+def edit(settings: EditConfig, progress: Callable[[int, int], None] | None = None) -> list[Path]:
     """Write one or two data sets of selected episodes; return their folders. The sources are not changed.
 
     Episodes are numbered through: those of ``path`` first, then those of ``merge``. Nothing is written unless all of it
     can be.
+
+    Args:
+        settings: what to write.
+        progress: called after each episode with the number of episodes that are written, and of those to write.
 
     Raises:
         ConfigError: if an episode does not exist, or none is left.
@@ -141,8 +193,12 @@ def edit(settings: EditConfig) -> list[Path]:
             ]
         try:
             drafts = [stack.enter_context(draft_of(path)) for path, _ in outputs]
+            written = 0
             for draft, (_, selected) in zip(drafts, outputs, strict=True):
-                _write(draft, selected, stores, settings)
+                for _ in _write(draft, selected, stores, settings):
+                    written += 1
+                    if progress is not None:
+                        progress(written, len(pieces))
             for draft, (path, _) in zip(drafts, outputs, strict=True):
                 draft.replace(path)
                 sync_folder(path.parent)
@@ -184,6 +240,7 @@ def _select(stores: Sequence[EpisodeStore], settings: EditConfig) -> list[Piece]
     if settings.drop_flagged or settings.trim:  # measured like `data describe` does, each data set by itself
         qualities = [quality for store in stores for quality in measure(_arrays(store, pictures), store.spec)]
     kept = range(len(places)) if settings.keep is None else sorted(set(settings.keep))
+    segments = _segments(places, settings, kept)
     pieces = []
     for index in kept:
         store, number = places[index]
@@ -193,10 +250,34 @@ def _select(stores: Sequence[EpisodeStore], settings: EditConfig) -> list[Piece]
             flags = flags - {"failure"} if success else flags | {"failure"}
         if index in settings.drop or flags & set(settings.drop_flagged):
             continue
+        if index in segments:
+            pieces += [Piece(store, number, each.first, each.stop, each.success) for each in segments[index]]
+            continue
         steps = store.records[number].steps
         first, stop = _trimmed(places[index], qualities[index], success) if settings.trim else (0, steps)
         pieces.append(Piece(store, number, first, stop, success))
     return pieces
+
+
+def _segments(
+    places: Sequence[tuple[EpisodeStore, int]], settings: EditConfig, kept: Sequence[int]
+) -> dict[int, list[Segment]]:
+    """Return the segments of episodes by number, in the order of their steps."""
+    segments: dict[int, list[Segment]] = {}
+    for segment in sorted(map(read_segment, settings.segments), key=lambda each: each[:2]):
+        if segment.number not in kept:
+            raise ConfigError(
+                f"segments: there is no episode {segment.number} among those that are kept; there are {len(places)}, "
+                "counted from 0"
+            )
+        store, number = places[segment.number]
+        if segment.stop > (steps := store.records[number].steps):
+            raise ConfigError(f"segments: episode {segment.number} has {steps} steps; none can end at {segment.stop}")
+        earlier = segments.setdefault(segment.number, [])
+        if earlier and segment.first < earlier[-1].stop:
+            raise ConfigError(f"segments: two of episode {segment.number} share step {segment.first}; separate them")
+        earlier.append(segment)
+    return segments
 
 
 def _arrays(store: EpisodeStore, pictures: bool) -> Iterator[EpisodeArrays]:
@@ -228,7 +309,10 @@ def _draw(count: int, share: float, seed: int) -> set[int]:
     return set(generator(seed, "split").permutation(count)[:size].tolist())
 
 
-def _write(path: Path, pieces: Sequence[Piece], stores: Sequence[EpisodeStore], settings: EditConfig) -> None:
+def _write(
+    path: Path, pieces: Sequence[Piece], stores: Sequence[EpisodeStore], settings: EditConfig
+) -> Iterator[Piece]:
+    """Write a data set; yield each piece that is written."""
     spec = stores[0].spec
     facts: dict[str, Any] = {
         "edited_from": [str(store.path) for store in stores],
@@ -240,6 +324,7 @@ def _write(path: Path, pieces: Sequence[Piece], stores: Sequence[EpisodeStore], 
     with EpisodeStore.create(path, spec, json.loads(json.dumps({**stores[0].metadata, **facts}))) as made:
         for piece in pieces:
             made.append_episode(piece.transitions(spec))
+            yield piece
         _copy_labels(pieces, stores, made)
 
 
@@ -267,6 +352,14 @@ def _copy_labels(pieces: Sequence[Piece], stores: Sequence[EpisodeStore], made: 
         if book is not None and piece.number in book.numbers:
             labels[number] = book[piece.number][piece.first : piece.stop + 1]
     LabelBook(made, count).update(labels)
+
+
+def command_of(settings: EditConfig) -> str:
+    """Return the command that makes this edit of one data set, with the options that differ from their defaults."""
+    lists = {name: getattr(settings, name) for name in ("drop", "mark_success", "mark_failure", "segments")}
+    words = [override("path", settings.path), override("output", settings.output)]
+    words += [shlex.quote(f"{name}=[{','.join(map(str, values))}]") for name, values in lists.items() if values]
+    return " ".join(["robo-rl data edit", *words])
 
 
 def summary_of(path: Path) -> str:

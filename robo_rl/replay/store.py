@@ -72,13 +72,14 @@ class EpisodeStore(Closing):
         path: folder of the data set.
         spec: spec of the recorded environment.
         metadata: how the data set was made, as JSON values.
+        files: its open files.
     """
 
     def __init__(self, path: Path, writable: bool) -> None:
         self.path = path
         self.spec, self.metadata = _read_facts(path)
         self._writable = writable
-        self._files = EpisodeFiles(path, self.spec, writable)
+        self.files = EpisodeFiles(path, self.spec, writable)
         self._writer: EpisodeWriter | None = None
 
     @classmethod
@@ -127,7 +128,7 @@ class EpisodeStore(Closing):
     @property
     def records(self) -> Sequence[EpisodeRecord]:
         """Identity, length, success and sources of each episode; a record is parsed each time it is accessed."""
-        return self._files.records
+        return self.files.records
 
     def ring_slots(self, max_episodes: int | None = None) -> int:
         """Return the capacity of a ring that holds the first ``max_episodes`` episodes (all by default)."""
@@ -140,7 +141,7 @@ class EpisodeStore(Closing):
             sources.update(record.sources)
         return StoreSummary(
             episodes=len(self),
-            steps=self._files.step_rows,
+            steps=self.files.step_rows,
             successes=sum(record.success is True for record in self.records),
             sources=dict(sources),
         )
@@ -208,8 +209,8 @@ class EpisodeStore(Closing):
         if unknown := set(keys) - self.spec.observation.keys():
             raise DataError(f"{self.path}: no observations {sorted(unknown)}; it holds {sorted(self.spec.observation)}")
         records = self.records[first:stop]
-        steps = {field.name: self._files.read(field.name, first, records) for field in step_fields(self.spec)}
-        observation = {key: self._files.read(f"observation/{key}", first, records) for key in keys}
+        steps = {field.name: self.files.read(field.name, first, records) for field in step_fields(self.spec)}
+        observation = {key: self.files.read(f"observation/{key}", first, records) for key in keys}
         rewards = steps.pop("rewards")
         return [
             EpisodeArrays(
@@ -250,7 +251,7 @@ class EpisodeStore(Closing):
             RuntimeError: if another episode is open.
         """
         self._check_writable()
-        self._writer = EpisodeWriter(self._files)
+        self._writer = EpisodeWriter(self.files)
         return self._writer
 
     def append_episode(self, transitions: Sequence[Transition]) -> int:
@@ -273,9 +274,9 @@ class EpisodeStore(Closing):
         """
         self._check_writable()
         try:
-            return write_episodes(self._files, episodes)
+            return write_episodes(self.files, episodes)
         except BaseException:
-            self._files.try_cut_back()
+            self.files.try_cut_back()
             raise
 
     def delete_last_episode(self) -> None:
@@ -287,7 +288,7 @@ class EpisodeStore(Closing):
         self._check_writable()
         if not self.records:
             raise DataError(f"{self.path}: there is no episode to delete")
-        self._files.drop_last()
+        self.files.drop_last()
 
     def describe(self, metadata: Mapping[str, Any]) -> None:
         """Replace the metadata of the data set by JSON values.
@@ -304,7 +305,7 @@ class EpisodeStore(Closing):
         """Discard an open episode and release the data set for other processes. May be called twice."""
         if self._writer is not None:
             self._writer.discard()
-        self._files.close()
+        self.files.close()
 
     def _check_writable(self) -> None:
         if not self._writable:

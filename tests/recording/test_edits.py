@@ -25,6 +25,7 @@ def configured(path: Path, output: Path, /, **options: Any) -> EditConfig:
         "drop_flagged": [],
         "mark_success": [],
         "mark_failure": [],
+        "segments": [],
         "trim": False,
         "share": 1.0,
         "seed": 0,
@@ -149,6 +150,32 @@ def test_a_corrected_success_counts_for_flags_and_in_every_step(tmp_path: Path) 
     assert not any(step.success or step.rewards["success"] for step in contents(tmp_path / "whole")[2][-2:])
 
 
+def test_segments_become_episodes(data: Path, tmp_path: Path) -> None:
+    with EpisodeStore.open(data) as store:
+        LabelBook(store, 3).put(2, np.arange(8, dtype=np.int8) // 3)
+    counts: list[tuple[int, int]] = []
+    settings = configured(data, tmp_path / "cut", keep=[1, 2], segments=["2:4-6:failure", "2:0-3:success"])
+    edit(settings, lambda done, all_of_them: counts.append((done, all_of_them)))
+    assert counts == [(1, 3), (2, 3), (3, 3)]
+    whole, first, second = contents(tmp_path / "cut")
+    assert_same(whole, make_episode(1, 6))
+    original = make_episode(2, 7)
+    assert_same(first[:-1], original[:2])
+    assert (first[-1].terminated, first[-1].truncated, first[-1].success) == (True, False, True)
+    assert [step.sequence for step in second] == [step.sequence for step in original[4:6]]
+    assert (second[-1].terminated, second[-1].truncated) == (False, True)
+    assert not any(step.success for step in second)
+    with EpisodeStore.open(tmp_path / "cut") as store:
+        book = LabelBook(store, 3)
+        assert (book[1].tolist(), book[2].tolist()) == ([0, 0, 0, 1], [1, 1, 2])
+        origins = store.metadata["origins"]
+        assert [(each["episode"], each["first_step"], each["steps"]) for each in origins] == [
+            (1, 0, 6),
+            (2, 0, 3),
+            (2, 4, 2),
+        ]
+
+
 def test_flags_are_those_of_each_data_set_by_itself(data: Path, tmp_path: Path) -> None:
     """Episodes of 40 steps are not usual in the first data set, but they are in the second."""
     other = written(tmp_path / "other", [make_episode(number, 40) for number in range(6)])
@@ -184,6 +211,14 @@ def test_what_cannot_be_done_is_refused(data: Path, tmp_path: Path) -> None:
         ("rest: .* is in the data set", {"share": 0.5, "rest": str(output)}),
         ("drop_flagged must be flags of failure", {"drop_flagged": ["tired"]}),
         ("mark_success must be no episode of mark_failure", {"mark_success": [1], "mark_failure": [1]}),
+        ("segments must be no episode of drop", {"drop": [1], "segments": ["1:0-2"]}),
+        ("segments must be no episode of mark_success", {"mark_success": [1], "segments": ["1:0-2"]}),
+        ("segments: '1:2-2' is no segment; give EPISODE:FIRST-STOP", {"segments": ["1:2-2"]}),
+        ("segments: '1:0-2:good' is no segment", {"segments": ["1:0-2:good"]}),
+        ("segments: there is no episode 6 among those that are kept", {"segments": ["6:0-2"]}),
+        ("segments: there is no episode 2 among those that are kept", {"keep": [1], "segments": ["2:0-2"]}),
+        ("segments: episode 1 has 6 steps; none can end at 7", {"segments": ["1:0-7"]}),
+        ("segments: two of episode 1 share step 1", {"segments": ["1:1-3", "1:0-2"]}),
         ("rest must be a folder if share is below 1", {"share": 0.5}),
         ("share must be", {"share": 0.0, "rest": "x"}),
     ):

@@ -106,9 +106,9 @@ def test_episodes_are_read_a_number_at_a_time_however_short(recorded, monkeypatc
     path, episodes = recorded
     monkeypatch.setattr(store_module, "READ_EPISODES", 3)
     with EpisodeStore.open(path) as store:
-        read, taken = store._files.read, set()
+        read, taken = store.files.read, set()
         monkeypatch.setattr(
-            store._files, "read", lambda name, first, records: taken.add(len(records)) or read(name, first, records)
+            store.files, "read", lambda name, first, records: taken.add(len(records)) or read(name, first, records)
         )
         for actual, original in zip(store.episodes(), episodes, strict=True):
             assert_same(actual, original)
@@ -149,6 +149,22 @@ def test_keys_can_be_chosen(recorded):
         assert store.episode(0, keys=["state"])[2].observation.keys() == {"state"}
         with pytest.raises(DataError, match=r"no observations \['images/back'\]; it holds \['images/front', 'state'\]"):
             store.episode(0, keys=["images/back"])
+
+
+def test_a_row_is_read_alone(recorded):
+    path, episodes = recorded
+    with EpisodeStore.open(path) as store:
+        for key in SPEC.observation:
+            np.testing.assert_array_equal(
+                store.files.row(f"observation/{key}", 1, 449), episodes[1][449].observation[key]
+            )
+            np.testing.assert_array_equal(
+                store.files.row(f"observation/{key}", 1, 450), episodes[1][449].next_observation[key]
+            )
+        np.testing.assert_array_equal(store.files.row("executed_action", 3, 29), episodes[3][29].executed_action)
+        for name, index in (("executed_action", 30), ("observation/state", 31), ("observation/state", -1)):
+            with pytest.raises(DataError, match=f"episode 3 has no row {index} of {name}"):
+                store.files.row(name, 3, index)
 
 
 def test_missing_episode_is_named(recorded):
