@@ -1,4 +1,4 @@
-"""robo-rl web: a web page on which to watch runs, and to command active ones."""
+"""robo-rl web: a web page on which to watch runs, to command active ones, and to edit data sets."""
 
 import asyncio
 import sys
@@ -6,6 +6,7 @@ import sys
 from omegaconf import DictConfig
 
 from ..core import ConfigError, EmergencyStop, section, typed
+from ..monitoring import data_page
 from ..monitoring.dashboard import PAGES, SWITCH_SECONDS, Dashboard, WatchConfig
 from ..web import WebConfig
 
@@ -20,13 +21,21 @@ def run(config: DictConfig) -> int:
         from ..web.server import PageServer
     except ImportError as error:
         raise ConfigError(f"pages need the package websockets ({error}): pip install 'robo-rl[web]'") from error
-    if isinstance(config.runs, str):  # a single folder needs no brackets
-        config.runs = [config.runs]
-    options = {key: value for key, value in config.items() if key != "web"}
+    for name in ("runs", "data"):
+        if isinstance(config[name], str):  # a single folder needs no brackets
+            config[name] = [config[name]]
+    options = {key: value for key, value in config.items() if key not in ("web", "data")}
     dashboard = Dashboard(typed(WatchConfig, DictConfig(options)))
+    data = data_page.DataPage(typed(data_page.DataConfig, DictConfig({"data": config.data})).data)
     EmergencyStop()  # raises now if this user has no folder for it
     settings: WebConfig = section(config, "web")
-    server = PageServer(settings, PAGES, dashboard.serve)
+    server = PageServer(
+        settings,
+        PAGES | data_page.PAGES,
+        dashboard.serve,
+        message_bytes=data_page.MESSAGE_BYTES,
+        handlers={data_page.SOCKET: data.serve},
+    )
 
     async def serve() -> None:
         async with server.serving():

@@ -15,6 +15,7 @@ from ..evaluation.runs import load_run
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.reading import Readers
 from .run_table import clip
+from .stop_button import StopButton
 from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
 
 PICTURE_SECONDS = 0.1
@@ -67,8 +68,7 @@ class Dashboard:
 
     def __init__(self, settings: WatchConfig) -> None:
         self._settings = settings
-        self._readers, self._pressing = Readers(READ_SECONDS), Readers(READ_SECONDS)
-        self._presses: set[asyncio.Task[None]] = set()
+        self._readers, self._button = Readers(READ_SECONDS), StopButton()
         self._looks: dict[Path, Look] = {}
         self._paths: dict[str, Path] = {}
         self._listed: tuple[float, list[Path], str] | None = None
@@ -97,24 +97,11 @@ class Dashboard:
     def _handle(self, visit: "Visit", message: Mapping[str, Any]) -> None:
         run, name = message.get("run", visit.chosen), message.get("command")
         if name == "emergency_stop":
-            # It does not wait for earlier commands, and does not end with the page.
-            task = asyncio.create_task(self._press(visit, run))
-            self._presses.add(task)
-            task.add_done_callback(self._presses.discard)
+            self._button.press(visit.answer, run)  # it does not wait for earlier commands
         elif isinstance(name, str):
             visit.ask((run, name, str(message.get("robot", ""))))
         elif str(run) in self._paths:
             visit.choose(str(run))
-
-    async def _press(self, visit: "Visit", run: object) -> None:
-        """Press the emergency stop and send the answer."""
-        try:
-            problem = await self._pressing.call("stop", press_emergency_stop)
-        except (RoboRLError, OSError) as error:  # a time-out is one
-            problem = str(error)
-        failure = {"answer": f"ROBOTS ARE NOT STOPPED: {problem}. Use the button that cuts the power"}
-        await visit.answer(failure if problem else {"answer": "Robots are stopped", "stopped": run})
-        visit.changed.set()
 
     async def _run_commands(self, visit: "Visit") -> None:
         """Send the commands of a page to the runs, in order, until the page has left."""
@@ -130,7 +117,6 @@ class Dashboard:
             except (RoboRLError, OSError) as error:  # a time-out is one
                 answer = str(error)
             await visit.answer({"answer": answer})
-            visit.changed.set()
 
     async def _send_changes(self, visit: "Visit") -> None:
         """Send changes, and at least once a second a sign that the connection is alive."""
@@ -244,11 +230,12 @@ class Visit:
             self.requests.put_nowait(request)
 
     async def answer(self, message: Mapping[str, Any]) -> None:
-        """Send the answer to a command, unless the page has left."""
+        """Send the answer to a command, unless the page has left, and have what it changed looked at."""
         from websockets.exceptions import ConnectionClosed
 
         with suppress(ConnectionClosed):
             await self.page.send(json.dumps(message))
+        self.changed.set()
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Send the values that have changed since the last message."""
@@ -260,12 +247,6 @@ class Visit:
             if self.chosen is None and message["run"]["status"] != UNREADABLE:
                 self.choose(message["run"]["path"])
         await self.page.send(json.dumps(news or {"alive": True}))
-
-
-def press_emergency_stop() -> str:
-    """Press the emergency stop of all robots of this user; return the problem, or an empty string on success."""
-    emergency = EmergencyStop()
-    return "" if emergency.press("the page of robo-rl web") else f"{emergency.file} cannot be written"
 
 
 def why_robots_are_stopped() -> str | None:

@@ -52,6 +52,7 @@ class PageServer:
         handler: called with each websocket that has shown the token; the websocket is closed when it returns.
         notify: reports messages to operators.
         message_bytes: largest message that a page may send.
+        handlers: handlers of further websockets by path, which begins with :data:`SOCKET` and a slash.
 
     Raises:
         ConfigError: if keys or token cannot be read.
@@ -64,10 +65,11 @@ class PageServer:
         handler: Handler,
         notify: Callable[[str], None] = print,
         message_bytes: int = MESSAGE_BYTES,
+        handlers: Mapping[str, Handler] | None = None,
     ) -> None:
         self._config = config
         self._files = {path: (STATIC / name, _TYPES[Path(name).suffix]) for path, name in pages.items()}
-        self._handler = handler
+        self._handlers = {SOCKET: handler, **(handlers or {})}
         self._notify = notify
         self._message_bytes = message_bytes
         self._token = config.token() or secrets.token_urlsafe(32)
@@ -123,8 +125,8 @@ class PageServer:
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """Return the response to a request for a page; None lets a websocket through."""
-        path = request.path.partition("?")[0]
-        if path == SOCKET:
+        path = _path(request)
+        if path in self._handlers:
             names = {self._config.host, *(("127.0.0.1", "localhost", "::1") if self._config.is_local else ())}
             if request.headers.get("Origin") in {self._origin(name) for name in names}:
                 return None
@@ -152,7 +154,7 @@ class PageServer:
         for listener in self._listeners:
             listener.trust(number)
         try:
-            await self._handler(connection)
+            await self._handlers[_path(connection.request)](connection)
         finally:
             self._pages -= 1
 
@@ -163,6 +165,10 @@ class PageServer:
         except TimeoutError:
             return False
         return isinstance(token, str) and hmac.compare_digest(token.encode(errors="replace"), self._token.encode())
+
+
+def _path(request: Request | None) -> str:
+    return "" if request is None else request.path.partition("?")[0]
 
 
 def read_message(data: str | bytes) -> dict[str, Any]:

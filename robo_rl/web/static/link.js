@@ -19,9 +19,11 @@ function token() {
 
 // Connect. `handlers`: `message(object)`, `picture(heading, blob)`, and `state(name)`: connecting, connected, lost,
 // refused (no further attempts until the page is given another token) or taken (until the page is touched).
+// `path` is the websocket of the server.
 export class Link {
-  constructor(handlers) {
+  constructor(handlers, path = "/socket") {
     this.handlers = handlers;
+    this.path = path;
     this.failures = 0;
     this.heard = 0;
     setInterval(() => this.watch(), 500);
@@ -43,7 +45,7 @@ export class Link {
       return;
     }
     this.handlers.state(this.failures ? "lost" : "connecting");
-    const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/socket`);
+    const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${this.path}`);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
     this.heard = performance.now();
@@ -155,4 +157,11 @@ export function showPicture(image, blob) {
   const before = image.src;
   image.src = URL.createObjectURL(blob);
   image.onload = () => before.startsWith("blob:") && URL.revokeObjectURL(before);
+}
+
+// A number, or a share in percent, in few characters.
+export function shorten(value, share) {
+  if (share) return `${Math.round(100 * value)} %`;
+  const size = Math.abs(value);
+  return size !== 0 && (size < 0.001 || size >= 1e5) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 }

@@ -1,6 +1,6 @@
 // The page that shows runs and sends them commands.
 
-import { EmergencyStops, Link, make, showPicture } from "/link.js";
+import { EmergencyStops, Link, make, shorten, showPicture } from "/link.js";
 
 const ARMED_MS = 3000;
 const EMERGENCY = "emergency_stop";
@@ -277,10 +277,4 @@ function draw(canvas, { x, y, share }) {
   pen.beginPath();
   pen.arc(across(last), up(y.at(-1)), 2.6, 0, 2 * Math.PI);
   pen.fill();
-}
-
-function shorten(value, share) {
-  if (share) return `${Math.round(100 * value)} %`;
-  const size = Math.abs(value);
-  return size !== 0 && (size < 0.001 || size >= 1e5) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 }

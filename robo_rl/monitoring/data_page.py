@@ -1,0 +1,332 @@
+"""The server of the data page of ``robo-rl web``: recorded episodes to look at, and edits into new data sets."""
+
+import asyncio
+import json
+import os
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..core import ConfigError, DataError, RoboRLError, require
+from ..recording.edits import EditConfig, command_of, edit, summary_of
+from ..replay import EpisodeStore
+from ..web.reading import Readers
+from .run_table import clip
+from .stop_button import StopButton
+from .watched_data import (
+    check_files,
+    data_sets_in,
+    describe_set,
+    flagged,
+    open_data_set,
+    picture,
+    signals,
+    thumbnail,
+)
+from .watched_runs import stamp_of
+
+READ_SECONDS = 5.0
+"""Longest wait for a folder."""
+LONG_SECONDS = 3600.0
+"""Longest wait for flags, and for a new data set."""
+ALIVE_SECONDS = 1.0
+PROGRESS_SECONDS = 0.3
+MOST_DATA_SETS = 100
+MOST_OPEN = 4
+"""Most data sets that are kept open."""
+MOST_REQUESTS = 64
+"""Most requests of a page that wait for an answer."""
+MOST_READS = 4
+"""Most requests of a page for which files are read at the same time."""
+MOST_MEASURED = 2
+"""Most data sets whose flags are computed at the same time."""
+MOST_EDITS = 20_000
+MESSAGE_BYTES = 256 << 10
+"""Largest message of a page: the edits of a data set."""
+
+SOCKET = "/socket/data"
+PAGES = {f"/{name}": name for name in ("data.html", "data.js", "data_edits.js", "data_episode.js")}
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_SEGMENT = re.compile(r"[0-9]{1,9}:[0-9]{1,9}-[0-9]{1,9}(:success|:failure)?", re.ASCII)
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """The option ``data`` of configs/web.yaml, which documents it and holds its default."""
+
+    data: list[str]
+
+
+@dataclass
+class Saving:
+    """A new data set that is being written: its name, the number of episodes written, and of those to write."""
+
+    name: str
+    done: int = 0
+    total: int = 0
+
+
+class DataPage:
+    """The server of the data pages. One object serves all pages.
+
+    Messages of a page are JSON objects with a ``number``, a ``request`` and what it needs. The answer has the same
+    number: a JSON object, or bytes for a picture: a line with a JSON object, then a JPEG file. ``error`` is the reason
+    why there is no answer. At least once a second a page receives ``saving``, the data set that is being written.
+
+    Data sets may belong to any user. They are read in threads, with limits on size and time. No data set is changed:
+    edits are written to a new one beside it. The emergency stop does not depend on any data set.
+
+    Args:
+        folders: data sets, folders of them, or globs.
+    """
+
+    def __init__(self, folders: list[str]) -> None:
+        self._folders = folders
+        self._readers, self._workers, self._button = Readers(READ_SECONDS), Readers(LONG_SECONDS), StopButton()
+        self._paths: dict[str, Path] = {}
+        self._saved: list[Path] = []
+        self._stores: OrderedDict[Path, tuple[object, EpisodeStore]] = OrderedDict()
+        self._flags: dict[Path, tuple[object, asyncio.Task[Any]]] = {}
+        self._measuring = asyncio.Semaphore(MOST_MEASURED)
+        self._saving: Saving | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def serve(self, page: Any) -> None:
+        """Communicate with a page until it leaves."""
+        from websockets.exceptions import ConnectionClosed
+
+        from ..web.server import read_message
+
+        reads, open_requests = asyncio.Semaphore(MOST_READS), set[asyncio.Task[None]]()
+        async with asyncio.TaskGroup() as group:
+            alive = group.create_task(self._send_state(page))
+            with suppress(ConnectionClosed):
+                async for data in page:
+                    message = read_message(data)
+                    if message.get("command") == "emergency_stop":
+                        self._button.press(partial(_send, page), message.get("run"))
+                    elif len(open_requests) < MOST_REQUESTS:
+                        task = group.create_task(self._answer(page, message, reads))
+                        open_requests.add(task)
+                        task.add_done_callback(open_requests.discard)
+                    else:
+                        await _send(page, {"number": message.get("number"), "error": "too many requests at a time"})
+            for task in (alive, *open_requests):
+                task.cancel()
+
+    async def _send_state(self, page: Any) -> None:
+        while True:
+            saving = self._saving
+            await _send(page, {"saving": None if saving is None else vars(saving)})
+            await asyncio.sleep(ALIVE_SECONDS if saving is None else PROGRESS_SECONDS)
+
+    async def _answer(self, page: Any, message: Message, reads: asyncio.Semaphore) -> None:
+        heading = {"number": message.get("number")}
+        try:
+            answer = await self._answer_to(message, reads)
+        except (RoboRLError, OSError) as error:  # a time-out is one
+            answer = {"error": clip(str(error))}
+        except Exception as error:  # whatever the files contain
+            answer = {"error": f"{type(error).__name__} in its files"}
+        await _send(page, answer if isinstance(answer, bytes) else heading | answer, heading)
+
+    async def _answer_to(self, message: Message, reads: asyncio.Semaphore) -> dict[str, Any] | bytes:
+        """Return the answer to a request, or raise the reason why there is none."""
+        name = str(message.get("request"))
+        if name == "list":
+            return await self._list()
+        path = self._paths.get(str(message.get("path")))
+        if path is None:
+            raise DataError("there is no such data set; reload the page")
+        long: dict[str, Callable[[Path, Message], Awaitable[dict[str, Any]]]] = {
+            "flags": self._measure,
+            "save": self._save,
+            "command": self._command,
+        }
+        if name in long:
+            return await long[name](path, message)
+        short: dict[str, Callable[[EpisodeStore], Any]] = {
+            "describe": describe_set,
+            "thumbnail": lambda store: thumbnail(store, _whole(message, "episode")),
+            "signals": lambda store: signals(store, _whole(message, "episode")),
+            "picture": lambda store: picture(
+                store, _whole(message, "episode"), _whole(message, "row"), str(message.get("camera"))
+            ),
+        }
+        if name not in short:
+            raise DataError(f"there is no request {name!r}")
+        async with reads:
+            answer: dict[str, Any] | bytes = await self._readers.call(
+                f"{name} {path}", lambda: short[name](self._store(path))
+            )
+        return answer
+
+    def _store(self, path: Path) -> EpisodeStore:
+        """Return an open data set; called in threads. It is opened again after it has changed."""
+        stamp = stamp_of(path / "dataset.json"), stamp_of(path / "episodes.jsonl")
+        kept = self._stores.get(path)
+        if kept is None or kept[0] != stamp:
+            kept = stamp, open_data_set(path)
+            self._stores[path] = kept
+            while len(self._stores) > MOST_OPEN:
+                with suppress(KeyError):  # another thread removed it
+                    self._stores.popitem(last=False)
+        return kept[1]
+
+    async def _list(self) -> dict[str, Any]:
+        """Find the data sets, and describe each; one that does not answer hides no other."""
+        outcomes = await self._readers.read({folder: partial(data_sets_in, folder) for folder in self._folders})
+        problems = [str(each) for each in outcomes.values() if isinstance(each, Exception)]
+        found = [path for each in outcomes.values() if not isinstance(each, Exception) for path in each]
+        paths = list(dict.fromkeys([*found, *self._saved]))[:MOST_DATA_SETS]
+        self._paths = {str(path): path for path in paths}
+        facts = await self._readers.read({str(path): partial(self._facts, path) for path in paths})
+        sets = [
+            {"path": path, "name": clip(Path(path).name), "problem": clip(_reason(each))}
+            if isinstance(each, Exception)
+            else each
+            for path, each in facts.items()
+        ]
+        if not sets:
+            problems.append(f"no data set found in {', '.join(self._folders)}; record one with robo-rl record")
+        return {"sets": sets, "notes": [clip(problem) for problem in problems]}
+
+    def _facts(self, path: Path) -> dict[str, Any]:
+        store = self._store(path)
+        counts = store.summary()
+        known = any(record.success is not None for record in store.records)
+        return {
+            "path": str(path),
+            "name": clip(path.name),
+            "task": clip(store.spec.task),
+            "episodes": counts.episodes,
+            "steps": counts.steps,
+            "seconds": counts.steps / store.spec.control_rate,
+            "successes": counts.successes if known else None,
+        }
+
+    async def _measure(self, path: Path, message: Message) -> dict[str, Any]:
+        """Return the flags of a data set; they are computed once for all pages."""
+        stamp = await self._readers.call(f"stamp {path}", lambda: stamp_of(path / "episodes.jsonl"))
+        known = self._flags.get(path)
+        if known is None or known[0] != stamp or (known[1].done() and known[1].exception()):
+            self._flags[path] = stamp, self._start(self._compute_flags(path))
+        flags: dict[str, Any] = await asyncio.shield(self._flags[path][1])
+        return flags
+
+    async def _compute_flags(self, path: Path) -> Any:
+        async with self._measuring:
+            return await self._workers.call(f"flags {path}", lambda: flagged(self._store(path)))
+
+    def _start(self, work: Any) -> "asyncio.Task[Any]":
+        """Start work that does not end with the page that asked for it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # pages that still wait report it
+        return task
+
+    async def _command(self, path: Path, message: Message) -> dict[str, Any]:
+        """Return the command line that does the same as the request ``save``."""
+        settings = edit_settings(path, message)
+        exists = await self._readers.call(f"exists {path}", lambda: os.path.lexists(settings.output))
+        problem = f"{settings.output} exists already; choose another name" if exists else ""
+        return {"command": command_of(settings), "problem": problem}
+
+    async def _save(self, path: Path, message: Message) -> dict[str, Any]:
+        settings = edit_settings(path, message)
+        if self._saving is not None:
+            raise ConfigError(f"{self._saving.name} is being saved; wait until it is complete")
+        self._saving = Saving(Path(settings.output).name)
+        saved: dict[str, Any] = await asyncio.shield(self._start(self._write(path, settings, self._saving)))
+        return saved
+
+    async def _write(self, path: Path, settings: EditConfig, saving: Saving) -> dict[str, Any]:
+        def write() -> str:
+            check_files(path)
+            if os.path.lexists(settings.output):
+                raise ConfigError(f"{settings.output} exists already; choose another name")
+
+            def progress(done: int, total: int) -> None:
+                saving.done, saving.total = done, total
+
+            (output,) = edit(settings, progress)
+            return summary_of(output)
+
+        try:
+            summary = await self._workers.call(f"save {settings.output} {time.monotonic_ns()}", write)
+        finally:
+            self._saving = None
+        self._saved.append(Path(settings.output))
+        return {"saved": settings.output, "summary": clip(summary)}
+
+
+def edit_settings(path: Path, message: Message) -> EditConfig:
+    """Return the settings of the edit in the message of a page: a new data set beside ``path``.
+
+    Raises:
+        ConfigError: if the message is not valid.
+    """
+    name, edits = message.get("name"), message.get("edits")
+    is_name = isinstance(name, str) and _NAME.fullmatch(name) and ".partial-" not in name
+    require(bool(is_name), "name", "letters, digits, dots, dashes and underscores, at most 64", name)
+    if not isinstance(edits, dict):
+        raise ConfigError("edits must be lists by name")
+    numbers = {key: _list_of(edits, key, _is_number) for key in ("drop", "mark_success", "mark_failure")}
+    return EditConfig(
+        path=str(path),
+        merge=[],
+        output=str(path.parent / str(name)),
+        rest=None,
+        keep=None,
+        drop_flagged=[],
+        segments=_list_of(edits, "segments", _is_segment),
+        trim=False,
+        share=1.0,
+        seed=0,
+        **numbers,
+    )
+
+
+def _list_of(edits: Message, key: str, is_valid: Callable[[object], bool]) -> list[Any]:
+    values = edits.get(key, [])
+    if not isinstance(values, list) or len(values) > MOST_EDITS or not all(map(is_valid, values)):
+        raise ConfigError(f"edits.{key} must be a list of at most {MOST_EDITS:,} episodes or segments")
+    return values
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
+
+
+def _is_segment(value: object) -> bool:
+    return isinstance(value, str) and _SEGMENT.fullmatch(value) is not None
+
+
+def _whole(message: Message, key: str) -> int:
+    value = message.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DataError(f"{key} must be a whole number")
+    return value
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, RoboRLError | OSError) else f"{type(error).__name__} in its files"
+
+
+async def _send(page: Any, message: Message | bytes, heading: Message | None = None) -> None:
+    """Send a JSON object, or a picture after its heading, unless the page has left."""
+    from websockets.exceptions import ConnectionClosed
+
+    data = json.dumps(heading).encode() + b"\n" + message if isinstance(message, bytes) else json.dumps(message)
+    with suppress(ConnectionClosed):
+        await page.send(data)

@@ -1,0 +1,282 @@
+"""The data about data sets for the page of ``robo-rl web``. All functions read files, so they are called in threads.
+
+A data set may come from anywhere: links below the named folder are not followed, and sizes are limited before anything
+is read.
+"""
+
+import math
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from ..actor import jpeg
+from ..core import ArraySpec, DataError
+from ..evaluation.runs import folders_in, matching
+from ..evaluation.viewer import quantities
+from ..recording.quality import FLAGS, is_picture, measure
+from ..replay import EpisodeArrays, EpisodeStore
+from .run_table import clip
+
+FACTS_FILE = "dataset.json"
+FILE_BYTES = {FACTS_FILE: 8 << 20, "episodes.jsonl": 16 << 20, "labels.json": 16 << 20}
+"""Largest files that are parsed at once: a parser of JSON lets no other thread run."""
+MOST_FILES = 100_000
+MOST_FOLDERS = 1000
+LEVELS = 3
+"""Depth to which data sets are looked for below a named folder, as RUNS/RUN/demonstrations."""
+NUMBERS_BYTES = 256 << 20
+"""Largest episode whose numbers are read."""
+PICTURE_BYTES = 16 << 20
+"""Largest picture that is shown."""
+CHECKED_BYTES = 2 << 30
+"""Most bytes of pictures of a data set that are checked for flags."""
+MOST_ELEMENTS = 64
+"""Largest number of elements of an observation that is plotted."""
+MOST_PLOTS = 40
+MOST_LINES = 8
+"""Most lines in a plot; each has a colour."""
+POINTS = 600
+"""Most points of a line in a plot."""
+SPARK_POINTS = 60
+THUMBNAIL_WIDTH = 192
+
+Array = NDArray[np.float64]
+
+
+def data_sets_in(pattern: str) -> list[Path]:
+    """Return the data sets at or below the folders that a pattern names. Links below these folders are not followed.
+
+    Raises:
+        DataError: if the pattern is not valid, or there are too many folders.
+    """
+    budget = iter(range(MOST_FOLDERS))
+    return [path for match in matching(pattern) for path in _data_sets_below(match, LEVELS, budget)]
+
+
+def _data_sets_below(path: Path, levels: int, budget: Iterator[int]) -> list[Path]:
+    if next(budget, None) is None:
+        raise DataError(f"more than {MOST_FOLDERS:,} folders to search; name those of the data sets, as data=[{path}]")
+    try:
+        if stat.S_ISREG(os.lstat(path / FACTS_FILE).st_mode):
+            return [path]
+    except OSError:
+        pass
+    if levels == 0:
+        return []
+    below = [each for each in folders_in(path) if not each.is_symlink() and ".partial-" not in each.name]
+    return [found for each in below for found in _data_sets_below(each, levels - 1, budget)]
+
+
+def check_files(path: Path) -> None:
+    """Check that a data set consists of regular files of limited size and number.
+
+    Raises:
+        OSError: if a folder cannot be read.
+        DataError: if there is a link or another kind of file, or a file is too large.
+    """
+    folders, count = [str(path)], 0
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                count += 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    raise DataError(f"{entry.path} is a link or not a regular file; the page shows no such data set")
+                if count > MOST_FILES:
+                    raise DataError(f"{path} has more than {MOST_FILES:,} files; the page shows no such data set")
+    for name, most in FILE_BYTES.items():
+        if (path / name).exists() and (size := (path / name).stat().st_size) > most:
+            raise DataError(f"{path / name} has {size >> 20} MiB; the page reads at most {most >> 20}")
+
+
+def open_data_set(path: Path) -> EpisodeStore:
+    """Open a data set for reading after :func:`check_files`."""
+    check_files(path)
+    return EpisodeStore.open(path)
+
+
+def describe_set(store: EpisodeStore) -> dict[str, Any]:
+    """Return the facts of a data set, with length and success of each episode, as JSON values."""
+    records = store.records
+    outcomes = [record.success for record in records]
+    instructions = store.metadata.get("instructions")
+    return {
+        "path": str(store.path),
+        "name": clip(store.path.name),
+        "task": clip(store.spec.task),
+        "rate": store.spec.control_rate,
+        "steps": [record.steps for record in records],
+        "success": outcomes,
+        "cameras": cameras(store),
+        "instructions": [clip(str(each)) for each in instructions] if isinstance(instructions, list) else [],
+    }
+
+
+def cameras(store: EpisodeStore) -> list[str]:
+    """Return the observation keys of pictures that can be shown."""
+    return [key for key, array in store.spec.observation.items() if _is_shown(array)]
+
+
+def _is_shown(array: ArraySpec) -> bool:
+    return is_picture(array) and array.nbytes <= PICTURE_BYTES and min(array.shape) > 0
+
+
+def flagged(store: EpisodeStore) -> dict[str, Any]:
+    """Return the flags of each episode, their meanings, and whether pictures were checked, as JSON values.
+
+    Raises:
+        DataError: if the data is damaged, or an episode is too large.
+    """
+    spec = store.spec
+    longest = max((record.steps + 1 for record in store.records), default=0)
+    total = store.files.observation_rows
+    pictures = {key for key, array in spec.observation.items() if is_picture(array)}
+    picture_bytes = sum(spec.observation[key].nbytes for key in pictures)
+    with_pictures = longest * picture_bytes <= NUMBERS_BYTES and total * picture_bytes <= CHECKED_BYTES
+    keys = [key for key in spec.observation if with_pictures or key not in pictures]
+    _check_size(store, longest, [key for key in keys if key not in pictures])
+    measured = measure(
+        (store.arrays(number, keys) for number in range(len(store))),
+        replace(spec, observation={key: spec.observation[key] for key in keys}),
+    )
+    flags = [{name: clip(text) for name, text in each.flags.items()} for each in measured]
+    return {"flags": flags, "meanings": dict(FLAGS), "unchecked": bool(pictures) and not with_pictures}
+
+
+def _check_size(store: EpisodeStore, rows: int, keys: list[str]) -> None:
+    size = rows * sum(store.spec.observation[key].nbytes for key in keys)
+    if size > NUMBERS_BYTES:
+        raise DataError(
+            f"{store.path}: an episode has {size >> 20} MiB of numbers; at most {NUMBERS_BYTES >> 20} are read"
+        )
+
+
+def picture(store: EpisodeStore, number: int, row: int, key: str) -> bytes:
+    """Return an observed picture of an episode as JPEG.
+
+    Raises:
+        DataError: if it does not exist, is too large or is damaged.
+    """
+    return jpeg(_pixels(store, number, row, key))
+
+
+def _pixels(store: EpisodeStore, number: int, row: int, key: str) -> NDArray[np.uint8]:
+    """Return a picture (height, width, 3), or (height, width, 1) if it is grey."""
+    _check_number(store, number)
+    if key not in cameras(store):
+        raise DataError(f"{store.path}: there is no camera {key!r}")
+    pixels: NDArray[np.uint8] = store.files.row(f"observation/{key}", number, row)
+    return pixels[..., -3:] if pixels.shape[2] >= 3 else pixels[..., -1:]  # the newest of stacked frames is the last
+
+
+def thumbnail(store: EpisodeStore, number: int) -> bytes | dict[str, Any]:
+    """Return a small picture from the middle of an episode or, if there are none, lines as JSON values.
+
+    The lines are the path of the end effector in the plane, or else actions over time, in [0, 1].
+    """
+    _check_number(store, number)
+    if keys := cameras(store):
+        pixels = _pixels(store, number, store.records[number].steps // 2, keys[0])
+        height = max(round(pixels.shape[0] * THUMBNAIL_WIDTH / pixels.shape[1]), 1)
+        small = cv2.resize(pixels, (THUMBNAIL_WIDTH, min(height, 2 * THUMBNAIL_WIDTH)), interpolation=cv2.INTER_AREA)
+        return jpeg(np.asarray(small, np.uint8).reshape(small.shape[0], small.shape[1], -1))
+    place = _plane(store)
+    _check_size(store, store.records[number].steps + 1, [place[0]] if place else [])
+    data = store.arrays(number, [place[0]] if place else [])
+    if place:
+        key, columns = place
+        path = _thinned(data.observation[key].reshape(data.record.steps + 1, -1)[:, columns], SPARK_POINTS)
+        extent = max(float(np.ptp(path, axis=0).max()), 1e-9)
+        centre = (path.min(axis=0) + path.max(axis=0)) / 2
+        return {"kind": "path", "lines": [_rounded((path - centre) / extent + 0.5)]}
+    actions = _thinned(data.executed_action.reshape(data.record.steps, -1)[:, :3], SPARK_POINTS)
+    low, high = float(actions.min(initial=0)), float(actions.max(initial=0))
+    times = np.linspace(0, 1, len(actions))
+    scaled = (actions - low) / max(high - low, 1e-9)
+    return {"kind": "actions", "lines": [_rounded(np.stack([times, column], axis=1)) for column in scaled.T]}
+
+
+def _plane(store: EpisodeStore) -> tuple[str, list[int]] | None:
+    """Return the observation key and the two elements of the end effector's position; None if none is named so."""
+    for key, array in store.spec.observation.items():
+        names = array.names
+        for group in quantities(names).values() if len(array.shape) == 1 and array.shape[0] <= MOST_ELEMENTS else ():
+            ends = {names[index][-2:]: index for index in group}
+            if {"_x", "_y"} <= ends.keys():
+                return key, [ends["_x"], ends["_y"]]
+    return None
+
+
+def signals(store: EpisodeStore, number: int) -> dict[str, Any]:
+    """Return plots of the numbers of an episode: observations, actions and reward terms, as JSON values.
+
+    Raises:
+        DataError: if the data is damaged, or the episode is too large.
+    """
+    _check_number(store, number)
+    numbers = {key: array for key, array in store.spec.observation.items() if not is_picture(array)}
+    plotted = {key: array for key, array in numbers.items() if math.prod(array.shape) <= MOST_ELEMENTS}
+    _check_size(store, store.records[number].steps + 1, list(plotted))
+    data = store.arrays(number, list(plotted))
+    plots: list[dict[str, Any]] = []
+    for title, names, values in _series(data, plotted, store.spec.action.names):
+        groups = quantities(names) if title in plotted else {title: list(range(len(names)))}
+        for quantity, columns in groups.items():
+            for start in range(0, len(columns), MOST_LINES):
+                chosen = columns[start : start + MOST_LINES]
+                plots.append(
+                    {
+                        "title": clip(title if title == quantity else f"{title}: {quantity}"),
+                        "names": [clip(names[column]) for column in chosen],
+                        "values": _rounded(_thinned(values[:, chosen], POINTS).T),
+                    }
+                )
+    return {
+        "plots": plots[:MOST_PLOTS],
+        "stride": _stride(data.record.steps + 1, POINTS),
+        "unplotted": [clip(key) for key in numbers if key not in plotted],
+    }
+
+
+def _series(
+    data: EpisodeArrays, plotted: dict[str, ArraySpec], action_names: tuple[str, ...]
+) -> Iterator[tuple[str, tuple[str, ...], Array]]:
+    """Yield title, names and values (rows, elements) of the numbers of an episode."""
+    steps = data.record.steps
+    actions = data.executed_action.reshape(steps, -1)[:, :MOST_ELEMENTS]
+    action_names = (action_names or tuple(f"action[{index}]" for index in range(actions.shape[1])))[:MOST_ELEMENTS]
+    yield "executed action", action_names, actions
+    if not np.array_equal(data.executed_action, data.proposed_action):
+        yield "proposed action", action_names, data.proposed_action.reshape(steps, -1)[:, :MOST_ELEMENTS]
+    if data.rewards:
+        terms = list(data.rewards)[:MOST_ELEMENTS]
+        yield "reward terms", tuple(terms), np.stack([data.rewards[term] for term in terms], axis=1)
+    for key, array in plotted.items():
+        names = array.names or tuple(f"{key}[{index}]" for index in range(math.prod(array.shape)))
+        yield key, names, data.observation[key].reshape(steps + 1, -1)
+
+
+def _check_number(store: EpisodeStore, number: int) -> None:
+    if not 0 <= number < len(store):
+        raise DataError(f"{store.path}: there is no episode {number}; it holds {len(store)}, counted from 0")
+
+
+def _stride(rows: int, most: int) -> int:
+    return max(-(-rows // most), 1)
+
+
+def _thinned(rows: NDArray[Any], most: int) -> Array:
+    return rows[:: _stride(len(rows), most)].astype(np.float64)
+
+
+def _rounded(values: Array) -> list[list[float | None]]:
+    """Return values (n, m) as JSON values; None where a value is not finite."""
+    return [[float(f"{value:.5g}") if math.isfinite(value) else None for value in row] for row in values.tolist()]

@@ -1,0 +1,466 @@
+// The page that shows the episodes of data sets, and saves edits of them as new data sets.
+
+import { Edits, describe } from "/data_edits.js";
+import { Player } from "/data_episode.js";
+import { EmergencyStops, Link, make, shorten } from "/link.js";
+
+const SHOWN = 60; // episodes that are shown at first, and more each time
+const MOST_THUMBNAILS = 3; // thumbnails that are requested at the same time
+const EMERGENCY = "data page";
+const OUTCOME = { true: "success", false: "failure", null: "success unknown" };
+const SVG = "http://www.w3.org/2000/svg";
+
+const at = (id) => document.getElementById(id);
+const waiting = new Map(); // {resolve, reject} of requests by number
+const visible = new IntersectionObserver(loadVisible, { rootMargin: "200px" });
+const thumbnails = []; // images that are visible and have no picture yet
+let loadingThumbnails = 0;
+let requests = 0;
+let sets = [];
+let chosen = null; // the described data set
+let edits = null;
+let flags = null; // {flags: [{name: text}], meanings}
+let episode = null;
+let shown = SHOWN;
+
+const link = new Link({
+  message(news) {
+    if ("saving" in news) showProgress(news.saving);
+    if ("stopped" in news) stops.confirm(news.stopped);
+    if ("answer" in news) showNotice(news.answer);
+    if ("number" in news) settle(news.number, news.error, news);
+  },
+  picture: ({ number }, blob) => settle(number, undefined, blob),
+  state(name) {
+    at("connection").textContent = name === "lost" ? "connection lost" : name === "refused" ? "not connected" : name;
+    at("connection").className = `chip ${name === "connected" ? "good" : "bad"}`;
+    at("ask").hidden = name !== "refused";
+    document.body.classList.toggle("stale", name !== "connected");
+    if (name === "connected") listSets();
+    else for (const number of [...waiting.keys()]) settle(number, "The connection was lost");
+  },
+}, "/socket/data");
+const stops = new EmergencyStops(link, at("unconfirmed"));
+const player = new Player(ask, showEditButtons);
+
+at("emergency").addEventListener("click", () => stops.press(EMERGENCY, { command: "emergency_stop", run: EMERGENCY }));
+at("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  location.hash = encodeURIComponent(at("token").value.trim());
+});
+at("filter").addEventListener("change", () => showEpisodes());
+at("more").addEventListener("click", () => {
+  shown += SHOWN;
+  showEpisodes();
+});
+at("drop-flagged").addEventListener("click", () => edit("delete", flaggedEpisodes()));
+at("previous").addEventListener("click", () => go(-1));
+at("next").addEventListener("click", () => go(1));
+at("close").addEventListener("click", closeEpisode);
+at("undo").addEventListener("click", undo);
+at("edit-buttons").addEventListener("click", ({ target }) => target.dataset.edit && editHere(target.dataset.edit));
+at("name").addEventListener("input", showCommand);
+at("save").addEventListener("submit", save);
+addEventListener("keydown", press);
+
+// --- requests ---------------------------------------------------------------------------------------------------------
+
+// Ask the server; return a promise of its answer.
+function ask(request, details = {}) {
+  const number = (requests += 1);
+  return new Promise((resolve, reject) => {
+    waiting.set(number, { resolve, reject });
+    if (!link.send({ number, request, ...details })) settle(number, "There is no connection");
+  });
+}
+
+function settle(number, error, answer) {
+  const request = waiting.get(number);
+  waiting.delete(number);
+  if (error !== undefined) request?.reject(new Error(error));
+  else request?.resolve(answer);
+}
+
+function showNotice(text) {
+  at("notice").textContent = text;
+  at("notice").hidden = text === "";
+}
+
+// --- data sets --------------------------------------------------------------------------------------------------------
+
+async function listSets() {
+  try {
+    const list = await ask("list");
+    sets = list.sets;
+    showNotice(list.notes.join("; "));
+  } catch (error) {
+    showNotice(error.message);
+    return;
+  }
+  const buttons = sets.map((set) => {
+    const facts = set.problem ?? [`${set.task}, ${set.episodes} episodes`, `${set.steps.toLocaleString("en")} steps, ${seconds(set.seconds)}`].join("\n");
+    const success = make("span", successOf(set), { class: "chip" });
+    const button = make("button", "", { class: "tile" }, make("b", set.name), make("span", facts, { class: "quiet" }));
+    if (set.problem === undefined) button.append(make("span", "", { class: "chips" }, success));
+    button.disabled = set.problem !== undefined;
+    button.title = set.path;
+    button.setAttribute("aria-pressed", String(set.path === chosen?.path));
+    if (set.episodes) button.prepend(makeThumbnail(set.path, 0));
+    button.addEventListener("click", async () => {
+      await choose(set.path);
+      if (chosen?.path === set.path) at("episodes-section").scrollIntoView({ block: "start" });
+    });
+    return button;
+  });
+  at("sets").replaceChildren(...buttons);
+  if (chosen === null && sets.length === 1 && !sets[0].problem) choose(sets[0].path);
+}
+
+function successOf({ successes, episodes }) {
+  return successes === null ? "success unknown" : `${shorten(successes / (episodes || 1), true)} successful`;
+}
+
+function seconds(value) {
+  return value < 120 ? `${shorten(value)} s` : `${shorten(value / 60)} minutes`;
+}
+
+async function choose(path) {
+  if (edits?.operations.length && chosen.path !== path && !confirm("Discard the edits of the other data set?")) return;
+  closeEpisode();
+  try {
+    chosen = await ask("describe", { path });
+  } catch (error) {
+    showNotice(error.message);
+    return;
+  }
+  [edits, flags, shown] = [new Edits(chosen.steps), null, SHOWN];
+  for (const button of at("sets").children) button.setAttribute("aria-pressed", String(button.title === path));
+  at("episodes-section").hidden = at("edits-section").hidden = false;
+  at("name").value = `${chosen.name.replace(/[^A-Za-z0-9_.-]/g, "_")}_edited`.slice(-64);
+  at("saved").textContent = "";
+  at("title").textContent = chosen.name;
+  const total = chosen.steps.reduce((sum, steps) => sum + steps, 0);
+  at("facts").textContent = `${chosen.path}: ${chosen.task}, ${chosen.steps.length} episodes, ${total.toLocaleString("en")} steps at ${shorten(chosen.rate)} Hz`;
+  showAll();
+  loadFlags(path);
+}
+
+async function loadFlags(path) {
+  at("flags-state").textContent = "Looking for doubtful episodes";
+  try {
+    const found = await ask("flags", { path });
+    if (chosen.path !== path) return;
+    flags = found;
+    const count = flaggedEpisodes().length;
+    const unchecked = flags.unchecked ? " Pictures are too large to be checked here: use robo-rl data describe." : "";
+    at("flags-state").textContent = `${count ? `${count} flagged` : "None is flagged"}.${unchecked}`;
+  } catch (error) {
+    if (chosen.path === path) at("flags-state").textContent = `Not checked: ${error.message}`;
+    return;
+  }
+  showAll();
+}
+
+function flaggedEpisodes() {
+  return (flags?.flags ?? []).flatMap((each, number) => (Object.keys(each).length && edits.pieces(number).length ? [number] : []));
+}
+
+// --- episodes ---------------------------------------------------------------------------------------------------------
+
+function showAll() {
+  showFilter();
+  showEpisodes();
+  if (episode !== null) showEpisode();
+  showEdits();
+}
+
+function filters() {
+  const numbers = chosen.steps.map((_, number) => number);
+  const has = (name) => numbers.filter((number) => flags?.flags[number]?.[name]);
+  const named = Object.keys(flags?.meanings ?? {}).map((name) => [`flag ${name}`, has(name)]);
+  const flagged = numbers.filter((number) => Object.keys(flags?.flags[number] ?? {}).length);
+  return [
+    ["all", numbers],
+    ["flagged", flagged],
+    ...named.filter(([, found]) => found.length),
+    ["edited", numbers.filter((number) => edits.isEdited(number))],
+  ];
+}
+
+function showFilter() {
+  const selected = at("filter").value || "all";
+  const options = filters().map(([name, found]) => make("option", `${name} (${found.length})`, { value: name }));
+  at("filter").replaceChildren(...options);
+  at("filter").value = options.some(({ value }) => value === selected) ? selected : "all";
+  const count = flaggedEpisodes().length;
+  at("drop-flagged").hidden = !count;
+  at("drop-flagged").textContent = `Delete ${count} flagged`;
+}
+
+function filtered() {
+  return filters().find(([name]) => name === at("filter").value)[1];
+}
+
+function showEpisodes() {
+  const numbers = filtered();
+  const before = new Map([...at("episodes").children].map((tile) => [tile.dataset.key, tile]));
+  const tiles = numbers.slice(0, shown).map((number) => {
+    const key = `${chosen.path} ${number}`;
+    const tile = before.get(key) ?? makeTile(number, key);
+    showState(tile, number);
+    return tile;
+  });
+  at("episodes").replaceChildren(...tiles);
+  at("more").hidden = numbers.length <= shown;
+}
+
+function makeTile(number, key) {
+  const tile = make("button", "", { class: "tile", "data-key": key }, makeThumbnail(chosen.path, number), make("b", `Episode ${number}`));
+  tile.append(make("span", "", { class: "quiet" }), make("span", "", { class: "chips" }));
+  tile.addEventListener("click", () => openEpisode(number));
+  return tile;
+}
+
+function showState(tile, number) {
+  const pieces = edits.pieces(number);
+  const kept = pieces.reduce((sum, { first, stop }) => sum + stop - first, 0);
+  const [, , facts, chips] = tile.children;
+  const steps = chosen.steps[number];
+  facts.textContent = `${kept === steps || !pieces.length ? steps : `${kept} of ${steps}`} steps, ${seconds(steps / chosen.rate)}`;
+  const mark = pieces.length === 1 ? pieces[0].mark : null;
+  const outcome = mark ?? OUTCOME[chosen.success[number]];
+  const words = [[outcome, outcome === "success" ? "good" : outcome === "failure" ? "bad" : ""]];
+  for (const name of Object.keys(flags?.flags[number] ?? {})) if (name !== "failure") words.push([name, "bad"]);
+  if (!pieces.length) words.unshift(["deleted", ""]);
+  else if (pieces.length > 1) words.push([`${pieces.length} pieces`, ""]);
+  if (mark) words.push(["corrected", ""]);
+  chips.replaceChildren(...words.map(([word, kind]) => make("span", word, { class: `chip ${kind}` })));
+  tile.classList.toggle("gone", !pieces.length);
+  tile.setAttribute("aria-pressed", String(number === episode));
+}
+
+function makeThumbnail(path, number) {
+  const box = make("span", "", { class: "thumbnail" });
+  box.request = { path, episode: number };
+  visible.observe(box);
+  return box;
+}
+
+function loadVisible(entries) {
+  for (const { target, isIntersecting } of entries) {
+    const index = thumbnails.indexOf(target);
+    if (isIntersecting && index < 0) thumbnails.push(target);
+    else if (!isIntersecting && index >= 0) thumbnails.splice(index, 1);
+  }
+  loadThumbnails();
+}
+
+async function loadThumbnails() {
+  if (!thumbnails.length || loadingThumbnails >= MOST_THUMBNAILS) return;
+  const box = thumbnails.shift();
+  loadingThumbnails += 1;
+  loadThumbnails();
+  try {
+    const answer = await ask("thumbnail", box.request);
+    visible.unobserve(box);
+    if (answer instanceof Blob) {
+      const image = make("img", "", { alt: "" });
+      image.onload = () => URL.revokeObjectURL(image.src);
+      image.src = URL.createObjectURL(answer);
+      box.replaceChildren(image);
+    } else box.replaceChildren(drawSpark(answer));
+  } catch {
+    box.textContent = "no picture"; // the reason is shown with the episode
+  }
+  loadingThumbnails -= 1;
+  loadThumbnails();
+}
+
+// Lines in [0, 1] as a small drawing.
+function drawSpark({ kind, lines }) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", kind === "path" ? "-5 -5 110 110" : "-5 -5 170 110");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", kind === "path" ? "Path of the end effector" : "Actions over time");
+  const wide = kind === "path" ? 100 : 160;
+  lines.forEach((line, index) => {
+    const points = line.filter(([x, y]) => x !== null && y !== null).map(([x, y]) => [x * wide, 100 - 100 * y]);
+    const shape = document.createElementNS(SVG, "polyline");
+    shape.setAttribute("points", points.map((point) => point.join(",")).join(" "));
+    shape.setAttribute("class", `line${index}`);
+    svg.append(shape);
+    if (kind !== "path" || !points.length) return;
+    const end = document.createElementNS(SVG, "circle");
+    [["cx", points.at(-1)[0]], ["cy", points.at(-1)[1]], ["r", 4]].forEach(([name, value]) => end.setAttribute(name, value));
+    svg.append(end);
+  });
+  return svg;
+}
+
+// --- one episode ------------------------------------------------------------------------------------------------------
+
+function openEpisode(number) {
+  episode = number;
+  at("episode-section").hidden = false;
+  player.open(chosen, number);
+  showAll();
+  at("episode-section").scrollIntoView({ block: "start" });
+}
+
+function closeEpisode() {
+  if (episode === null) return;
+  player.close();
+  at("episode-section").hidden = true;
+  const key = `${chosen.path} ${episode}`;
+  episode = null;
+  showEpisodes();
+  [...at("episodes").children].find((tile) => tile.dataset.key === key)?.scrollIntoView({ block: "center" });
+}
+
+function go(by) {
+  const numbers = filtered();
+  const index = numbers.indexOf(episode);
+  const next = index < 0 ? numbers.find((number) => number > episode) : numbers[index + by];
+  if (next !== undefined) openEpisode(next);
+}
+
+function showEpisode() {
+  const outcome = OUTCOME[chosen.success[episode]];
+  at("episode-title").textContent = `Episode ${episode}`;
+  const instruction = chosen.instructions[episode] ? `, "${chosen.instructions[episode]}"` : "";
+  at("episode-facts").textContent = `${chosen.steps[episode]} steps, ${seconds(chosen.steps[episode] / chosen.rate)}, ${outcome}${instruction}`;
+  const found = Object.entries(flags?.flags[episode] ?? {});
+  at("episode-flags").replaceChildren(...found.map(([name, text]) => make("li", `${name}: ${text} (${flags.meanings[name]})`)));
+  const pieces = edits.pieces(episode);
+  const length = chosen.steps[episode];
+  at("pieces").replaceChildren(...pieces.map(({ first, stop, mark }) => {
+    const bar = make("i", "", { class: mark ?? "" });
+    Object.assign(bar.style, { left: `${(100 * first) / length}%`, width: `${(100 * (stop - first)) / length}%` });
+    return bar;
+  }));
+  showEditButtons();
+}
+
+function showEditButtons() {
+  if (episode === null) return;
+  const deleted = !edits.pieces(episode).length;
+  for (const button of at("edit-buttons").children) {
+    const kind = button.dataset.edit;
+    if (kind === "delete") button.textContent = deleted ? "Keep" : edits.pieces(episode).length > 1 ? "Delete piece" : "Delete";
+    button.disabled = deleted ? kind !== "delete" : !edits.changes(kind, episode, placeOf(kind));
+  }
+}
+
+// The step of an operation; null if it is one of the whole episode.
+function placeOf(kind) {
+  const pieces = edits.pieces(episode);
+  if (["begin", "end", "split"].includes(kind)) return player.step;
+  return pieces.length === 1 ? null : player.step;
+}
+
+function editHere(kind) {
+  if (episode === null) return;
+  if (kind === "delete" && !edits.pieces(episode).length) {
+    edits.restore(episode);
+    showAll();
+  } else if (edits.changes(kind, episode, placeOf(kind))) edit(kind, [episode], placeOf(kind));
+}
+
+function press(event) {
+  if (event.target.matches("input:not([type=range]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "z" && edits) return void undo();
+  if (episode === null) return;
+  const actions = {
+    " ": () => player.play(!player.playing),
+    ArrowLeft: () => player.show(player.step - (event.shiftKey ? 10 : 1)),
+    ArrowRight: () => player.show(player.step + (event.shiftKey ? 10 : 1)),
+    Home: () => player.show(0),
+    End: () => player.show(Infinity),
+    "[": () => editHere("begin"),
+    "]": () => editHere("end"),
+    s: () => editHere("split"),
+    "+": () => editHere("success"),
+    "-": () => editHere("failure"),
+    x: () => editHere("delete"),
+    n: () => go(1),
+    p: () => go(-1),
+    Escape: closeEpisode,
+  };
+  if (!(event.key in actions) || (event.key === " " && event.target.matches("button, summary"))) return;
+  event.preventDefault();
+  actions[event.key]();
+}
+
+// --- edits ------------------------------------------------------------------------------------------------------------
+
+function edit(kind, episodes, step = null) {
+  edits.add(kind, episodes, step);
+  at("saved").textContent = "";
+  showAll();
+}
+
+function undo() {
+  edits.remove(edits.operations.length - 1);
+  showAll();
+}
+
+function showEdits() {
+  const rows = edits.operations.map((operation, index) => {
+    const button = make("button", "Remove", { "aria-label": `Remove: ${describe(operation)}` });
+    button.addEventListener("click", () => {
+      edits.remove(index);
+      showAll();
+    });
+    return make("li", "", {}, make("span", describe(operation)), button);
+  });
+  at("edits").replaceChildren(...(rows.length ? rows : [make("li", "None yet: open an episode.", { class: "quiet" })]));
+  at("undo").disabled = !rows.length;
+  const { episodes, steps } = edits.counts();
+  at("edits-result").textContent = rows.length ? `${episodes} episodes, ${steps.toLocaleString("en")} steps would be saved` : "";
+  showCommand();
+}
+
+let commands = 0;
+async function showCommand() {
+  const number = (commands += 1);
+  at("save-button").disabled = true;
+  const details = { path: chosen.path, name: at("name").value, edits: edits.options() };
+  try {
+    const { command, problem } = await ask("command", details);
+    if (number !== commands) return;
+    at("command").textContent = command;
+    at("save-button").disabled = problem !== "" || !edits.operations.length || !edits.counts().episodes;
+    if (problem && !at("saved").textContent) showSaved(problem, "bad");
+    else if (at("saved").className === "bad") showSaved("");
+  } catch (error) {
+    if (number === commands) showSaved(error.message, "bad");
+  }
+}
+
+function showSaved(text, kind = "") {
+  at("saved").textContent = text;
+  at("saved").className = kind;
+}
+
+async function save(event) {
+  event.preventDefault();
+  if (at("save-button").disabled) return;
+  at("save-button").disabled = true;
+  showSaved("Saving");
+  try {
+    const { summary } = await ask("save", { path: chosen.path, name: at("name").value, edits: edits.options() });
+    showSaved(`Saved: ${summary}`, "good");
+    await listSets();
+  } catch (error) {
+    showSaved(`Not saved: ${error.message}`, "bad");
+  }
+  showCommand();
+}
+
+function showProgress(saving) {
+  at("progress").hidden = saving === null;
+  if (saving === null) return;
+  if (saving.total) Object.assign(at("progress"), { max: saving.total, value: saving.done });
+  else at("progress").removeAttribute("value");
+  at("progress").title = `${saving.name}: ${saving.done} of ${saving.total} episodes`;
+}

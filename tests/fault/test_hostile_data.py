@@ -1,0 +1,158 @@
+"""Data sets that somebody malicious made: the data page does not hang, follows no links and shows the others."""
+
+import asyncio
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("websockets")
+
+from robo_rl.core import EmergencyStop
+from robo_rl.monitoring import data_page, watched_data
+from robo_rl.monitoring.data_page import DataPage
+
+from ..rigs.data_page import PRESS, AskingPage, asked, listed, recorded
+from ..rigs.hostile_data import KINDS, make_hostile_data
+
+ANSWER_SECONDS = 20.0
+
+
+@pytest.fixture(autouse=True)
+def emergency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmergencyStop:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
+    return EmergencyStop()
+
+
+def requests_for(path: Path) -> list[dict[str, Any]]:
+    where = {"path": str(path), "episode": 0}
+    return [
+        {"request": "describe", **where},
+        {"request": "flags", **where},
+        {"request": "thumbnail", **where},
+        {"request": "signals", **where},
+        {"request": "picture", **where, "row": 0, "camera": "images/front"},
+        {"request": "save", **where, "name": "taken", "edits": {"drop": [1]}},
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_request_is_answered_and_the_honest_data_set_is_shown(
+    kind: str, tmp_path: Path, emergency: EmergencyStop
+) -> None:
+    sets = tmp_path / "sets"
+    hostile = make_hostile_data(sets, kind)
+    recorded(sets / "honest")
+    start = time.monotonic()
+    found, *answers = listed(sets, *requests_for(hostile), PRESS, *requests_for(sets / "honest"))
+    assert time.monotonic() - start < ANSWER_SECONDS
+    assert emergency.pressed() == "the page of robo-rl web" and answers[6]["stopped"] == "data page"
+    honest = next(each for each in found["sets"] if each["name"] == "honest")
+    assert honest["steps"] == 24 and answers[7]["steps"] == [7, 12, 5]
+    texts = json.dumps([each for each in (found, *answers) if not isinstance(each, bytes)])
+    assert "SECRET" not in texts and len(texts) < 200_000 and "\\u001b" not in texts and "\\u202e" not in texts
+    if kind == "texts":
+        return  # strange, and nothing is wrong with it
+    problems = [each.get("problem") for each in found["sets"] if each["name"] == kind]
+    damaged = [each for each in answers[:6] if isinstance(each, dict) and "error" in each]
+    assert any(problems) or len(damaged) >= 4 or (kind == "damaged_rows" and damaged), answers[:6]
+    assert isinstance(answers[9], bytes) and isinstance(answers[11], bytes)
+    assert ("saved" in answers[5]) is False and "summary" in answers[12], (
+        "a hostile set is not saved, the honest one is"
+    )
+
+
+def test_links_to_data_sets_are_not_followed(tmp_path: Path) -> None:
+    recorded(tmp_path / "private")
+    recorded(tmp_path / "sets" / "honest")
+    (tmp_path / "sets" / "link").symlink_to(tmp_path / "private")
+    (tmp_path / "sets" / "root").symlink_to("/")
+    (found,) = listed(tmp_path / "sets")
+    assert [each["name"] for each in found["sets"]] == ["honest"]
+    (named,) = listed(tmp_path / "sets" / "link")
+    assert [each["name"] for each in named["sets"]] == ["link"], "the operator named it"
+
+
+def test_a_link_with_the_name_of_a_new_data_set_is_not_written_through(tmp_path: Path) -> None:
+    recorded(tmp_path / "sets" / "mine")
+    (tmp_path / "sets" / "new").symlink_to(tmp_path / "nowhere")
+    save = {"path": str(tmp_path / "sets" / "mine"), "name": "new", "edits": {"drop": [1]}}
+    _, command, saved = listed(tmp_path / "sets", {"request": "command", **save}, {"request": "save", **save})
+    assert "exists already" in command["problem"] and "exists already" in saved["error"]
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_many_folders_and_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / "sets" / "mine")
+    monkeypatch.setattr(watched_data, "MOST_FILES", 10)
+    (found,) = listed(tmp_path / "sets")
+    assert "more than 10 files" in found["sets"][0]["problem"]
+    for number in range(20):
+        (tmp_path / "sets" / f"a{number}").mkdir()
+    monkeypatch.setattr(watched_data, "MOST_FOLDERS", 10)
+    (found,) = listed(tmp_path / "sets")
+    assert found["sets"] == [] and "more than 10 folders" in found["notes"][0]
+
+
+def test_a_data_set_that_never_answers_hides_no_other_and_delays_no_stop(
+    tmp_path: Path, emergency: EmergencyStop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = tmp_path / "sets"
+    for name in ("honest", "slow"):
+        recorded(sets / name)
+    monkeypatch.setattr(data_page, "READ_SECONDS", 0.3)
+    page = DataPage([str(sets)])
+    asked(page, {"request": "list"})
+    over = threading.Event()
+
+    def slowed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wait_for(path: Any, *rest: Any, **options: Any) -> Any:
+            if "slow" in str(path):
+                over.wait()
+            return function(path, *rest, **options)
+
+        return wait_for
+
+    for name in ("lstat", "scandir"):
+        monkeypatch.setattr(os, name, slowed(getattr(os, name)))
+    slow, honest = ({"request": "describe", "path": str(sets / name)} for name in ("slow", "honest"))
+
+    class Impatient(AskingPage):
+        async def __aiter__(self) -> Any:
+            for number in range(8):
+                yield json.dumps({"number": number, **slow})
+            yield json.dumps(PRESS)
+            await asyncio.sleep(0.2)
+            assert emergency.pressed(), "the stop does not wait for the others"
+            while len(self.answers) < 9:
+                await asyncio.sleep(0.01)
+
+    visit = Impatient()
+    try:
+        asyncio.run(page.serve(visit))
+        assert sum("no answer of its file system" in each.get("error", "") for each in visit.answers) == 8
+        assert asked(page, honest)[0]["steps"] == [7, 12, 5]
+        assert threading.active_count() < 20
+    finally:
+        over.set()
+
+
+def test_a_page_that_asks_without_end_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / "sets" / "honest")
+    monkeypatch.setattr(data_page, "MOST_REQUESTS", 5)
+
+    class Flooding(AskingPage):
+        async def __aiter__(self) -> Any:
+            for number in range(50):
+                yield json.dumps({"number": number, "request": "list"})
+            while len(self.answers) < 50:
+                await asyncio.sleep(0.01)
+
+    visit = Flooding()
+    asyncio.run(DataPage([str(tmp_path / "sets")]).serve(visit))
+    assert sum(each.get("error") == "too many requests at a time" for each in visit.answers) >= 40

@@ -1,0 +1,248 @@
+"""The data page of robo-rl web in Chromium: episodes are looked through, edited and saved, on a phone as well."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("websockets")
+
+from robo_rl.core import EmergencyStop
+from robo_rl.monitoring import data_page
+from robo_rl.monitoring.dashboard import PAGES, Dashboard, WatchConfig
+from robo_rl.replay import EpisodeStore
+from robo_rl.web import WebConfig
+from robo_rl.web.server import STATIC, PageServer
+
+from ..rigs.browser import open_browser, wait_until
+from ..rigs.data_page import recorded
+from ..rigs.hostile_data import make_hostile_data
+from .test_web_sizes import FINGERTIP, SIZES, checked
+
+MOST_BYTES = 100_000
+"""Most bytes of the page, before data."""
+LENGTHS = (20, 30, 20, 25, 21)
+
+CONTRASTS = """
+const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
+const linear = (c) => (c <= 10 ? c / 3294 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+const back = (element) => {
+  for (let each = element; each; each = each.parentElement) {
+    const colour = parse(getComputedStyle(each).backgroundColor);
+    if (colour.length < 4 || colour[3] > 0) return colour;
+  }
+  return [255, 255, 255];
+};
+const hasText = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+return [...document.querySelectorAll("body *")]
+  .filter((each) => each.checkVisibility() && !each.disabled && hasText(each))
+  .map((each) => {
+    const both = [light(parse(getComputedStyle(each).color)), light(back(each))].sort((a, b) => b - a);
+    return [`${each.tagName} ${each.className} ${each.textContent.slice(0, 20)}`, (both[0] + 0.05) / (both[1] + 0.05)];
+  });
+"""
+"""The contrast of each text of the page with its background (WCAG)."""
+
+
+class ServedData:
+    """The server of ``robo-rl web`` in a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        ready, self._loop = threading.Event(), asyncio.new_event_loop()
+        dashboard, data = Dashboard(WatchConfig([str(folder)], 4, 1.0)), data_page.DataPage([str(folder)])
+
+        async def serve() -> None:
+            server = PageServer(
+                WebConfig("127.0.0.1:0"),
+                PAGES | data_page.PAGES,
+                dashboard.serve,
+                message_bytes=data_page.MESSAGE_BYTES,
+                handlers={data_page.SOCKET: data.serve},
+            )
+            self._ended = asyncio.Event()
+            async with server.serving():
+                self.address = server.link.replace("/#", "/data.html#")
+                ready.set()
+                await self._ended.wait()
+
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(serve()))
+        self._thread.start()
+        assert ready.wait(60)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedData]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    recorded(tmp_path / "sets" / "mine", LENGTHS)
+    served = ServedData(tmp_path / "sets")
+    yield served
+    served.stop()
+
+
+def opened(browser: Any, served: ServedData) -> None:
+    """Open the page; the only data set is then chosen."""
+    browser.get("about:blank")
+    browser.get(served.address)
+    wait_until(lambda: "flagged" in text(browser, "#flags-state"))
+
+
+def text(browser: Any, selector: str) -> str:
+    return str(browser.execute_script(f"return document.querySelector('{selector}')?.textContent ?? ''"))
+
+
+def click(browser: Any, selector: str) -> None:
+    element = wait_until(lambda: browser.find_elements("css selector", f"{selector}:enabled"))[0]
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    element.click()
+
+
+def open_episode(browser: Any, number: int) -> None:
+    click(browser, f"#episodes .tile:nth-child({number + 1})")
+    wait_until(lambda: text(browser, "#episode-title") == f"Episode {number}")
+    wait_until(lambda: browser.find_elements("css selector", "#signals canvas"))
+
+
+def go_to(browser: Any, step: int) -> None:
+    browser.execute_script(
+        "const scrubber = document.querySelector('#scrubber'); scrubber.value = arguments[0];"
+        "scrubber.dispatchEvent(new Event('input'))",
+        step,
+    )
+
+
+def press_key(browser: Any, key: str) -> None:
+    browser.execute_script(
+        "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0], bubbles: true}))", key
+    )
+
+
+def edits(browser: Any) -> list[str]:
+    rows = browser.execute_script(
+        "return [...document.querySelectorAll('#edits li span')].map((row) => row.textContent)"
+    )
+    return [str(row) for row in rows]
+
+
+def test_episodes_are_curated_and_saved(browser: Any, served: ServedData, tmp_path: Path) -> None:
+    browser.set_window_size(1280, 900)
+    opened(browser, served)
+    wait_until(lambda: browser.execute_script("return document.querySelector('#episodes img')?.naturalWidth") == 192)
+    open_episode(browser, 1)
+    go_to(browser, 10)
+    shown = "return document.querySelector('#cameras img').naturalWidth"
+    wait_until(
+        lambda: browser.execute_script(shown) == 24 and not browser.find_elements("css selector", "#cameras .old")
+    )
+    assert text(browser, "#position").startswith("10 / 30")
+    click(browser, "[data-edit=split]")
+    click(browser, "[data-edit=failure]")
+    go_to(browser, 5)
+    click(browser, "[data-edit=end]")
+    press_key(browser, "n")
+    wait_until(lambda: text(browser, "#episode-title") == "Episode 2")
+    press_key(browser, "+")
+    press_key(browser, "n")
+    press_key(browser, "x")
+    assert edits(browser) == [
+        "Episode 1: split at step 10",
+        "Episode 1: mark as a failure (the piece at step 10)",
+        "Episode 1: end at step 5",
+        "Episode 2: mark as a success",
+        "Episode 3: delete",
+    ]
+    wait_until(lambda: "segments=[1:0-5,1:10-30:failure]" in text(browser, "#command"))
+    press_key(browser, "z")
+    wait_until(lambda: "drop" not in text(browser, "#command"))
+    press_key(browser, "x")
+    click(browser, "#edits li:nth-child(3) button")
+    wait_until(lambda: "segments=[1:0-10,1:10-30:failure]" in text(browser, "#command"))
+    assert "mark_success=[2]" in text(browser, "#command") and "drop=[3]" in text(browser, "#command")
+    assert text(browser, "#edits-result") == "5 episodes, 91 steps would be saved"
+    click(browser, "#save-button")
+    wait_until(lambda: text(browser, "#saved").startswith("Saved: "))
+    with EpisodeStore.open(tmp_path / "sets" / "mine_edited") as store:
+        assert [record.steps for record in store.records] == [20, 10, 20, 20, 21]
+        assert [record.success for record in store.records][2:4] == [False, True]
+    wait_until(lambda: "mine_edited" in text(browser, "#sets"))
+    wait_until(lambda: not browser.find_element("css selector", "#save-button").is_enabled())
+    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def test_an_episode_plays_to_its_end_with_its_pictures(browser: Any, served: ServedData) -> None:
+    opened(browser, served)
+    open_episode(browser, 0)
+    press_key(browser, "End")
+    assert text(browser, "#position").startswith("20 / 20")
+    click(browser, "#play")
+    wait_until(lambda: text(browser, "#play") == "Pause")
+    wait_until(lambda: text(browser, "#play") == "Play" and text(browser, "#position").startswith("20 / 20"))
+    wait_until(lambda: not browser.find_elements("css selector", "#cameras .old"))
+
+
+def test_the_emergency_stop_is_on_the_page(browser: Any, served: ServedData) -> None:
+    opened(browser, served)
+    click(browser, "#emergency")
+    assert wait_until(EmergencyStop().pressed) == "the page of robo-rl web"
+    wait_until(lambda: text(browser, "#notice") == "Robots are stopped")
+    assert not browser.find_element("css selector", "#unconfirmed").is_displayed()
+
+
+def test_texts_of_a_hostile_data_set_are_no_markup(browser: Any, served: ServedData, tmp_path: Path) -> None:
+    make_hostile_data(tmp_path / "sets", "texts")
+    browser.get("about:blank")
+    browser.get(served.address)
+    click(browser, "#sets .tile:nth-child(2)")
+    wait_until(lambda: "flagged" in text(browser, "#flags-state"))
+    open_episode(browser, 0)
+    assert "<img src=x onerror=alert(1)>" in text(browser, "#episode-facts")
+    assert browser.execute_script("return document.querySelectorAll('[onerror]').length") == 0
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_all_controls_are_within_the_width_and_large_enough(
+    browser: Any, served: ServedData, size: tuple[int, int], tmp_path: Path
+) -> None:
+    phone = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 1000}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    opened(browser, served)
+    open_episode(browser, 1)
+    go_to(browser, 10)
+    click(browser, "[data-edit=split]")
+    names = {control["name"] for control in checked(browser, size, "data", tmp_path)["controls"]}
+    assert {"Play", "Begin here", "Delete piece", "Save as a new data s", "Emergency stop", "Remove"} <= names
+    links = "return [...document.querySelectorAll('nav a')].map((each) => each.getBoundingClientRect().height)"
+    assert min(browser.execute_script(links)) >= FINGERTIP
+
+
+def test_the_page_is_small(served: ServedData) -> None:
+    files = [*data_page.PAGES.values(), "link.js", "page.css", "icon.svg"]
+    assert sum((STATIC / name).stat().st_size for name in files) < MOST_BYTES
+
+
+def test_words_of_success_and_failure_are_readable(browser: Any, served: ServedData) -> None:
+    """Contrast of at least 4.5 (WCAG AA) of text on its background, in light and dark."""
+    for scheme in ("light", "dark"):
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        )
+        opened(browser, served)
+        open_episode(browser, 0)
+        contrasts = browser.execute_script(CONTRASTS)
+        assert contrasts and min(contrast for _, contrast in contrasts) >= 4.5, json.dumps(sorted(contrasts)[:5])

@@ -1,0 +1,214 @@
+"""What the data page of robo-rl web receives, and the data sets that it saves."""
+
+import asyncio
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+pytest.importorskip("websockets")
+
+from robo_rl.core import ArraySpec, ConfigError
+from robo_rl.monitoring import data_page
+from robo_rl.monitoring.data_page import DataPage, edit_settings
+from robo_rl.recording import edits as edits_module
+from robo_rl.replay import EpisodeStore
+
+from ..rigs.command_line import robo_rl
+from ..rigs.data_page import AskingPage, asked, listed, recorded
+from ..rigs.replay_episodes import SPEC, assert_same, make_episode
+
+EDITS = {"drop": [0], "segments": ["1:0-4", "1:6-12:failure"], "mark_success": [2], "mark_failure": []}
+
+
+def test_data_sets_and_their_episodes_are_described(tmp_path: Path) -> None:
+    recorded(tmp_path / "sets" / "mine")
+    recorded(tmp_path / "sets" / "run" / "demonstrations", (4,))
+    path = str(tmp_path / "sets" / "mine")
+    found, about, flags = listed(
+        tmp_path / "sets", {"request": "describe", "path": path}, {"request": "flags", "path": path}
+    )
+    assert [(each["name"], each["episodes"], each["steps"]) for each in found["sets"]] == [
+        ("mine", 3, 24),
+        ("demonstrations", 1, 4),
+    ]
+    assert found["sets"][0]["seconds"] == pytest.approx(2.4) and found["notes"] == []
+    assert about["steps"] == [7, 12, 5] and about["cameras"] == ["images/front"] and len(about["success"]) == 3
+    assert len(flags["flags"]) == 3 and "failure" in flags["meanings"] and not flags["unchecked"]
+    assert all("exposure" not in each for each in flags["flags"]) and "clock" not in flags["flags"][0]
+
+
+def test_pictures_and_signals_are_those_of_the_recording(tmp_path: Path) -> None:
+    episodes = recorded(tmp_path / "mine")
+    where = {"path": str(tmp_path / "mine"), "episode": 1}
+    last = {"request": "picture", **where, "row": 12, "camera": "images/front"}
+    _, image, thumbnail, signals = listed(
+        tmp_path, last, {"request": "thumbnail", **where}, {"request": "signals", **where}
+    )
+    expected = episodes[1][-1].next_observation["images/front"]
+    pixels = cv2.cvtColor(cv2.imdecode(np.frombuffer(image, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+    assert pixels.shape == expected.shape
+    assert np.abs(pixels.mean((0, 1)) - expected.mean((0, 1))).max() < 5
+    assert cv2.imdecode(np.frombuffer(thumbnail, np.uint8), cv2.IMREAD_COLOR).shape[1] == 192
+    plots = {plot["title"]: plot for plot in signals["plots"]}
+    assert list(plots) == ["executed action", "proposed action", "reward terms", "state: x", "state: y", "state: z"]
+    assert plots["state: x"]["names"] == ["x"] and signals["stride"] == 1 and signals["unplotted"] == []
+    np.testing.assert_allclose(plots["state: x"]["values"][0][3], episodes[1][3].observation["state"][0], rtol=1e-4)
+    assert [len(line) for line in plots["executed action"]["values"]] == [12, 12]
+
+
+def test_without_pictures_a_path_or_actions_are_drawn_and_long_episodes_are_thinned(tmp_path: Path) -> None:
+    for name, names in (("path", ("tip_x", "tip_y", "tip_z")), ("actions", ("a", "b", "c"))):
+        spec = dataclasses.replace(SPEC, observation={"state": ArraySpec((3,), names=names), "scan": ArraySpec((500,))})
+        with EpisodeStore.create(tmp_path / name, spec) as store:
+            store.append_episode(make_episode(0, 1500, spec))
+        where = {"path": str(tmp_path / name), "episode": 0}
+        _, drawing, signals = listed(tmp_path, {"request": "thumbnail", **where}, {"request": "signals", **where})
+        assert drawing["kind"] == name and len(drawing["lines"]) == (1 if name == "path" else 2)
+        points = np.array(drawing["lines"])
+        assert points.shape[1] <= 60 and points.min() >= 0 and points.max() <= 1
+        assert signals["stride"] == 3 and signals["unplotted"] == ["scan"]
+        assert max(len(line) for plot in signals["plots"] for line in plot["values"]) <= 600
+
+
+def test_an_edit_is_the_same_as_that_of_the_command(tmp_path: Path) -> None:
+    episodes = recorded(tmp_path / "mine")
+    details = {"path": str(tmp_path / "mine"), "name": "clean", "edits": EDITS}
+    page = DataPage([str(tmp_path / "mine")])
+    _, shown, saved, found, again = asked(
+        page,
+        {"request": "list"},
+        {"request": "command", **details},
+        {"request": "save", **details},
+        {"request": "list"},
+        {"request": "save", **details},
+    )
+    assert shown["command"] == (
+        f"robo-rl data edit path={tmp_path}/mine output={tmp_path}/clean 'drop=[0]' 'mark_success=[2]' "
+        "'segments=[1:0-4,1:6-12:failure]'"
+    )
+    assert shown["problem"] == "" and saved["summary"].startswith(f"{tmp_path}/clean holds 3 episodes")
+    assert [each["name"] for each in found["sets"]] == ["mine", "clean"], "also if only its source was named"
+    assert "exists already" in again["error"]
+    (tmp_path / "clean").rename(tmp_path / "saved")
+    words = [word.strip("'") for word in shown["command"].split(" ")[1:]]
+    robo_rl(*words)
+    for name in ("dataset.json", "episodes.jsonl"):
+        assert (tmp_path / "saved" / name).read_bytes() == (tmp_path / "clean" / name).read_bytes()
+    with EpisodeStore.open(tmp_path / "saved") as one, EpisodeStore.open(tmp_path / "clean") as other:
+        for number in range(3):
+            assert_same(one.episode(number), other.episode(number))
+        assert_same(one.episode(0)[:3], episodes[1][:3])
+        assert [record.success for record in one.records[1:]] == [False, True]
+    with EpisodeStore.open(tmp_path / "mine") as store:
+        assert_same(store.episode(2), episodes[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "edits", "complaint"),
+    [
+        ("../clean", {}, "name must be letters"),
+        ("..", {}, "name must be letters"),
+        ("a/b", {}, "name must be letters"),
+        (".hidden", {}, "name must be letters"),
+        ("-rf", {}, "name must be letters"),
+        ("clean\n", {}, "name must be letters"),
+        ("x" * 65, {}, "name must be letters"),
+        ("mine.partial-1", {}, "name must be letters"),
+        ("", {}, "name must be letters"),
+        (5, {}, "name must be letters"),
+        ("clean", [], "edits must be lists"),
+        ("clean", {"drop": "all"}, "edits.drop must be a list"),
+        ("clean", {"drop": [True]}, "edits.drop must be a list"),
+        ("clean", {"drop": [-1]}, "edits.drop must be a list"),
+        ("clean", {"drop": [0] * 20_001}, "edits.drop must be a list"),
+        ("clean", {"segments": ["${oc.env:HOME}"]}, "edits.segments must be a list"),
+        ("clean", {"segments": ["1:4-2"]}, "is no segment"),
+        ("mine", {}, "is in the data set"),
+    ],
+)
+def test_messages_that_are_not_valid_are_refused(name: object, edits: object, complaint: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        edit_settings(tmp_path / "mine", {"name": name, "edits": edits})
+
+
+def test_requests_that_are_not_valid_are_answered(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine")
+    path = str(tmp_path / "mine")
+    elsewhere = tmp_path.parent / f"{tmp_path.name}_elsewhere"
+    recorded(elsewhere)
+    requests: list[tuple[dict[str, Any], str]] = [
+        ({"request": "describe", "path": str(elsewhere)}, "no such data set"),
+        ({"request": "describe"}, "no such data set"),
+        ({"request": "delete", "path": path}, "no request 'delete'"),
+        ({"request": ["list"], "path": path}, "no request"),
+        ({"request": "signals", "path": path, "episode": 3}, "no episode 3"),
+        ({"request": "signals", "path": path, "episode": -1}, "no episode -1"),
+        ({"request": "thumbnail", "path": path, "episode": "0"}, "must be a whole number"),
+        ({"request": "picture", "path": path, "episode": 0, "row": 8, "camera": "images/front"}, "no row 8"),
+        ({"request": "picture", "path": path, "episode": 0, "row": 0, "camera": "state"}, "no camera 'state'"),
+        ({"request": "save", "path": path, "name": "new", "edits": {"drop": [3]}}, "there is no episode 3"),
+        ({"request": "save", "path": path, "name": "new", "edits": {"drop": [0, 1, 2]}}, "no episode is left"),
+    ]
+    _, *answers = listed(tmp_path, *(request for request, _ in requests))
+    for answer, (request, complaint) in zip(answers, requests, strict=True):
+        assert complaint in answer["error"], request
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_data_set_is_saved_though_its_page_leaves_and_only_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / "mine")
+    save = {"request": "save", "path": str(tmp_path / "mine"), "edits": {"drop": [0]}}
+
+    class Leaving(AskingPage):
+        async def __aiter__(self) -> Any:
+            yield json.dumps({"number": 0, "request": "list"})
+            while not self.answers:
+                await asyncio.sleep(0.01)
+            yield json.dumps({"number": 1, "name": "first", **save})
+            await asyncio.sleep(0.05)
+
+    release = asyncio.Event()
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        original = edits_module.edit
+
+        def edit(*arguments: Any) -> Any:
+            asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
+            return original(*arguments)
+
+        monkeypatch.setattr(data_page, "edit", edit)
+        page, second = DataPage([str(tmp_path)]), AskingPage({"name": "second", **save})
+        await page.serve(Leaving())
+        await page.serve(second)
+        assert "first is being saved" in second.answers[0]["error"]
+        assert second.messages[0]["saving"]["name"] == "first"
+        release.set()
+        async with asyncio.timeout(60):
+            while page._saving is not None:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["first", "mine"]
+
+
+def test_a_data_set_that_has_grown_is_read_again(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine")
+    page = DataPage([str(tmp_path)])
+    about = {"request": "describe", "path": str(tmp_path / "mine")}
+    assert asked(page, {"request": "list"}, about)[1]["steps"] == [7, 12, 5]
+    with EpisodeStore.open(tmp_path / "mine", "a") as store:
+        store.append_episode(make_episode(3, 9))
+    assert asked(page, about)[0]["steps"] == [7, 12, 5, 9]
+
+
+def test_without_data_sets_the_reason_is_given(tmp_path: Path) -> None:
+    (answer,) = listed(tmp_path / "nothing")
+    assert answer["sets"] == [] and "record one with robo-rl record" in answer["notes"][0]
