@@ -39,10 +39,10 @@ CHECKED_BYTES = 2 << 30
 """Most bytes of pictures of a data set that are checked for flags."""
 MOST_ELEMENTS = 64
 """Largest number of elements of an observation that is plotted."""
-MOST_PLOTS = 40
+MOST_PLOTS = 24
 MOST_LINES = 8
 """Most lines in a plot; each has a colour."""
-POINTS = 600
+POINTS = 400
 """Most points of a line in a plot."""
 SPARK_POINTS = 60
 THUMBNAIL_WIDTH = 192
@@ -116,6 +116,7 @@ def describe_set(store: EpisodeStore) -> dict[str, Any]:
         "steps": [record.steps for record in records],
         "success": outcomes,
         "cameras": cameras(store),
+        "sizes": {key: list(store.spec.observation[key].shape[:2]) for key in cameras(store)},
         "instructions": [clip(str(each)) for each in instructions] if isinstance(instructions, list) else [],
     }
 

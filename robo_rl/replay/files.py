@@ -77,7 +77,7 @@ class EpisodeFiles:
         try:
             self.records = EpisodeRecords(self._log.lines)
             for line in self._log.lines:
-                self._count(self._parse(line))
+                self._starts.append(self._starts[-1] + self._parse(line).steps)
             self._arrays = open_arrays(path / ARRAYS, spec, writable)
             self._limits = {name: ChunkLimits(array, path / ARRAYS / name) for name, array in self._arrays.items()}
             self._writers = {
@@ -174,7 +174,7 @@ class EpisodeFiles:
         with disk_errors(self.path, "store the episode"):
             self._log.append(*(record.to_line() for record in records))
         for record in records:
-            self._count(record)
+            self._starts.append(self._starts[-1] + record.steps)
         return number
 
     def drop_last(self) -> None:
@@ -210,9 +210,6 @@ class EpisodeFiles:
             self._writable = False
             self.try_cut_back()
         self._log.close()
-
-    def _count(self, record: EpisodeRecord) -> None:
-        self._starts.append(self._starts[-1] + record.steps)
 
     def _committed(self, name: str) -> int:
         return self.step_rows if name in self._step_names else self.observation_rows

@@ -17,7 +17,7 @@ from robo_rl.core import EmergencyStop
 from robo_rl.monitoring import data_page, watched_data
 from robo_rl.monitoring.data_page import DataPage
 
-from ..rigs.data_page import PRESS, AskingPage, asked, listed, recorded
+from ..rigs.data_page import PRESS, AskingPage, answers_to, listed, recorded
 from ..rigs.hostile_data import KINDS, make_hostile_data
 
 ANSWER_SECONDS = 20.0
@@ -107,7 +107,7 @@ def test_a_data_set_that_never_answers_hides_no_other_and_delays_no_stop(
         recorded(sets / name)
     monkeypatch.setattr(data_page, "READ_SECONDS", 0.3)
     page = DataPage([str(sets)])
-    asked(page, {"request": "list"})
+    answers_to(page, {"request": "list"})
     over = threading.Event()
 
     def slowed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,7 +136,7 @@ def test_a_data_set_that_never_answers_hides_no_other_and_delays_no_stop(
     try:
         asyncio.run(page.serve(visit))
         assert sum("no answer of its file system" in each.get("error", "") for each in visit.answers) == 8
-        assert asked(page, honest)[0]["steps"] == [7, 12, 5]
+        assert answers_to(page, honest)[0]["steps"] == [7, 12, 5]
         assert threading.active_count() < 20
     finally:
         over.set()

@@ -114,8 +114,14 @@ def click(browser: Any, selector: str) -> None:
 
 def open_episode(browser: Any, number: int) -> None:
     click(browser, f"#episodes .tile:nth-child({number + 1})")
+    wait_for_episode(browser, number)
+
+
+def wait_for_episode(browser: Any, number: int) -> None:
+    """Wait until its plots are drawn, and the height of the page has settled."""
     wait_until(lambda: text(browser, "#episode-title") == f"Episode {number}")
-    wait_until(lambda: browser.find_elements("css selector", "#signals canvas"))
+    drawn = "return !document.querySelector('#signals').style.minHeight && !!document.querySelector('#signals canvas')"
+    wait_until(lambda: browser.execute_script(drawn))
 
 
 def go_to(browser: Any, step: int) -> None:
@@ -145,9 +151,9 @@ def test_episodes_are_curated_and_saved(browser: Any, served: ServedData, tmp_pa
     wait_until(lambda: browser.execute_script("return document.querySelector('#episodes img')?.naturalWidth") == 192)
     open_episode(browser, 1)
     go_to(browser, 10)
-    shown = "return document.querySelector('#cameras img').naturalWidth"
+    width = "return document.querySelector('#cameras img').naturalWidth"
     wait_until(
-        lambda: browser.execute_script(shown) == 24 and not browser.find_elements("css selector", "#cameras .old")
+        lambda: browser.execute_script(width) == 24 and not browser.find_elements("css selector", "#cameras .old")
     )
     assert text(browser, "#position").startswith("10 / 30")
     click(browser, "[data-edit=split]")
@@ -155,9 +161,10 @@ def test_episodes_are_curated_and_saved(browser: Any, served: ServedData, tmp_pa
     go_to(browser, 5)
     click(browser, "[data-edit=end]")
     press_key(browser, "n")
-    wait_until(lambda: text(browser, "#episode-title") == "Episode 2")
+    wait_for_episode(browser, 2)
     press_key(browser, "+")
     press_key(browser, "n")
+    wait_for_episode(browser, 3)
     press_key(browser, "x")
     assert edits(browser) == [
         "Episode 1: split at step 10",
@@ -174,6 +181,8 @@ def test_episodes_are_curated_and_saved(browser: Any, served: ServedData, tmp_pa
     wait_until(lambda: "segments=[1:0-10,1:10-30:failure]" in text(browser, "#command"))
     assert "mark_success=[2]" in text(browser, "#command") and "drop=[3]" in text(browser, "#command")
     assert text(browser, "#edits-result") == "5 episodes, 91 steps would be saved"
+    browser.refresh()
+    wait_until(lambda: len(edits(browser)) == 4)
     click(browser, "#save-button")
     wait_until(lambda: text(browser, "#saved").startswith("Saved: "))
     with EpisodeStore.open(tmp_path / "sets" / "mine_edited") as store:

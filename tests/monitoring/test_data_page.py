@@ -19,7 +19,7 @@ from robo_rl.recording import edits as edits_module
 from robo_rl.replay import EpisodeStore
 
 from ..rigs.command_line import robo_rl
-from ..rigs.data_page import AskingPage, asked, listed, recorded
+from ..rigs.data_page import AskingPage, answers_to, listed, recorded
 from ..rigs.replay_episodes import SPEC, assert_same, make_episode
 
 EDITS = {"drop": [0], "segments": ["1:0-4", "1:6-12:failure"], "mark_success": [2], "mark_failure": []}
@@ -71,15 +71,15 @@ def test_without_pictures_a_path_or_actions_are_drawn_and_long_episodes_are_thin
         assert drawing["kind"] == name and len(drawing["lines"]) == (1 if name == "path" else 2)
         points = np.array(drawing["lines"])
         assert points.shape[1] <= 60 and points.min() >= 0 and points.max() <= 1
-        assert signals["stride"] == 3 and signals["unplotted"] == ["scan"]
-        assert max(len(line) for plot in signals["plots"] for line in plot["values"]) <= 600
+        assert signals["stride"] == 4 and signals["unplotted"] == ["scan"]
+        assert max(len(line) for plot in signals["plots"] for line in plot["values"]) <= 400
 
 
 def test_an_edit_is_the_same_as_that_of_the_command(tmp_path: Path) -> None:
     episodes = recorded(tmp_path / "mine")
     details = {"path": str(tmp_path / "mine"), "name": "clean", "edits": EDITS}
     page = DataPage([str(tmp_path / "mine")])
-    _, shown, saved, found, again = asked(
+    _, equivalent, saved, found, again = answers_to(
         page,
         {"request": "list"},
         {"request": "command", **details},
@@ -87,15 +87,15 @@ def test_an_edit_is_the_same_as_that_of_the_command(tmp_path: Path) -> None:
         {"request": "list"},
         {"request": "save", **details},
     )
-    assert shown["command"] == (
+    assert equivalent["command"] == (
         f"robo-rl data edit path={tmp_path}/mine output={tmp_path}/clean 'drop=[0]' 'mark_success=[2]' "
         "'segments=[1:0-4,1:6-12:failure]'"
     )
-    assert shown["problem"] == "" and saved["summary"].startswith(f"{tmp_path}/clean holds 3 episodes")
+    assert equivalent["problem"] == "" and saved["summary"].startswith(f"{tmp_path}/clean holds 3 episodes")
     assert [each["name"] for each in found["sets"]] == ["mine", "clean"], "also if only its source was named"
     assert "exists already" in again["error"]
     (tmp_path / "clean").rename(tmp_path / "saved")
-    words = [word.strip("'") for word in shown["command"].split(" ")[1:]]
+    words = [word.strip("'") for word in equivalent["command"].split(" ")[1:]]
     robo_rl(*words)
     for name in ("dataset.json", "episodes.jsonl"):
         assert (tmp_path / "saved" / name).read_bytes() == (tmp_path / "clean" / name).read_bytes()
@@ -203,10 +203,10 @@ def test_a_data_set_that_has_grown_is_read_again(tmp_path: Path) -> None:
     recorded(tmp_path / "mine")
     page = DataPage([str(tmp_path)])
     about = {"request": "describe", "path": str(tmp_path / "mine")}
-    assert asked(page, {"request": "list"}, about)[1]["steps"] == [7, 12, 5]
+    assert answers_to(page, {"request": "list"}, about)[1]["steps"] == [7, 12, 5]
     with EpisodeStore.open(tmp_path / "mine", "a") as store:
         store.append_episode(make_episode(3, 9))
-    assert asked(page, about)[0]["steps"] == [7, 12, 5, 9]
+    assert answers_to(page, about)[0]["steps"] == [7, 12, 5, 9]
 
 
 def test_without_data_sets_the_reason_is_given(tmp_path: Path) -> None:

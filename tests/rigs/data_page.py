@@ -45,7 +45,7 @@ class AskingPage:
                     await asyncio.sleep(0.005)
 
 
-def asked(page: DataPage, *requests: dict[str, Any]) -> list[Any]:
+def answers_to(page: DataPage, *requests: dict[str, Any]) -> list[Any]:
     """Return the answers to ``requests``."""
     visit = AskingPage(*requests)
     asyncio.run(page.serve(visit))
@@ -54,7 +54,7 @@ def asked(page: DataPage, *requests: dict[str, Any]) -> list[Any]:
 
 def listed(folder: Path, *requests: dict[str, Any]) -> list[Any]:
     """Return the list of data sets in ``folder``, and the answers to ``requests``, by a new server."""
-    return asked(DataPage([str(folder)]), {"request": "list"}, *requests)
+    return answers_to(DataPage([str(folder)]), {"request": "list"}, *requests)
 
 
 def recorded(path: Path, lengths: tuple[int, ...] = (7, 12, 5)) -> list[list[Transition]]:

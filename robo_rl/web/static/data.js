@@ -4,7 +4,8 @@ import { Edits, describe } from "/data_edits.js";
 import { Player } from "/data_episode.js";
 import { EmergencyStops, Link, make, shorten } from "/link.js";
 
-const SHOWN = 60; // episodes that are shown at first, and more each time
+const PORTION = 60; // episodes that are displayed at first, and more each time
+const MOST_COUNTED = 20000; // steps of a data set up to which its flags are counted before it is chosen
 const MOST_THUMBNAILS = 3; // thumbnails that are requested at the same time
 const EMERGENCY = "data page";
 const OUTCOME = { true: "success", false: "failure", null: "success unknown" };
@@ -21,7 +22,7 @@ let chosen = null; // the described data set
 let edits = null;
 let flags = null; // {flags: [{name: text}], meanings}
 let episode = null;
-let shown = SHOWN;
+let limit = PORTION;
 
 const link = new Link({
   message(news) {
@@ -50,7 +51,7 @@ at("ask").addEventListener("submit", (event) => {
 });
 at("filter").addEventListener("change", () => showEpisodes());
 at("more").addEventListener("click", () => {
-  shown += SHOWN;
+  limit += PORTION;
   showEpisodes();
 });
 at("drop-flagged").addEventListener("click", () => edit("delete", flaggedEpisodes()));
@@ -113,7 +114,28 @@ async function listSets() {
     return button;
   });
   at("sets").replaceChildren(...buttons);
+  countFlags(sets, buttons);
   if (chosen === null && sets.length === 1 && !sets[0].problem) choose(sets[0].path);
+}
+
+// Add the number of flagged episodes to the tiles of data sets, one after the other.
+async function countFlags(listed, tiles) {
+  for (const [index, { path, steps, problem }] of listed.entries()) {
+    if (problem !== undefined || steps > MOST_COUNTED) continue;
+    try {
+      const count = (await ask("flags", { path })).flags.filter((each) => Object.keys(each).length).length;
+      if (count) tiles[index].querySelector(".chips").append(make("span", `${count} flagged`, { class: "chip bad" }));
+    } catch {
+      continue; // the reason is displayed when it is chosen
+    }
+    if (listed !== sets) return; // listed again meanwhile
+  }
+}
+
+// Edits outlive a reload of the page.
+function storedOperations() {
+  const operations = JSON.parse(sessionStorage.getItem(`edits ${chosen.path}`) ?? "[]");
+  return operations.filter(({ episodes }) => episodes.every((each) => each < chosen.steps.length));
 }
 
 function successOf({ successes, episodes }) {
@@ -125,7 +147,6 @@ function seconds(value) {
 }
 
 async function choose(path) {
-  if (edits?.operations.length && chosen.path !== path && !confirm("Discard the edits of the other data set?")) return;
   closeEpisode();
   try {
     chosen = await ask("describe", { path });
@@ -133,7 +154,7 @@ async function choose(path) {
     showNotice(error.message);
     return;
   }
-  [edits, flags, shown] = [new Edits(chosen.steps), null, SHOWN];
+  [edits, flags, limit] = [new Edits(chosen.steps, storedOperations()), null, PORTION];
   for (const button of at("sets").children) button.setAttribute("aria-pressed", String(button.title === path));
   at("episodes-section").hidden = at("edits-section").hidden = false;
   at("name").value = `${chosen.name.replace(/[^A-Za-z0-9_.-]/g, "_")}_edited`.slice(-64);
@@ -204,14 +225,14 @@ function filtered() {
 function showEpisodes() {
   const numbers = filtered();
   const before = new Map([...at("episodes").children].map((tile) => [tile.dataset.key, tile]));
-  const tiles = numbers.slice(0, shown).map((number) => {
+  const tiles = numbers.slice(0, limit).map((number) => {
     const key = `${chosen.path} ${number}`;
     const tile = before.get(key) ?? makeTile(number, key);
     showState(tile, number);
     return tile;
   });
   at("episodes").replaceChildren(...tiles);
-  at("more").hidden = numbers.length <= shown;
+  at("more").hidden = numbers.length <= limit;
 }
 
 function makeTile(number, key) {
@@ -405,6 +426,7 @@ function undo() {
 }
 
 function showEdits() {
+  sessionStorage.setItem(`edits ${chosen.path}`, JSON.stringify(edits.operations));
   const rows = edits.operations.map((operation, index) => {
     const button = make("button", "Remove", { "aria-label": `Remove: ${describe(operation)}` });
     button.addEventListener("click", () => {

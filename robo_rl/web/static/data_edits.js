@@ -5,9 +5,9 @@
 // `stop`, and its corrected success, or null.
 
 export class Edits {
-  constructor(lengths) {
+  constructor(lengths, operations) {
     this.lengths = lengths;
-    this.operations = [];
+    this.operations = operations;
   }
 
   add(kind, episodes, at = null) {

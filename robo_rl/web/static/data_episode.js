@@ -30,7 +30,8 @@ export class Player {
     Object.assign(this, { set, episode, steps: set.steps[episode], step: 0, loading: 0, failed: false, signals: null });
     at("scrubber").max = this.steps;
     for (const camera of set.cameras) {
-      const image = make("img", "", { alt: `Camera ${camera}` });
+      const [height, width] = set.sizes[camera]; // known before the picture, so that nothing moves when it arrives
+      const image = make("img", "", { alt: `Camera ${camera}`, width, height });
       this.images.set(camera, image);
       const name = camera.replace(/^images\//, "");
       at("cameras").append(make("figure", "", {}, image, make("figcaption", name)));
@@ -47,6 +48,7 @@ export class Player {
     this.pictures.clear();
     this.images.clear();
     at("cameras").replaceChildren();
+    at("signals").style.minHeight = `${at("signals").offsetHeight}px`; // what is below stays where it is
     at("signals").replaceChildren();
     at("episode-problem").hidden = true;
   }
@@ -165,6 +167,7 @@ export class Player {
     if (this.signals.unplotted.length) {
       at("signals").append(make("p", `Too large to plot: ${this.signals.unplotted.join(", ")}`, { class: "quiet" }));
     }
+    at("signals").style.minHeight = "";
     this.draw();
     this.moveCursors();
   }
