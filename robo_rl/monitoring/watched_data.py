@@ -249,7 +249,7 @@ def signals(store: EpisodeStore, number: int) -> dict[str, Any]:
 
 def _series(
     data: EpisodeArrays, plotted: dict[str, ArraySpec], action_names: tuple[str, ...]
-) -> Iterator[tuple[str, tuple[str, ...], Array]]:
+) -> Iterator[tuple[str, tuple[str, ...], NDArray[Any]]]:
     """Yield title, names and values (rows, elements) of the numbers of an episode."""
     steps = data.record.steps
     actions = data.executed_action.reshape(steps, -1)[:, :MOST_ELEMENTS]

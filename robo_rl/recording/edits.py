@@ -96,7 +96,7 @@ def read_segment(text: str) -> Segment:
         ConfigError: if it is not a segment of at least one step.
     """
     found = _SEGMENT.fullmatch(text)
-    segment = None if found is None else Segment(*map(int, found.groups()[:3]), _SUCCESS[found[4]])
+    segment = None if found is None else Segment(int(found[1]), int(found[2]), int(found[3]), _SUCCESS[found[4]])
     if segment is None or segment.first >= segment.stop:
         raise ConfigError(
             f"segments: {text!r} is no segment; give EPISODE:FIRST-STOP, the first step and the step after the last "
