@@ -39,7 +39,10 @@ def run(config: DictConfig) -> int:
 
     async def serve() -> None:
         async with server.serving():
-            print(f"Open {server.link}\nAnyone with this address can command the runs and save data sets. Ctrl-C ends.", flush=True)
+            print(
+                f"Open {server.link}\nAnyone with this address can command the runs and save data sets. Ctrl-C ends.",
+                flush=True,
+            )
             await asyncio.get_running_loop().create_future()
 
     sys.setswitchinterval(SWITCH_SECONDS)

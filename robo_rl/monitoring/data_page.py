@@ -96,7 +96,7 @@ class DataPage:
         self._saved: list[Path] = []
         self._stores: OrderedDict[Path, tuple[object, EpisodeStore]] = OrderedDict()
         self._flags: dict[Path, tuple[object, asyncio.Task[Any]]] = {}
-        self._measuring = asyncio.Semaphore(MOST_MEASURED)
+        self._listing, self._measuring = asyncio.Lock(), asyncio.Semaphore(MOST_MEASURED)
         self._saving: Saving | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -143,7 +143,8 @@ class DataPage:
         """Return the answer to a request, or raise the reason why there is none."""
         name = str(message.get("request"))
         if name == "list":
-            return await self._list()
+            async with self._listing:
+                return await self._list()
         path = self._paths.get(str(message.get("path")))
         if path is None:
             raise DataError("there is no such data set; reload the page")

@@ -8,16 +8,17 @@ import math
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from ..actor import jpeg
-from ..core import ArraySpec, DataError
+from ..core import ArraySpec, DataError, read_bytes
 from ..evaluation.runs import folders_in, matching
 from ..evaluation.viewer import quantities
 from ..recording.quality import FLAGS, is_picture, measure
@@ -25,8 +26,29 @@ from ..replay import EpisodeArrays, EpisodeStore
 from .run_table import clip
 
 FACTS_FILE = "dataset.json"
-FILE_BYTES = {FACTS_FILE: 8 << 20, "episodes.jsonl": 16 << 20, "labels.json": 16 << 20}
-"""Largest files that are parsed at once: a parser of JSON lets no other thread run."""
+
+
+class TextLimits(NamedTuple):
+    """Limits on a file of JSON. While a text is parsed no other thread runs, not even that of an emergency stop.
+
+    Attributes:
+        size: most bytes of the file.
+        line_size: most bytes of a line.
+        values: most values of a line, counted by their commas.
+        collections: most lists and objects of a line, which take much longer than other values.
+    """
+
+    size: int
+    line_size: int
+    values: int
+    collections: int
+
+
+TEXTS = {
+    FACTS_FILE: TextLimits(4 << 20, 4 << 20, 200_000, 50_000),
+    "episodes.jsonl": TextLimits(16 << 20, 512 << 10, 20_000, 10_000),
+    "labels.json": TextLimits(4 << 20, 4 << 20, 2_000_000, 50_000),
+}
 MOST_FILES = 100_000
 MOST_FOLDERS = 1000
 LEVELS = 3
@@ -92,9 +114,13 @@ def check_files(path: Path) -> None:
                     raise DataError(f"{entry.path} is a link or not a regular file; the page shows no such data set")
                 if count > MOST_FILES:
                     raise DataError(f"{path} has more than {MOST_FILES:,} files; the page shows no such data set")
-    for name, most in FILE_BYTES.items():
-        if (path / name).exists() and (size := (path / name).stat().st_size) > most:
-            raise DataError(f"{path / name} has {size >> 20} MiB; the page reads at most {most >> 20}")
+    for name, limits in TEXTS.items():
+        with suppress(FileNotFoundError):
+            text = read_bytes(path / name, limits.size)
+            for line in text.split(b"\n") if limits.line_size < limits.size else [text]:
+                counts = len(line), line.count(b","), line.count(b"[") + line.count(b"{")
+                if any(count > most for count, most in zip(counts, limits[1:], strict=True)):
+                    raise DataError(f"{path / name} has too many values to be read for the page")
 
 
 def open_data_set(path: Path) -> EpisodeStore:

@@ -42,6 +42,17 @@ def _nested_episodes(path: Path) -> None:
     (path / "episodes.jsonl").write_text('{"steps": ' + "[" * 100_000 + "\n")
 
 
+def _many_values(path: Path) -> None:
+    """Two megabytes, during whose parsing no other thread would run for a second."""
+    text = ",".join(["[]"] * 700_000)
+    (path / "dataset.json").write_text((path / "dataset.json").read_text().rstrip("}\n") + f', "x": [{text}]}}}}')
+
+
+def _many_values_in_a_line(path: Path) -> None:
+    line = (path / "episodes.jsonl").read_text().splitlines()[0]
+    (path / "episodes.jsonl").write_text(f'{line}\n{line[:-1]}, "x": [{",".join(["[]"] * 100_000)}]}}\n')
+
+
 def _secret(path: Path) -> Path:
     secret = path.parent.parent / "secret"
     if not secret.exists():
@@ -93,7 +104,7 @@ KINDS = {
     make.__name__.removeprefix("_"): make
     for make in (
         *(_pipes, _pipe_of_rows, _sparse, _nested, _nested_episodes, _linked_facts, _linked_arrays, _huge_pictures),
-        *(_huge_episodes, _wrong_types, _no_rate, _texts, _damaged_rows),
+        *(_many_values, _many_values_in_a_line, _huge_episodes, _wrong_types, _no_rate, _texts, _damaged_rows),
     )
 }
 
