@@ -131,13 +131,12 @@ def filled(argument: Any, marker: Path) -> Any:
 def test_no_code_that_a_saved_configuration_names_is_run(saved: dict[str, Any], hostile: Path) -> None:
     small = {"choices": saved["choices"]}  # refused before anything is composed
     tried = set()
-    for (number, (target, argument)), shift in itertools.product(enumerate(TARGETS), (0, 2, 6)):
-        place = PLACES[(number + shift) % len(PLACES)]
+    for (target, argument), place in itertools.product(TARGETS, PLACES):
         given = {"_target_": target, "argument": filled(argument, hostile)}
         with pytest.raises(ConfigError, match=r"config.yaml: .*_target_ names .*allow=\["):
             run_config(write_run(hostile.parent / "run", put(small, place, given)))
         tried.add((target, place))
-    assert len(tried) == 3 * len(TARGETS) and {place for _, place in tried} == set(PLACES)
+    assert len(tried) == len(TARGETS) * len(PLACES) >= 200
     assert not hostile.exists() and "hostile" not in sys.modules
 
 
