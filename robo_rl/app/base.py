@@ -1,6 +1,7 @@
-"""The base policy of a run: from another run or from an ONNX file, and its copy in the run folder."""
+"""The base policy of a run: from another run, an ONNX file or LeRobot, and its copy in the run folder."""
 
 import hashlib
+import shutil
 from pathlib import Path
 from typing import cast
 
@@ -25,6 +26,7 @@ from ..deployment.packages import onnx_packages
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from ..residual import BASE_POLICY, BaseConfig, BasePolicy
 from .base_copy import FILE, FOLDER, use_copy
+from .lerobot_base import LEROBOT_FILES, LeRobotBase, open_lerobot
 from .trained import TrainedPolicy, checkpoint_of, load_policy
 
 
@@ -37,6 +39,8 @@ def load_base(config: DictConfig) -> BasePolicy | None:
     settings = _settings(config)
     if settings.run is not None:
         return _of_run(load_policy(Path(settings.run), None, settings.checkpoint), settings.run)
+    if settings.lerobot is not None:
+        return LeRobotBase(open_lerobot(Path(settings.lerobot)))
     return None if settings.policy is None else _of_file(Path(settings.policy))
 
 
@@ -50,11 +54,11 @@ def keep_base(config: DictConfig, folder: Path) -> None:
         ConfigError: also if there is none although the agent needs one, or the copy cannot be written.
     """
     settings, kept = _settings(config), folder / FOLDER
-    if settings.run is None and settings.policy is None:
+    if not settings.is_given:
         if config.choices.get("agent") == "residual":
             raise ConfigError(
-                "agent=residual corrects a base policy: give base.run=RUN or base.policy=FILE.onnx, or choose another "
-                "agent"
+                "agent=residual corrects a base policy: give base.run=RUN, base.policy=FILE.onnx or "
+                "base.lerobot=FOLDER, or choose another agent"
             )
         return
     if not kept.exists():
@@ -80,6 +84,10 @@ def _copy(settings: BaseConfig, draft: Path) -> None:
     """Write what is needed of the base policy into the folder ``draft``."""
     if settings.policy is not None:
         write_durably(draft / FILE, Path(settings.policy).read_bytes())
+        return
+    if settings.lerobot is not None:
+        for name in LEROBOT_FILES:
+            shutil.copyfile(Path(settings.lerobot) / name, draft / name)
         return
     assert settings.run is not None
     run = Path(settings.run)

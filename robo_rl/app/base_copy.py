@@ -5,7 +5,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 FOLDER = "base"
-"""Folder of the copy within a run folder: that of a run, or the ONNX file ``FILE``."""
+"""Folder of the copy within a run folder: that of a run, the ONNX file ``FILE``, or a folder of LeRobot."""
 FILE = "policy.onnx"
 
 
@@ -18,3 +18,5 @@ def use_copy(config: DictConfig, folder: Path) -> None:
         config.base.run, config.base.checkpoint = str(copy.absolute()), "newest"
     elif config.base.policy is not None:
         config.base.policy = str(copy.absolute() / FILE)
+    elif config.base.lerobot is not None:
+        config.base.lerobot = str(copy.absolute())

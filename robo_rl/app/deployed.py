@@ -1,13 +1,14 @@
-"""Policies in files for use without PyTorch: written from a run, and read to be evaluated."""
+"""Policies in files: written from a run for use without PyTorch, and those and LeRobot's read to be evaluated."""
 
 from pathlib import Path
 
 import torch
 
-from ..core import ConfigError, Deployable, EnvSpec, printable
+from ..core import ConfigError, DataError, Deployable, EnvSpec, printable
 from ..deployment import PolicyDescription, Verification, write_policy
 from ..deployment.packages import onnx_packages
 from ..version import __version__
+from .lerobot_base import open_lerobot
 from .trained import TrainedPolicy, checkpoint_of, load_policy, run_config
 
 
@@ -18,15 +19,20 @@ def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) 
         run: folder of the run, in whose environment the policy acts.
         spec: spec of this environment, which must match that of the policy.
         checkpoint: ``best``, ``newest`` or the number of a step of the run; not used if there is a file.
-        file: path of an ONNX file; None: the policy of the run.
+        file: path of an ONNX file, or of a folder of LeRobot; None: the policy of the run.
 
     Raises:
         CheckpointError: see :func:`load_policy`, also if the run has no checkpoint.
         ConfigError: if packages are missing.
-        DataError: if the file was not written by robo-rl deploy, is damaged, or was written for another spec.
+        DataError: if the file was not written by robo-rl deploy or LeRobot, is damaged, or does not match the spec.
     """
     if file is None:
         return load_policy(run, spec, checkpoint)
+    if Path(file).is_dir():
+        lerobot = open_lerobot(Path(file))
+        if differences := lerobot.differences(spec):
+            raise DataError(f"{lerobot.name} does not match task {spec.task!r}: {'; '.join(differences)}")
+        return TrainedPolicy(lerobot, spec, run_config(run), 0, lerobot.action_chunk, checkpoint_of(run, "best"))
     with onnx_packages():
         from ..deployment.onnx_policy import OnnxPolicy
     policy = OnnxPolicy.load(Path(file))

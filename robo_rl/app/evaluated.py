@@ -58,7 +58,7 @@ def evaluated_policy(
         folder: folder of the run.
         config: configuration of the run, see :func:`.acting_config`.
         checkpoint: as in :func:`.load_policy`.
-        file: path of an ONNX file with another policy; None: the policy of the run.
+        file: path of an ONNX file, or of a folder of LeRobot, with another policy; None: the policy of the run.
         episodes: number of episodes of an evaluation.
         seed: seed of the start states.
 

@@ -39,9 +39,9 @@ class BaseActions:
     def __init__(self, base: BasePolicy, spec: EnvSpec, scale: float) -> None:
         require(0 < scale <= 1, "base.residual_scale", "in (0, 1]", scale)
         if differences := base.differences(spec):
-            made_for = base.spec.task if base.spec is not None else ""
+            made_for = f"task {base.spec.task}" if base.spec is not None else "another task"
             raise ConfigError(
-                f"the base policy {base.name} was made for task {made_for}, whose observations or actions are not "
+                f"the base policy {base.name} was made for {made_for}, whose observations or actions are not "
                 f"those of task {spec.task}: {'; '.join(differences)}. Give the task the options of the base, or "
                 "choose another base"
             )

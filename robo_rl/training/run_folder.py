@@ -42,7 +42,17 @@ ENTRIES = (
 BEGINNING = ("demonstrations", "prior", "metrics.jsonl", "tensorboard")
 """Entries that a run writes before its first checkpoint, and writes again if it has no checkpoint."""
 
-PATHS = ("path", "file", "reference", "checkpoint", "certificates", "start.run", "base.run", "base.policy")
+PATHS = (
+    "path",
+    "file",
+    "reference",
+    "checkpoint",
+    "certificates",
+    "start.run",
+    "base.run",
+    "base.policy",
+    "base.lerobot",
+)
 """Endings of the names of options whose values are files or folders that a run reads."""
 
 

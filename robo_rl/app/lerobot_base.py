@@ -1,0 +1,41 @@
+"""LeRobot policies as base policies, with the names that the export to LeRobot gives to observations."""
+
+from pathlib import Path
+
+from ..core import EnvSpec
+from ..deployment.lerobot_policy import LEROBOT_FILES, LeRobotPolicy
+from ..replay.interchange.lerobot_layout import feature_of
+from ..residual import BasePolicy
+
+__all__ = ["LEROBOT_FILES", "LeRobotBase", "open_lerobot"]
+
+
+def open_lerobot(folder: Path) -> LeRobotPolicy:
+    """Return the policy in a folder of LeRobot, see :class:`.LeRobotPolicy`."""
+    return LeRobotPolicy(folder, feature_of)
+
+
+class LeRobotBase(BasePolicy):
+    """A LeRobot policy as a base policy: LeRobot keeps its chunk of actions, and samples from its own generator.
+
+    Args:
+        policy: the policy.
+    """
+
+    def __init__(self, policy: LeRobotPolicy) -> None:
+        super().__init__(lambda observation, _: policy.act(observation), policy.name, policy.fingerprint)
+        self._policy = policy
+
+    def differences(self, spec: EnvSpec) -> list[str]:
+        """Return one line for each input or output of the policy that ``spec`` does not have in the same shape."""
+        return self._policy.differences(spec)
+
+    def begin_episode(self, seed: int | None) -> None:
+        """Begin an episode, in which what the policy samples follows from ``seed``."""
+        super().begin_episode(seed)
+        self._policy.begin_episode(seed)
+
+    def forget_plan(self) -> None:
+        """Let the policy decide on new actions from its latest observations."""
+        super().forget_plan()
+        self._policy.forget_actions()

@@ -1,0 +1,142 @@
+"""Policies from folders that LeRobot wrote (``pretrained_model``), computed by LeRobot in an environment of its own."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import DataError, EnvSpec, Observation, parse_json, printable, read_bytes, reading, whole_number
+
+from .lerobot_process import LeRobotProcess
+
+LEROBOT_FILES = ("config.json", "model.safetensors")
+"""Files of a policy."""
+_MOST_CONFIG = 1 << 20
+_PROCESSOR = "policy_preprocessor.json"
+_IMAGES = "images/"
+
+
+class LeRobotPolicy:
+    """A :class:`~robo_rl.core.Policy` of a LeRobot folder; it does not explore.
+
+    LeRobot's own ``select_action`` decides, with its queues of observations and actions. Observations are given to it,
+    and actions taken from it, as robo-rl's export to LeRobot writes them: numbers in the units of the task, flattened,
+    images in [0, 1], and actions in [-1, 1], to which they are clipped. Its process starts with the first action.
+
+    Args:
+        folder: the folder.
+        name_of: function from an observation key to LeRobot's name.
+
+    Attributes:
+        type: type of the policy, such as ``act``.
+        action_chunk: number of actions that it decides at once.
+        fingerprint: hash of its files.
+
+    Raises:
+        DataError: if files are missing or damaged, or the folder was written by LeRobot 0.4 or newer.
+    """
+
+    def __init__(self, folder: Path, name_of: Callable[[str], str]) -> None:
+        self._folder, self._name_of = folder, name_of
+        file = folder / LEROBOT_FILES[0]
+        try:
+            config = parse_json(read_bytes(file, _MOST_CONFIG), str(file))
+            self.fingerprint = _hash(folder)
+        except OSError as error:
+            raise DataError(
+                f"{folder} is no policy of LeRobot: {error.filename or file} cannot be read "
+                f"({error.strerror or error}). Give the folder pretrained_model of a checkpoint"
+            ) from error
+        if (folder / _PROCESSOR).exists():
+            raise DataError(
+                f"{folder} was written by LeRobot 0.4 or newer ({_PROCESSOR}), whose normalisation robo-rl cannot "
+                "compute: train the policy with LeRobot 0.3"
+            )
+        with reading(file, DataError, "give the folder pretrained_model of a checkpoint of LeRobot"):
+            self.type = str(config["type"])
+            self._inputs = {str(name): _shape(each) for name, each in config["input_features"].items()}
+            self._outputs = {str(name): _shape(each) for name, each in config["output_features"].items()}
+            chunk = config.get("n_action_steps", config.get("action_chunk_size", 1))
+            self.action_chunk = whole_number(chunk, 1, 10_000)
+        self._task, self._size = "", 0
+        self._keys: dict[str, str] = {}
+        self._begin, self._forget = True, False
+        self._seed: int | None = 0
+        self._process: LeRobotProcess | None = None
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return f"{self._folder} (LeRobot, {printable(self.type)})"
+
+    def differences(self, spec: EnvSpec) -> list[str]:
+        """Return one line for each input or output that an environment of ``spec`` does not have in the same shape.
+
+        The policy acts in that environment from then on.
+        """
+        expected = {self._name_of(key): key for key in spec.observation}
+        lines, self._keys = [], {name: expected[name] for name in self._inputs if name in expected}
+        for name, shape in self._inputs.items():
+            if name not in expected:
+                lines.append(f"input {name!r} of the policy: no such observation; the task has {', '.join(expected)}")
+                continue
+            key = expected[name]
+            found = _shape_of(key, spec.observation[key].shape)
+            if found != shape:
+                lines.append(f"input {name!r}: the policy expects shape {shape}, observation {key!r} has {found}")
+        if self._outputs != {"action": spec.action.shape}:
+            outputs = ", ".join(f"{name!r} of shape {shape}" for name, shape in self._outputs.items())
+            lines.append(f"output: the policy decides {outputs}, the task needs 'action' of shape {spec.action.shape}")
+        self._task, self._size = spec.task, spec.action.shape[0]
+        return lines
+
+    def act(self, observation: Observation, *, explore: bool = False) -> NDArray[np.float32]:
+        """Return an action (A,) in [-1, 1]; ``explore`` has no effect.
+
+        Raises:
+            LeRobotError: if LeRobot's process cannot be started, fails or returns no action.
+        """
+        if self._process is None:
+            self._process = LeRobotProcess(self._folder, self._size)
+        header = {"begin": self._begin, "forget": self._forget, "seed": self._seed, "task": self._task}
+        arrays = {
+            name: observation[key] if key.startswith(_IMAGES) else observation[key].reshape(-1)
+            for name, key in self._keys.items()
+        }
+        action = self._process.act(header, arrays)
+        self._begin, self._forget, self._seed = False, False, None
+        clipped: NDArray[np.float32] = action.clip(-1, 1)
+        return clipped
+
+    def begin_episode(self, seed: int | None) -> None:
+        """Reset the policy. What it samples follows from ``seed``; without a seed, its generator goes on."""
+        self._begin = True
+        self._seed = self._seed if seed is None else seed
+
+    def forget_actions(self) -> None:
+        """Discard the actions that are decided, but keep the observations, because something else has acted."""
+        self._forget = True
+
+    def forget_plan(self, *, explore: bool = False) -> None:
+        """Reset the policy, for an episode that begins."""
+        self.begin_episode(None)
+
+
+def _hash(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for name in LEROBOT_FILES:
+        with (folder / name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def _shape(feature: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(whole_number(size, 1, 100_000) for size in feature["shape"])
+
+
+def _shape_of(key: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape in LeRobot of an observation: images (C, H, W), all else a vector."""
+    return (shape[2], *shape[:2]) if key.startswith(_IMAGES) else (int(np.prod(shape)),)

@@ -1,0 +1,140 @@
+"""The other end of the process that computes a LeRobot policy."""
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import RoboRLError, parse_json, printable
+
+VARIABLE = "ROBO_RL_LEROBOT_PYTHON"
+"""Environment variable with the path of the interpreter of LeRobot's environment."""
+WORKER = Path(__file__).with_name("lerobot_worker.py")
+START_SECONDS = 300.0
+"""Time limit for the start of the process, which imports LeRobot and loads the policy [s]."""
+ANSWER_SECONDS = 60.0
+"""Time limit for one action [s]."""
+MOST_HEADER = 1 << 16
+
+
+class LeRobotError(RoboRLError):
+    """Raised if LeRobot's process cannot be started, ends, is silent for too long, or returns no action."""
+
+
+class LeRobotProcess:
+    """A process of LeRobot's interpreter with one policy. It ends with this object, or with the program.
+
+    Args:
+        folder: folder of the policy.
+        action_size: number of elements of an action.
+
+    Raises:
+        LeRobotError: if the interpreter is not named or cannot be started, or the policy cannot be loaded.
+    """
+
+    def __init__(self, folder: Path, action_size: int) -> None:
+        self._folder, self._size = folder, action_size
+        python = os.environ.get(VARIABLE)
+        if not python:
+            raise LeRobotError(
+                f"{folder} is a policy of LeRobot: set the environment variable {VARIABLE} to the Python interpreter "
+                "of an environment in which lerobot is installed, such as ~/lerobot/bin/python"
+            )
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._socket, other = socket.socketpair()
+        with other:
+            try:
+                # A session of its own: a Ctrl-C in the terminal is for this program, which ends the process.
+                self._process = subprocess.Popen(
+                    [python, "-u", str(WORKER), str(folder)],
+                    stdin=other,
+                    stdout=self._errors,
+                    stderr=self._errors,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise LeRobotError(f"{VARIABLE}={python} cannot be started: {error.strerror or error}") from error
+        weakref.finalize(self, _end, self._process, self._socket, self._errors)
+        self._header(time.monotonic() + START_SECONDS)
+
+    def act(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """Return the action (A,) for an observation.
+
+        Args:
+            header: what else the process needs, see ``lerobot_worker.answer``.
+            arrays: observation by LeRobot's names.
+
+        Raises:
+            LeRobotError: if the process has ended, is silent for too long, or its answer is no action (A,) of finite
+                numbers.
+        """
+        listed = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+        text = json.dumps({**header, "arrays": listed}).encode()
+        data = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays.values())
+        deadline = time.monotonic() + ANSWER_SECONDS
+        self._socket.settimeout(ANSWER_SECONDS)
+        try:
+            self._socket.sendall(struct.pack("<I", len(text)) + text + data)
+        except OSError as error:
+            raise self._failure("did not take an observation") from error
+        shape = self._header(deadline).get("shape")
+        if shape != [self._size]:
+            raise self._failure(f"returned an action of shape {printable(str(shape))[:40]}, expected [{self._size}]")
+        action = np.frombuffer(self._receive(4 * self._size, deadline), "<f4").astype(np.float32)
+        if not np.isfinite(action).all():
+            raise self._failure(f"returned an action that is not finite: {action[:8]}")
+        return action
+
+    def _header(self, deadline: float) -> dict[str, Any]:
+        (length,) = struct.unpack("<I", self._receive(4, deadline))
+        header = None
+        if length <= MOST_HEADER:
+            header = parse_json(self._receive(length, deadline), f"the answer of LeRobot's process for {self._folder}")
+        if not isinstance(header, dict):
+            raise self._failure("returned something that is no answer")
+        return header
+
+    def _receive(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            self._socket.settimeout(max(1e-3, deadline - time.monotonic()))
+            try:
+                part = self._socket.recv(size - len(data))
+            except TimeoutError as error:
+                raise self._failure("was silent for too long") from error
+            except OSError as error:
+                raise self._failure("ended") from error
+            if not part:
+                raise self._failure("ended")
+            data += part
+        return bytes(data)
+
+    def _failure(self, what: str) -> LeRobotError:
+        """End the process, and return an error with the last lines that it printed."""
+        _end_process(self._process)
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - 4096))
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        printed = " / ".join(printable(line.strip()) for line in lines if line.strip() and not line.startswith(" "))
+        printed = printed[-600:] or "nothing"
+        return LeRobotError(f"LeRobot's process for {self._folder} {what}. It printed: {printed}")
+
+
+def _end_process(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+
+
+def _end(process: "subprocess.Popen[bytes]", connection: socket.socket, errors: IO[bytes]) -> None:
+    _end_process(process)
+    connection.close()
+    errors.close()

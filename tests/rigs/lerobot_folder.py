@@ -1,0 +1,37 @@
+"""Folders of LeRobot policies, and a stand-in for LeRobot that computes them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STAND_IN = Path(__file__).with_name("lerobot_stand_in")
+VARIABLE = "ROBO_RL_LEROBOT_PYTHON"
+
+
+def use_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this interpreter, with the stand-in for lerobot, compute LeRobot policies."""
+    monkeypatch.setenv(VARIABLE, sys.executable)
+    monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
+
+
+def write_lerobot(folder: Path, kind: str = "plain", **shapes: list[int]) -> Path:
+    """Write a policy of the stand-in; ``shapes`` are those of its inputs, and ``action``."""
+    shapes = {"state": [36], "environment_state": [6], "action": [3]} | shapes
+    action = shapes.pop("action")
+    inputs: dict[str, Any] = {
+        f"observation.{name.replace('__', '.')}": {"type": "STATE", "shape": shape} for name, shape in shapes.items()
+    }
+    config = {
+        "type": kind,
+        "n_action_steps": 3,
+        "pretrained_backbone_weights": "ResNet18_Weights.IMAGENET1K_V1",
+        "input_features": inputs,
+        "output_features": {"action": {"type": "ACTION", "shape": action}},
+    }
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
