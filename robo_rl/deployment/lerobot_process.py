@@ -57,7 +57,7 @@ class LeRobotProcess:
                 # A session of its own: a Ctrl-C in the terminal is for this program, which ends the process.
                 self._process = subprocess.Popen(
                     [python, "-u", str(WORKER), str(folder)],
-                    stdin=other,
+                    stdin=other.fileno(),
                     stdout=self._errors,
                     stderr=self._errors,
                     start_new_session=True,
