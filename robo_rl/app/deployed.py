@@ -24,6 +24,7 @@ def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) 
     Raises:
         CheckpointError: see :func:`load_policy`, also if the run has no checkpoint.
         ConfigError: if packages are missing.
+        LeRobotError: if LeRobot cannot compute the policy.
         DataError: if the file was not written by robo-rl deploy or LeRobot, is damaged, or does not match the spec.
     """
     if file is None:
@@ -32,6 +33,7 @@ def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) 
         lerobot = open_lerobot(Path(file))
         if differences := lerobot.differences(spec):
             raise DataError(f"{lerobot.name} does not match task {spec.task!r}: {'; '.join(differences)}")
+        lerobot.start()
         return TrainedPolicy(lerobot, spec, run_config(run), 0, lerobot.action_chunk, checkpoint_of(run, "best"))
     with onnx_packages():
         from ..deployment.onnx_policy import OnnxPolicy

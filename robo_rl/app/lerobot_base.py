@@ -27,8 +27,16 @@ class LeRobotBase(BasePolicy):
         self._policy = policy
 
     def differences(self, spec: EnvSpec) -> list[str]:
-        """Return one line for each input or output of the policy that ``spec`` does not have in the same shape."""
-        return self._policy.differences(spec)
+        """Return one line for each input or output of the policy that ``spec`` does not have in the same shape.
+
+        LeRobot's process starts if there are none.
+
+        Raises:
+            LeRobotError: see :meth:`.LeRobotPolicy.start`.
+        """
+        if not (lines := self._policy.differences(spec)):
+            self._policy.start()
+        return lines
 
     def begin_episode(self, seed: int | None) -> None:
         """Begin an episode, in which what the policy samples follows from ``seed``."""

@@ -24,7 +24,7 @@ class LeRobotPolicy:
 
     LeRobot's own ``select_action`` decides, with its queues of observations and actions. Observations are given to it,
     and actions taken from it, as robo-rl's export to LeRobot writes them: numbers in the units of the task, flattened,
-    images in [0, 1], and actions in [-1, 1], to which they are clipped. Its process starts with the first action.
+    images in [0, 1], and actions in [-1, 1], to which they are clipped. Its process starts with :meth:`start`, or with the first action.
 
     Args:
         folder: the folder.
@@ -93,20 +93,29 @@ class LeRobotPolicy:
         self._task, self._size = spec.task, spec.action.shape[0]
         return lines
 
+    def start(self) -> LeRobotProcess:
+        """Start LeRobot's process, if it does not run yet: before a robot moves, as it may take minutes.
+
+        Raises:
+            LeRobotError: if it cannot be started, or LeRobot cannot load the policy.
+        """
+        if self._process is None:
+            self._process = LeRobotProcess(self._folder, self._size)
+        return self._process
+
     def act(self, observation: Observation, *, explore: bool = False) -> NDArray[np.float32]:
         """Return an action (A,) in [-1, 1]; ``explore`` has no effect.
 
         Raises:
             LeRobotError: if LeRobot's process cannot be started, fails or returns no action.
         """
-        if self._process is None:
-            self._process = LeRobotProcess(self._folder, self._size)
+        process = self.start()
         header = {"begin": self._begin, "forget": self._forget, "seed": self._seed, "task": self._task}
         arrays = {
             name: observation[key] if key.startswith(_IMAGES) else observation[key].reshape(-1)
             for name, key in self._keys.items()
         }
-        action = self._process.act(header, arrays)
+        action = process.act(header, arrays)
         self._begin, self._forget, self._seed = False, False, None
         clipped: NDArray[np.float32] = action.clip(-1, 1)
         return clipped
