@@ -24,7 +24,8 @@ class LeRobotPolicy:
 
     LeRobot's own ``select_action`` decides, with its queues of observations and actions. Observations are given to it,
     and actions taken from it, as robo-rl's export to LeRobot writes them: numbers in the units of the task, flattened,
-    images in [0, 1], and actions in [-1, 1], to which they are clipped. Its process starts with :meth:`start`, or with the first action.
+    images in [0, 1], and actions in [-1, 1], to which they are clipped. Its process starts with :meth:`start`, or with
+    the first action.
 
     Args:
         folder: the folder.
