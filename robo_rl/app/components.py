@@ -4,7 +4,17 @@ from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..core import ConfigError, EnvBackend, RelativeBackend, ResetController, derive_seed, find_relative, moved_section
+from ..core import (
+    ConfigError,
+    EnvBackend,
+    RelativeBackend,
+    ResetController,
+    TurningBackend,
+    derive_seed,
+    find_relative,
+    moved_section,
+    turning_positions,
+)
 from ..residual import BaseActionBackend
 from .base import load_base
 from .composition import build, build_agent, build_reward, has_robot, is_relative, set_threads
@@ -27,6 +37,8 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
         backend = cast(EnvBackend, build(config.safety, backend=backend, button=button))
         if is_relative(config):
             backend = RelativeBackend(backend)
+        elif turning_positions(backend):
+            backend = TurningBackend(backend)
         base = load_base(config)
         return backend if base is None else BaseActionBackend(backend, base, config.base.residual_scale)
     except BaseException:

@@ -5,7 +5,7 @@ from pathlib import Path
 from omegaconf import DictConfig, open_dict
 
 from ..app import build, build_reward, has_robot, is_relative, load_reward, run_config
-from ..core import Clock, ConfigError, EnvSpec, Interruption, MonotonicClock, Scorer, typed
+from ..core import Clock, ConfigError, EnvSpec, Interruption, MonotonicClock, Scorer, TurningBackend, typed
 from ..monitoring.reward_node import PublishConfig, RewardNode
 from ..operators.panel import offer_settings
 from ..replay import EpisodeStore
@@ -30,14 +30,15 @@ def run(config: DictConfig) -> int:
         )
     backend = build(config.robot, simulation=build(config.task))
     try:
-        scorer = _fitted(config, backend.spec)
+        turning = TurningBackend(backend)  # as modules observe it in a run
+        scorer = _fitted(config, turning.spec)
         with Interruption() as interruption:
             robot = backend.scored(settings.topic)
             try:
                 steering = build(config.steering, marks=False)
                 try:
                     offer_settings(steering, config, "task")
-                    node = RewardNode(settings, robot, scorer, backend.spec, steering)
+                    node = RewardNode(settings, robot, scorer, turning.spec, steering, turning.convert)
                     print(f"Scores robot {config.robot.name}; Ctrl-C ends it", flush=True)
                     _turn_until_interrupted(node, interruption, MonotonicClock())
                 finally:

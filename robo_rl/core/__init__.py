@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from .temporal import Formula
     from .temporal_text import parse_specification
     from .text import printable
+    from .turning import TurningBackend, turning_positions
     from .types import (
         PASSED,
         TEACHERS,
@@ -225,6 +226,7 @@ __all__ = [
     "TransitionOutbox",
     "TranslatingBackend",
     "TransportError",
+    "TurningBackend",
     "Verdict",
     "WarmStartLearner",
     "WrappedBackend",
@@ -284,6 +286,7 @@ __all__ = [
     "shortest",
     "sigterm_unwinds",
     "sync_folder",
+    "turning_positions",
     "typed",
     "user_folder",
     "vector_of_matrix",

@@ -1,7 +1,7 @@
 """The command ``robo-rl reward publish``: a node that scores a live robot with reward modules."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -58,8 +58,9 @@ class RewardNode:
         settings: rate and definition of success.
         robot: robot to observe and to publish for.
         scorer: fitted reward modules, all of which score states.
-        spec: spec of the observations.
+        spec: spec of the observations that the modules score.
         steering: buttons and display of the operator.
+        convert: converts what the robot observes to these observations; None: they are the same.
 
     Attributes:
         settings: current settings; the operator may change rate and threshold.
@@ -69,7 +70,13 @@ class RewardNode:
     """
 
     def __init__(
-        self, settings: PublishConfig, robot: Scored, scorer: TermScorer, spec: EnvSpec, steering: Steering
+        self,
+        settings: PublishConfig,
+        robot: Scored,
+        scorer: TermScorer,
+        spec: EnvSpec,
+        steering: Steering,
+        convert: Callable[[Observation], Observation] | None = None,
     ) -> None:
         if scorer.needs_steps:
             raise ConfigError(
@@ -78,6 +85,7 @@ class RewardNode:
             )
         self.settings = settings
         self._robot, self._scorer, self._spec, self._steering = robot, scorer, spec, steering
+        self._convert = convert
         names = [name for name in scorer.terms if "/" not in name]  # without the terms that shaping adds
         if settings.success is None and len(names) > 1:
             raise ConfigError(f"publish.success: which module decides about success? One of {', '.join(names)}")
@@ -112,6 +120,8 @@ class RewardNode:
         self._steering.report(state, not terms, alarm, facts)
 
     def _score(self, observation: Observation) -> dict[str, float]:
+        if self._convert is not None:
+            observation = self._convert(observation)
         scores = self._scorer.score(rows_of(observation, self._spec), online=False)
         terms = {name: float(scores[name][0]) for name in self._names}
         success = terms[self._success_name] > self.settings.threshold

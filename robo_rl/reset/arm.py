@@ -1,6 +1,7 @@
 """Control of an arm by waypoints instead of actions, for controllers that return it and its objects."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ class ArmGuide:
         self._rate = spec.control_rate
         self._home_rotation = home_rotation
         self._act = act
-        self._joints = [Element(spec, f"{name}_position") for name in robot.joints]
+        self._joints = [joint_reader(spec, name) for name in robot.joints]
         self._position = [Element(spec, f"end_effector_{axis}") for axis in "xyz"]
         self._columns = [Element(spec, f"end_effector_r{row}{column}") for column in (1, 2) for row in (1, 2, 3)]
         self.observation: Observation = {}
@@ -70,7 +71,7 @@ class ArmGuide:
         """Position of the end effector (3,) in the base frame [m]."""
         return self.read(self._position)
 
-    def read(self, elements: list[Element]) -> Array:
+    def read(self, elements: Sequence[Callable[[Observation], float]]) -> Array:
         """Return the values (n,) of elements of the newest observation."""
         return np.array([element(self.observation) for element in elements])
 
@@ -116,3 +117,11 @@ class ArmGuide:
 def fixed(point: Array) -> Callable[[], Array]:
     """Return a constant target for :meth:`ArmGuide.go`."""
     return lambda: point
+
+
+def joint_reader(spec: EnvSpec, joint: str) -> Callable[[Observation], float]:
+    """Return a function that returns the observed position of a joint [rad]; endless joints have sine and cosine."""
+    if f"{joint}_sin" not in spec.observation["state"].names:
+        return Element(spec, f"{joint}_position")
+    sine, cosine = Element(spec, f"{joint}_sin"), Element(spec, f"{joint}_cos")
+    return lambda observation: math.atan2(sine(observation), cosine(observation))

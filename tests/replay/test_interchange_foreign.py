@@ -237,3 +237,19 @@ def test_rlds_of_others_with_an_action_in_the_last_step(tmp_path):
 
 
 # --- the readers of others, where they are installed -----------------------------------------------------------------
+
+
+def test_joints_that_are_observed_by_sine_and_cosine_have_positions_in_a_bag(tmp_path):
+    joints = ("arm_1_position", "arm_2_sin", "arm_2_cos", "arm_1_velocity", "arm_2_velocity")
+    store, episodes = record(
+        tmp_path / "set", dataclasses.replace(SPEC, observation={"state": ArraySpec((5,), names=joints)})
+    )
+    with store:
+        Rosbag().export(data_set(store, None), tmp_path / "bag")
+    with AnyReader([tmp_path / "bag"]) as bag:
+        (connection,) = (connection for connection in bag.connections if connection.topic == "/joint_states")
+        _, _, data = next(iter(bag.messages([connection])))
+        message = bag.deserialize(data, connection.msgtype)
+    state = episodes[0][0].observation["state"]
+    assert message.name == ["arm_1", "arm_2"]
+    np.testing.assert_allclose(message.position, [state[0], np.arctan2(state[1], state[2])], rtol=1e-6)

@@ -1,6 +1,7 @@
 """Format rosbag2 (MCAP and SQLite): export of a data set as topics for ROS 2 tools, and import of bags as episodes."""
 
 import json
+import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -166,7 +167,10 @@ class _BagWriter:
 
     def _conventional(self, values: dict[str, float], at_ns: int) -> None:
         """Also write joints and wrench to the usual topics of ROS 2 tools."""
-        joints = [name[:-9] for name in values if name.endswith("_position") and f"{name[:-9]}_velocity" in values]
+        turning = [name[:-4] for name in values if name.endswith("_sin") and f"{name[:-4]}_cos" in values]
+        angles = {f"{joint}_position": math.atan2(values[f"{joint}_sin"], values[f"{joint}_cos"]) for joint in turning}
+        values = values | angles
+        joints = [name[:-9] for name in values if name.endswith("_velocity") and f"{name[:-9]}_position" in values]
         if joints:
             parts = {
                 kind: np.array([values[f"{joint}_{kind}"] for joint in joints]) for kind in ("position", "velocity")

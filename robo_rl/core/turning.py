@@ -1,0 +1,73 @@
+"""A backend that observes joints without limits by sine and cosine."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .protocols import EnvBackend, GoalTask
+from .specs import ArraySpec, EnvSpec
+from .types import Observation, Step
+from .wrapped_backend import WrappedBackend
+
+
+class TurningBackend(WrappedBackend):
+    """An :class:`EnvBackend` that observes the positions of endless joints by their sine and cosine.
+
+    A position in [-pi, pi) jumps by a whole turn where the joint itself moves on, so that networks and normalisation
+    see two distant places. In ``state``, ``NAME_position`` of each endless joint is replaced by ``NAME_sin`` and
+    ``NAME_cos``. Safety filters are inside and use positions.
+
+    Args:
+        backend: backend of an arm.
+
+    Attributes:
+        inner: that backend.
+        relabel: see :class:`~robo_rl.core.GoalTask`; goals are not in ``state``.
+    """
+
+    def __init__(self, backend: EnvBackend) -> None:
+        super().__init__(backend)
+        spec, turning = backend.spec, turning_positions(backend)
+        names: list[str] = []
+        self._places: list[int] = []
+        self._sines: list[int] = []
+        for place, name in enumerate(spec.observation["state"].names):
+            joint = name.removesuffix("_position")
+            parts = [f"{joint}_sin", f"{joint}_cos"] if name in turning else [name]
+            self._sines += [len(names)] if name in turning else []
+            self._places += [place] * len(parts)
+            names += parts
+        state = ArraySpec((len(names),), names=tuple(names))
+        self._spec = replace(spec, observation={**spec.observation, "state": state})
+        self.relabel = backend.relabel if isinstance(backend, GoalTask) else None
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    def reset(self, seed: int | None = None) -> Step:
+        return self._converted(self.inner.reset(seed))
+
+    def step(self, action: NDArray[np.float32]) -> Step:
+        return self._converted(self.inner.step(action))
+
+    def convert(self, observation: Observation) -> Observation:
+        """Return an observation of ``inner`` with sine and cosine instead of the positions of endless joints."""
+        state = observation["state"][self._places]
+        for sine in self._sines:
+            angle = float(state[sine])
+            state[sine], state[sine + 1] = np.sin(angle), np.cos(angle)
+        return {**observation, "state": state}
+
+    def _converted(self, step: Step) -> Step:
+        return replace(step, observation=self.convert(step.observation))
+
+
+def turning_positions(backend: EnvBackend) -> frozenset[str]:
+    """Return the names of the elements of ``state`` that are positions of endless joints."""
+    robot = backend.robot
+    if robot is None or "state" not in backend.spec.observation:
+        return frozenset()
+    positions = {f"{name}_position" for name, turns in zip(robot.joints, robot.endless, strict=True) if turns}
+    return frozenset(positions & {*backend.spec.observation["state"].names})
