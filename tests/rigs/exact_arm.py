@@ -136,6 +136,9 @@ class ExactArm:
         limits: name of a limit set of the case.
         axes: that end-effector actions move.
         speed: limits of the end effector [m/s, rad/s]; None: the robot's.
+
+    Attributes:
+        clearance: smallest distance of all pairs of geoms that are watched [m], at most :data:`REACH`.
     """
 
     def __init__(
@@ -205,7 +208,7 @@ class ExactArm:
         self.observation: Observation = {key: value.copy() for key, value in self._first.items()}
         n = len(self.lower)
         self.velocity, self.acceleration = np.zeros(n), np.zeros(n)
-        self._clearance = self.smallest_distance(self.reader.joint_positions(self.observation))
+        self.clearance = self.smallest_distance(self.reader.joint_positions(self.observation))
 
     def execute(self, action: Action) -> dict[str, float]:
         """Move as ``action`` says; return by kind how much of each limit is used: above 1 it is violated."""
@@ -229,10 +232,10 @@ class ExactArm:
             "workspace": _share(end, low, high),
             "speed": max(np.linalg.norm(end - start) / period / self._speeds[0], angle / period / self._speeds[1]),
             # Nearer than the margin, and than it was before.
-            "clearance": 1.0 + max(0.0, min(MARGIN, self._clearance) - distance) / MARGIN,
+            "clearance": 1.0 + max(0.0, min(MARGIN, self.clearance) - distance) / MARGIN,
             "collision": (REACH - distance) / REACH,
         }
-        self.velocity, self.acceleration, self._clearance = velocity, acceleration, distance
+        self.velocity, self.acceleration, self.clearance = velocity, acceleration, distance
         self._observe(joints, end, rotation)
         return loads
 
@@ -240,7 +243,7 @@ class ExactArm:
         """Stand at ``joints`` (n,), at rest."""
         self.reset()
         self._observe(joints, *map(np.array, self.kinematics.pose(joints)))
-        self._clearance = self.smallest_distance(joints)
+        self.clearance = self.smallest_distance(joints)
 
     def _observe(self, joints: Array, end: Array, rotation: Array) -> None:
         state = self.observation["state"].copy()

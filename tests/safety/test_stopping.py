@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from robo_rl.core import ConfigError
 from robo_rl.safety.compose import _stop_problem
 from robo_rl.safety.config import JointsConfig, SafetyConfig, SpeedConfig
 from robo_rl.safety.joint_limits import JointLimits
@@ -16,10 +17,19 @@ from robo_rl.safety.reference import PythonStopPlanner
 from robo_rl.safety.serial_chain import serial_chain
 from robo_rl.safety.stopping import StopProblem, slower, strongest_deceleration
 
-from ..rigs.exact_arm import CASES, TOLERANCES, ArmCase, ExactArm, Stream
+from ..rigs.exact_arm import CASES, MARGIN, TOLERANCES, ArmCase, ExactArm, Stream
 
 needs_compiler = pytest.mark.skipif(not available()[0], reason="no C++ compiler here")
 FRAMES = (("xyz", "base"), ("xyz+rotation", "base"), ("x+y+yaw", "end_effector"))
+SPACES = (
+    ("joint_delta", "xyz", "base"),
+    ("joint_position", "xyz", "base"),
+    *(("end_effector_delta", *frame) for frame in FRAMES),
+)
+TIP = np.array([0.05, 0.0, 0.1])
+"""Position of the tip of random arms in their last body [m]."""
+TIP_RADIUS = 0.02
+"""Radius of the sphere there [m]."""
 
 
 @settings(deadline=None)
@@ -141,23 +151,28 @@ def follow_the_stop(exact: ExactArm, guard: JointLimits) -> set[str]:
 
 @st.composite
 def arms(draw: st.DrawFn) -> dict:
-    """Random serial arms: joints, axes, lengths, ranges, limits, rates and action spaces."""
+    """Random serial arms: joints, axes, lengths, ranges, limits, rates, action spaces, and a volume near the tip."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     count = draw(st.integers(3, 7))
     slides = rng.random(count) < 0.15
     rate = draw(st.sampled_from([5, 10, 30, 100, 200, 500, 1000]))
     velocity = rng.uniform(0.5, 3, count)
     acceleration = velocity * rng.uniform(2, 15, count)
+    offsets = rng.uniform(-0.05, 0.25, (count, 3))
+    away, half = rng.standard_normal(3), rng.uniform(0.02, 0.06, 3)
+    gap = rng.uniform(1.6 * MARGIN, 0.025)
+    centre = offsets.sum(axis=0) + TIP + away / np.linalg.norm(away) * (TIP_RADIUS + gap + np.linalg.norm(half))
     return {
         "axes": [np.eye(3)[rng.integers(3)] if rng.random() < 0.7 else rng.standard_normal(3) for _ in range(count)],
         "slides": slides,
-        "offsets": rng.uniform(-0.05, 0.25, (count, 3)),
+        "offsets": offsets,
+        "volume": (*centre, *half),
         "ranges": np.where(slides[:, None], [[-0.2, 0.2]], [[-2.5, 2.5]]) * rng.uniform(0.4, 1, (count, 1)),
         "velocity": velocity,
         "acceleration": acceleration,
         "jerk": acceleration * rng.uniform(3, 300, count),
         "rate": rate,
-        "space": draw(st.sampled_from([("joint_delta", "xyz", "base"), *(("end_effector_delta", *f) for f in FRAMES)])),
+        "space": draw(st.sampled_from(SPACES)),
         "speed": rng.uniform([0.2, 0.5], [1.5, 4.0]),
         "seed": int(rng.integers(2**31)),
         "actions": draw(st.integers(1, 40)),
@@ -166,7 +181,7 @@ def arms(draw: st.DrawFn) -> dict:
 
 def write_arm(arm: dict, file: Path) -> ArmCase:
     """Write a random arm as MJCF, and return how it is simulated."""
-    bodies, closing = "", ""
+    bodies, closing, tip = "", "", " ".join(map(str, TIP))
     for number, (axis, slides, offset, limits) in enumerate(
         zip(arm["axes"], arm["slides"], arm["offsets"], arm["ranges"], strict=True)
     ):
@@ -180,7 +195,8 @@ def write_arm(arm: dict, file: Path) -> ArmCase:
         closing += "</body>"
     file.write_text(
         f'<mujoco><compiler angle="radian" autolimits="true"/><worldbody><body name="base">{bodies}'
-        f'<site name="tip" pos="0.05 0 0.1"/>{closing}</body></worldbody></mujoco>'
+        f'<site name="tip" pos="{tip}"/><geom pos="{tip}" size="{TIP_RADIUS}" mass="0.1"/>{closing}</body></worldbody>'
+        "</mujoco>"
     )
     count = len(arm["axes"])
     return ArmCase(
@@ -197,7 +213,7 @@ def write_arm(arm: dict, file: Path) -> ArmCase:
         },
         low=(-0.3, -0.3, -0.3),
         high=(2.0, 2.0, 2.0),
-        keep_out=(),
+        keep_out=tuple(map(float, arm["volume"])),
         limits={
             "random": JointsConfig(
                 **{key: tuple(map(float, arm[key])) for key in ("velocity", "acceleration", "jerk")}, margin=0.0
@@ -206,14 +222,19 @@ def write_arm(arm: dict, file: Path) -> ArmCase:
     )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arm=arms())
 def test_from_every_state_that_is_let_happen_the_arm_can_stop(arm, tmp_path, monkeypatch):
     """The invariant: the stop that would be done next breaks no limit, to its end, and nothing broke one before."""
     monkeypatch.setitem(CASES, "random", write_arm(arm, tmp_path / "arm.xml"))
     speed = SpeedConfig(linear=float(arm["speed"][0]), angular=float(arm["speed"][1]))
     exact = ExactArm("random", arm["space"][0], arm["rate"], "random", *arm["space"][1:], speed=speed)
-    chain = exact.chain()
+    assume(exact.clearance > 1.5 * MARGIN)
+    try:
+        chain = exact.chain()
+    except ConfigError as error:  # joint positions at a high rate, with a tight limit on jerk
+        assume("the rounding of float32 actions alone" not in str(error))
+        raise
     guard = chain._filters[-1]
     stream, kind = Stream(exact.size, [arm["seed"]]), Stream.KINDS[arm["seed"] % len(Stream.KINDS)]
     for step in range(arm["actions"]):
