@@ -268,6 +268,14 @@ def test_yuv_images_of_bags_are_read(tmp_path, encoding):
     assert (np.abs(frames.astype(int) - 130) < 3).all(), "128 is a little less than half of what video calls white"
 
 
+def test_a_recorded_bag_with_yuv_images_is_imported(tmp_path, capsys):
+    assert run_import("cam", CASES / "cam_yuv", tmp_path / "set") == 0
+    assert "1 episode: 29 steps" in capsys.readouterr().out
+    with EpisodeStore.open(tmp_path / "set") as store:
+        frames = store.arrays(0).observation["images/front"]
+    assert frames.dtype == np.uint8 and frames.shape[-1] == 3 and frames.std() > 0
+
+
 @pytest.mark.parametrize("encoding", ["nv21", "yuv420", "h264"])
 def test_images_that_are_not_read_are_named(tmp_path, encoding):
     message = rf"/camera .*unknown encoding '{encoding}' of an image of 24 x 16 pixels; .*Valid: 16UC1, .*yuv422"
