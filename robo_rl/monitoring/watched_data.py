@@ -220,11 +220,13 @@ def thumbnail(store: EpisodeStore, number: int) -> bytes | dict[str, Any]:
     data = store.arrays(number, [place[0]] if place else [])
     if place:
         key, columns = place
-        path = _thinned(data.observation[key].reshape(data.record.steps + 1, -1)[:, columns], SPARK_POINTS)
+        rows = data.observation[key].reshape(data.record.steps + 1, -1)[:, columns]
+        path = _thinned(rows, _stride(len(rows), SPARK_POINTS))
         extent = max(float(np.ptp(path, axis=0).max()), 1e-9)
         centre = (path.min(axis=0) + path.max(axis=0)) / 2
         return {"kind": "path", "lines": [_rounded((path - centre) / extent + 0.5)]}
-    actions = _thinned(data.executed_action.reshape(data.record.steps, -1)[:, :3], SPARK_POINTS)
+    executed = data.executed_action.reshape(data.record.steps, -1)[:, :3]
+    actions = _thinned(executed, _stride(len(executed), SPARK_POINTS))
     low, high = float(actions.min(initial=0)), float(actions.max(initial=0))
     times = np.linspace(0, 1, len(actions))
     scaled = (actions - low) / max(high - low, 1e-9)
@@ -253,6 +255,7 @@ def signals(store: EpisodeStore, number: int) -> dict[str, Any]:
     plotted = {key: array for key, array in numbers.items() if math.prod(array.shape) <= MOST_ELEMENTS}
     _check_size(store, store.records[number].steps + 1, list(plotted))
     data = store.arrays(number, list(plotted))
+    stride = _stride(data.record.steps + 1, POINTS)  # the same for observations, which have one row more
     plots: list[dict[str, Any]] = []
     for title, names, values in _series(data, plotted, store.spec.action.names):
         groups = quantities(names) if title in plotted else {title: list(range(len(names)))}
@@ -263,12 +266,12 @@ def signals(store: EpisodeStore, number: int) -> dict[str, Any]:
                     {
                         "title": clip(title if title == quantity else f"{title}: {quantity}"),
                         "names": [clip(names[column]) for column in chosen],
-                        "values": _rounded(_thinned(values[:, chosen], POINTS).T),
+                        "values": _rounded(_thinned(values[:, chosen], stride).T),
                     }
                 )
     return {
         "plots": plots[:MOST_PLOTS],
-        "stride": _stride(data.record.steps + 1, POINTS),
+        "stride": stride,
         "unplotted": [clip(key) for key in numbers if key not in plotted],
     }
 
@@ -300,10 +303,11 @@ def _stride(rows: int, most: int) -> int:
     return max(-(-rows // most), 1)
 
 
-def _thinned(rows: NDArray[Any], most: int) -> Array:
-    return rows[:: _stride(len(rows), most)].astype(np.float64)
+def _thinned(rows: NDArray[Any], stride: int) -> Array:
+    return rows[::stride].astype(np.float64)
 
 
 def _rounded(values: Array) -> list[list[float | None]]:
-    """Return values (n, m) as JSON values; None where a value is not finite."""
-    return [[float(f"{value:.5g}") if math.isfinite(value) else None for value in row] for row in values.tolist()]
+    """Return values (n, m) as JSON values; None where a value is not finite, also if only rounding makes it so."""
+    rounded = [[float(f"{value:.5g}") for value in row] for row in values.tolist()]
+    return [[value if math.isfinite(value) else None for value in row] for row in rounded]
