@@ -185,17 +185,19 @@ class DataPage:
 
     async def _list(self) -> dict[str, Any]:
         """Find the data sets, and describe each; one that does not answer hides no other."""
-        outcomes = await self._readers.read({folder: partial(data_sets_in, folder) for folder in self._folders})
+        # A data set may have the path of a folder, but a late outcome of one must not count as that of the other.
+        searches = {f"search {folder}": partial(data_sets_in, folder) for folder in self._folders}
+        outcomes = await self._readers.read(searches)
         problems = [str(each) for each in outcomes.values() if isinstance(each, Exception)]
         found = [path for each in outcomes.values() if not isinstance(each, Exception) for path in each]
         paths = list(dict.fromkeys([*found, *self._saved]))[:MOST_DATA_SETS]
         self._paths = {str(path): path for path in paths}
-        facts = await self._readers.read({str(path): partial(self._facts, path) for path in paths})
+        facts = await self._readers.read({f"facts {path}": partial(self._facts, path) for path in paths})
         sets = [
-            {"path": path, "name": clip(Path(path).name), "problem": clip(_reason(each))}
-            if isinstance(each, Exception)
+            {"path": str(path), "name": clip(path.name), "problem": clip(_reason(each))}
+            if isinstance(each := facts[f"facts {path}"], Exception)
             else each
-            for path, each in facts.items()
+            for path in paths
         ]
         if not sets:
             problems.append(f"no data set found in {', '.join(self._folders)}; record one with robo-rl record")
@@ -238,21 +240,26 @@ class DataPage:
 
     async def _command(self, path: Path, message: Message) -> dict[str, Any]:
         """Return the command line that does the same as the request ``save``."""
-        settings = edit_settings(path, message)
-        exists = await self._readers.call(f"exists {path}", lambda: os.path.lexists(settings.output))
-        problem = f"{settings.output} exists already; choose another name" if exists else ""
-        return {"command": command_of(settings), "problem": problem}
+
+        def command() -> dict[str, Any]:
+            settings = edit_settings(path, message)
+            exists = os.path.lexists(settings.output)
+            problem = f"{settings.output} exists already; choose another name" if exists else ""
+            return {"command": command_of(settings), "problem": problem}
+
+        answer: dict[str, Any] = await self._readers.call(f"command {path}", command)
+        return answer
 
     async def _save(self, path: Path, message: Message) -> dict[str, Any]:
-        settings = edit_settings(path, message)
         if self._saving is not None:
             raise ConfigError(f"{self._saving.name} is being saved; wait until it is complete")
-        self._saving = Saving(Path(settings.output).name)
-        saved: dict[str, Any] = await asyncio.shield(self._start(self._write(path, settings, self._saving)))
+        self._saving = Saving(clip(str(message.get("name"))))
+        saved: dict[str, Any] = await asyncio.shield(self._start(self._write(path, message, self._saving)))
         return saved
 
-    async def _write(self, path: Path, settings: EditConfig, saving: Saving) -> dict[str, Any]:
-        def write() -> str:
+    async def _write(self, path: Path, message: Message, saving: Saving) -> dict[str, Any]:
+        def write() -> tuple[str, str]:
+            settings = edit_settings(path, message)
             check_files(path)
             if os.path.lexists(settings.output):
                 raise ConfigError(f"{settings.output} exists already; choose another name")
@@ -261,18 +268,20 @@ class DataPage:
                 saving.done, saving.total = done, total
 
             (output,) = edit(settings, progress)
-            return summary_of(output)
+            return settings.output, summary_of(output)
 
         try:
-            summary = await self._workers.call(f"save {settings.output} {time.monotonic_ns()}", write)
+            output, summary = await self._workers.call(f"save {path} {time.monotonic_ns()}", write)
         finally:
             self._saving = None
-        self._saved.append(Path(settings.output))
-        return {"saved": settings.output, "summary": clip(summary)}
+        self._saved.append(Path(output))
+        return {"saved": output, "summary": clip(summary)}
 
 
 def edit_settings(path: Path, message: Message) -> EditConfig:
     """Return the settings of the edit in the message of a page: a new data set beside ``path``.
+
+    It is called in threads, because it follows the links in ``path``.
 
     Raises:
         ConfigError: if the message is not valid.

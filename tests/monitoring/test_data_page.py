@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import cv2
@@ -13,13 +14,13 @@ import pytest
 pytest.importorskip("websockets")
 
 from robo_rl.core import ArraySpec, ConfigError
-from robo_rl.monitoring import data_page
+from robo_rl.monitoring import data_page, stop_button, watched_data
 from robo_rl.monitoring.data_page import DataPage, edit_settings
 from robo_rl.recording import edits as edits_module
 from robo_rl.replay import EpisodeStore
 
 from ..rigs.command_line import robo_rl
-from ..rigs.data_page import AskingPage, answers_to, listed, recorded
+from ..rigs.data_page import PRESS, AskingPage, answers_to, listed, recorded
 from ..rigs.replay_episodes import SPEC, assert_same, make_episode
 
 EDITS = {"drop": [0], "segments": ["1:0-4", "1:6-12:failure"], "mark_success": [2], "mark_failure": []}
@@ -73,6 +74,19 @@ def test_without_pictures_a_path_or_actions_are_drawn_and_long_episodes_are_thin
         assert points.shape[1] <= 60 and points.min() >= 0 and points.max() <= 1
         assert signals["stride"] == 4 and signals["unplotted"] == ["scan"]
         assert max(len(line) for plot in signals["plots"] for line in plot["values"]) <= 400
+
+
+def test_actions_and_observations_are_thinned_alike(tmp_path: Path) -> None:
+    (steps,) = recorded(tmp_path / "mine", (400,))
+    *_, signals = listed(tmp_path, {"request": "signals", "path": str(tmp_path / "mine"), "episode": 0})
+    plots = {plot["title"]: plot["values"][0] for plot in signals["plots"]}
+    assert signals["stride"] == 2
+    assert (len(plots["executed action"]), len(plots["state: x"])) == (200, 201)
+    np.testing.assert_allclose(plots["executed action"][150], steps[300].executed_action[0], rtol=1e-4)
+
+
+def test_numbers_that_rounding_makes_infinite_are_left_out() -> None:
+    assert watched_data._rounded(np.array([[np.finfo(np.float64).max, np.nan, 1.5]])) == [[None, None, 1.5]]
 
 
 def test_an_edit_is_the_same_as_that_of_the_command(tmp_path: Path) -> None:
@@ -212,3 +226,52 @@ def test_a_data_set_that_has_grown_is_read_again(tmp_path: Path) -> None:
 def test_without_data_sets_the_reason_is_given(tmp_path: Path) -> None:
     (answer,) = listed(tmp_path / "nothing")
     assert answer["sets"] == [] and "record one with robo-rl record" in answer["notes"][0]
+
+
+def test_a_late_answer_of_a_folder_is_not_that_of_its_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / "mine")
+    path, release = str(tmp_path / "mine"), Event()
+    original = data_page.data_sets_in
+
+    def slow(pattern: str) -> Any:
+        release.wait(10)
+        return original(pattern)
+
+    monkeypatch.setattr(data_page, "READ_SECONDS", 0.3)
+    page = DataPage([path])
+    page._saved.append(Path(path))
+    monkeypatch.setattr(data_page, "data_sets_in", slow)
+    (late,) = answers_to(page, {"request": "list"})
+    release.set()
+    assert "no answer" in late["notes"][0] and [each["episodes"] for each in late["sets"]] == [3]
+
+
+@pytest.mark.parametrize("request_name", ["command", "save"])
+def test_an_emergency_stop_does_not_wait_for_the_folder_of_an_edit(
+    request_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / "mine")
+    release, original, in_time = Event(), edits_module._check_paths, []
+
+    def hang(settings: Any) -> None:
+        in_time.append(release.wait(5))
+        original(settings)
+
+    class Stopping(AskingPage):
+        async def __aiter__(self) -> Any:
+            yield json.dumps({"number": 0, "request": "list"})
+            while not self.answers:
+                await asyncio.sleep(0.01)
+            monkeypatch.setattr(edits_module, "_check_paths", hang)
+            edit = {"number": 1, "request": request_name, "path": str(tmp_path / "mine"), "name": "new"}
+            yield json.dumps({**edit, "edits": {"drop": [0]}})
+            await asyncio.sleep(0.1)
+            yield json.dumps(PRESS)
+            while len(self.answers) < 2:
+                await asyncio.sleep(0.01)
+            release.set()
+
+    monkeypatch.setattr(stop_button, "press_emergency_stop", lambda: "")
+    page = Stopping()
+    asyncio.run(DataPage([str(tmp_path)]).serve(page))
+    assert page.answers[1]["stopped"] == "data page" and in_time == [True]
