@@ -187,10 +187,11 @@ class DataPage:
         """Find the data sets, and describe each; one that does not answer hides no other."""
         # A data set may have the path of a folder, but a late outcome of one must not count as that of the other.
         searches = {f"search {folder}": partial(data_sets_in, folder) for folder in self._folders}
-        outcomes = await self._readers.read(searches)
+        saved = {"saved": lambda: [path for path in self._saved if os.path.lexists(path)]}
+        outcomes = await self._readers.read(searches | saved)
         problems = [str(each) for each in outcomes.values() if isinstance(each, Exception)]
         found = [path for each in outcomes.values() if not isinstance(each, Exception) for path in each]
-        paths = list(dict.fromkeys([*found, *self._saved]))[:MOST_DATA_SETS]
+        paths = list(dict.fromkeys(found))[:MOST_DATA_SETS]
         self._paths = {str(path): path for path in paths}
         facts = await self._readers.read({f"facts {path}": partial(self._facts, path) for path in paths})
         sets = [

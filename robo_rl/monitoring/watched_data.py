@@ -23,6 +23,7 @@ from ..evaluation.runs import folders_in, matching
 from ..evaluation.viewer import quantities
 from ..recording.quality import FLAGS, is_picture, measure
 from ..replay import EpisodeArrays, EpisodeStore
+from ..replay.layout import step_fields
 from .run_table import clip
 
 FACTS_FILE = "dataset.json"
@@ -87,7 +88,7 @@ def _data_sets_below(path: Path, levels: int, budget: Iterator[int]) -> list[Pat
         raise DataError(f"more than {MOST_FOLDERS:,} folders to search; name those of the data sets, as data=[{path}]")
     try:
         if stat.S_ISREG(os.lstat(path / FACTS_FILE).st_mode):
-            return [path]
+            return [path if path.name not in ("", "..") else path.resolve()]  # the new data sets lie beside it
     except OSError:
         pass
     if levels == 0:
@@ -179,7 +180,10 @@ def flagged(store: EpisodeStore) -> dict[str, Any]:
 
 
 def _check_size(store: EpisodeStore, rows: int, keys: list[str]) -> None:
-    size = rows * sum(store.spec.observation[key].nbytes for key in keys)
+    """Check the size of an episode: its observations ``keys``, and what is recorded of each step."""
+    observed = sum(store.spec.observation[key].nbytes for key in keys)
+    recorded = sum(math.prod(field.shape) * np.dtype(field.dtype).itemsize for field in step_fields(store.spec))
+    size = rows * (observed + recorded)
     if size > NUMBERS_BYTES:
         raise DataError(
             f"{store.path}: an episode has {size >> 20} MiB of numbers; at most {NUMBERS_BYTES >> 20} are read"

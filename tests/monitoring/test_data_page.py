@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -275,3 +276,35 @@ def test_an_emergency_stop_does_not_wait_for_the_folder_of_an_edit(
     page = Stopping()
     asyncio.run(DataPage([str(tmp_path)]).serve(page))
     assert page.answers[1]["stopped"] == "data page" and in_time == [True]
+
+
+def test_a_saved_data_set_is_listed_until_it_is_removed(tmp_path: Path) -> None:
+    recorded(tmp_path / "mine")
+    path = str(tmp_path / "mine")
+    page = DataPage([path])
+    save = {"request": "save", "path": path, "name": "new", "edits": {"drop": [0]}}
+    *_, both = answers_to(page, {"request": "list"}, save, {"request": "list"})
+    shutil.rmtree(tmp_path / "new")
+    (one,) = answers_to(page, {"request": "list"})
+    assert [[each["name"] for each in answer["sets"]] for answer in (both, one)] == [["mine", "new"], ["mine"]]
+
+
+@pytest.mark.parametrize("named", [".", "inner/.."])
+def test_the_current_folder_can_be_the_data_set(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / "mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    if named != ".":
+        Path("inner").mkdir()
+    path = str(tmp_path / "mine")
+    command = {"request": "command", "path": path, "name": "new", "edits": {"drop": [0]}}
+    found, answer = answers_to(DataPage([named]), {"request": "list"}, command)
+    assert found["sets"][0]["name"] == "mine" and f"output={tmp_path / 'new'}" in answer["command"]
+
+
+def test_an_episode_of_too_large_actions_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / "mine", (400,))
+    where = {"path": str(tmp_path / "mine"), "episode": 0}
+    of_state = 401 * SPEC.observation["state"].nbytes
+    monkeypatch.setattr(watched_data, "NUMBERS_BYTES", of_state)
+    _, *answers = listed(tmp_path, {"request": "signals", **where}, {"request": "flags", **where})
+    assert all("an episode has" in answer["error"] for answer in answers)
