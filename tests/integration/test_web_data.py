@@ -204,6 +204,29 @@ def test_an_episode_plays_to_its_end_with_its_pictures(browser: Any, served: Ser
     wait_until(lambda: not browser.find_elements("css selector", "#cameras .old"))
 
 
+def test_an_episode_that_is_opened_while_another_data_set_loads_is_closed(
+    browser: Any, served: ServedData, tmp_path: Path
+) -> None:
+    recorded(tmp_path / "sets" / "other", LENGTHS)
+    browser.get("about:blank")
+    browser.get(served.address)
+    click(browser, "#sets .tile[title$=mine]")
+    wait_until(lambda: text(browser, "#title") == "mine")
+    browser.execute_script(
+        "const send = WebSocket.prototype.send;"
+        "WebSocket.prototype.send = function (data) {"
+        "  if (!data.includes('describe')) return send.call(this, data);"
+        "  window.later = () => send.call(this, data);"
+        "};"
+    )
+    click(browser, "#sets .tile[title$=other]")
+    click(browser, "#episodes .tile:nth-child(2)")
+    wait_until(lambda: text(browser, "#episode-title") == "Episode 1")
+    browser.execute_script("later()")
+    wait_until(lambda: text(browser, "#title") == "other")
+    assert not browser.find_element("css selector", "#episode-section").is_displayed()
+
+
 def test_the_emergency_stop_is_on_the_page(browser: Any, served: ServedData) -> None:
     opened(browser, served)
     click(browser, "#emergency")

@@ -146,14 +146,19 @@ function seconds(value) {
   return value < 120 ? `${shorten(value)} s` : `${shorten(value / 60)} minutes`;
 }
 
+let choices = 0;
 async function choose(path) {
-  closeEpisode();
+  const number = (choices += 1);
+  let described;
   try {
-    chosen = await ask("describe", { path });
+    described = await ask("describe", { path });
   } catch (error) {
-    showNotice(error.message);
+    if (number === choices) showNotice(error.message);
     return;
   }
+  if (number !== choices) return; // another one was chosen meanwhile
+  closeEpisode(); // not earlier: an episode of the previous data set may be opened while the answer is awaited
+  chosen = described;
   [edits, flags, limit] = [new Edits(chosen.steps, storedOperations()), null, PORTION];
   for (const button of at("sets").children) button.setAttribute("aria-pressed", String(button.title === path));
   at("episodes-section").hidden = at("edits-section").hidden = false;
