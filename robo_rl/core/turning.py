@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .protocols import EnvBackend, GoalTask
+from .errors import CheckpointError
+from .protocols import EnvBackend, GoalTask, PersistentWorld
 from .specs import ArraySpec, EnvSpec
-from .types import Observation, Step
+from .types import Observation, State, Step
 from .wrapped_backend import WrappedBackend
 
 
@@ -51,6 +52,20 @@ class TurningBackend(WrappedBackend):
 
     def step(self, action: NDArray[np.float32]) -> Step:
         return self._converted(self.inner.step(action))
+
+    def world(self) -> State | None:
+        """Return all that the next episode depends on if it begins where the robot is; None if that is unknown."""
+        return self.inner.world() if isinstance(self.inner, PersistentWorld) else None
+
+    def restore(self, world: State) -> Step:
+        """Begin an episode in a ``world`` that was returned by :meth:`world`.
+
+        Raises:
+            CheckpointError: if this backend's world cannot be restored.
+        """
+        if not isinstance(self.inner, PersistentWorld):
+            raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
+        return self._converted(self.inner.restore(world))
 
     def convert(self, observation: Observation) -> Observation:
         """Return an observation of ``inner`` with sine and cosine instead of the positions of endless joints."""

@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_module
 from numpy.typing import NDArray
 
 from robo_rl.app import build_backend, register_all_configs
-from robo_rl.core import EnvBackend, RelativeBackend, TurningBackend, turning_positions
+from robo_rl.core import EnvBackend, PersistentWorld, RelativeBackend, TurningBackend, turning_positions
 from robo_rl.reset.arm import joint_reader
 from robo_rl.safety.backend import SafeBackend
 
@@ -103,3 +103,18 @@ def test_reset_controllers_read_positions(tmp_path: Path) -> None:
     observation = backend.reset(0).observation
     assert joint_reader(backend.spec, "wrist_roll")(observation) == pytest.approx(3.0, abs=0.01)
     assert joint_reader(backend.spec, "elbow")(observation) == pytest.approx(1.4, abs=0.01)
+
+
+@pytest.mark.parametrize("safety", ["none", "default"])
+def test_the_world_is_restored_with_sine_and_cosine(tmp_path: Path, safety: str) -> None:
+    """Runs whose reset controller begins episodes where the arm is save the world, so that they can be resumed."""
+    backend = backend_of(arm_file(tmp_path, "wrist_roll"), 3.0, safety=safety)
+    assert isinstance(backend, PersistentWorld)
+    names, states = rolled(backend)
+    world = backend.world()
+    assert world is not None
+    backend.reset(1)
+    restored = backend.restore(world).observation["state"]
+    sine, cosine = (names.index(f"wrist_roll_{part}") for part in ("sin", "cos"))
+    assert states[-1, sine] < -0.9  # the roll has passed half a turn
+    np.testing.assert_allclose(restored[[sine, cosine]], states[-1, [sine, cosine]], atol=1e-6)
