@@ -44,8 +44,11 @@ def find_holds(robot: str | None = None) -> list[Hold]:
 
 
 def _named(folder: Path) -> list[str]:
-    """Return the names of robots that have any such file."""
-    names = {path.name.partition(".")[2] for kind in KINDS for path in folder.glob(f"{kind}.*")}
+    """Return the names of robots that have any such file, or a copy of a stop beside the folder."""
+    files = [path.name for kind in KINDS for path in folder.glob(f"{kind}.*")]
+    copied = f".{folder.name}."
+    files += [path.name.removeprefix(copied) for path in folder.parent.glob(f"{copied}emergency_stop.*")]
+    names = {file.partition(".")[2] for file in files}
     return sorted(unquote(name) for name in names if name)
 
 

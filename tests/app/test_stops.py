@@ -120,6 +120,15 @@ def test_rearm_takes_back_all_that_it_can_and_says_what_not(
     assert "No emergency stop is pressed" in capsys.readouterr().out
 
 
+def test_a_stop_of_which_only_the_copy_is_left_is_on_the_list(
+    capsys: pytest.CaptureFixture[str], person: list[str]
+) -> None:
+    EmergencyStop(robot="left.1").press("a test")
+    default_file("left.1").unlink()
+    assert call("rearm") == 0 and "Re-armed: robot left.1" in capsys.readouterr().out
+    assert call("rearm") == 0 and "No emergency stop is pressed" in capsys.readouterr().out
+
+
 def test_a_robot_that_does_not_answer_stays_on_the_list(
     capsys: pytest.CaptureFixture[str], person: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
