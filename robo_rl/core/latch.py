@@ -1,6 +1,7 @@
 """Files whose existence stops robots, read within a control period whatever has happened to them."""
 
 import contextlib
+import errno
 import os
 import stat
 import weakref
@@ -129,7 +130,7 @@ class Latch:
         """
         was_pressed = self.pressed() is not None
         try:
-            if self._twin is not None:
+            if self._twin is not None and os.path.lexists(self._twin):  # read-only disks refuse to remove even nothing
                 self._twin.unlink(missing_ok=True)
             self.file.unlink(missing_ok=True)
         except OSError as error:
@@ -150,8 +151,8 @@ def _twin_of(file: Path) -> Path | None:
 class _Folder:
     """A folder as it was found at a path, which another folder at the same path is not.
 
-    The folder is kept open. Otherwise its inode could be freed, and a file system may give the same number to the
-    folder that takes its place.
+    The folder is kept open, unless too many files are. Otherwise its inode could be freed, and a file system may give
+    the same number to the folder that takes its place.
 
     Args:
         path: path of the folder.
@@ -161,7 +162,12 @@ class _Folder:
         self._path = path
         self._identity: tuple[int, int] | None = None
         with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):  # the folder is there all the same
+                    self._identity = _identity(path.stat())
+                return
             weakref.finalize(self, os.close, descriptor)
             self._identity = _identity(os.fstat(descriptor))
 

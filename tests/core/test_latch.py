@@ -1,5 +1,6 @@
 """A latched stop outlives whatever becomes of its folder, and is looked at in microseconds whatever its file is."""
 
+import errno
 import os
 import shutil
 import time
@@ -124,6 +125,35 @@ def test_folders_that_latches_keep_open_are_closed(file: Path) -> None:
         removed(file.parent)
         assert latch.pressed() and latch.rearm()
     assert len(list(Path("/proc/self/fd").iterdir())) == opened
+
+
+def test_a_stop_below_a_read_only_folder_can_be_rearmed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a container: its copy cannot be written, and the system refuses to remove even what does not exist."""
+    copy, unlink = file.parent.with_name(f".{file.parent.name}.{file.name}"), Path.unlink
+    latch = Latch(file)
+    assert latch.press("a test")
+    copy.unlink()
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path == copy:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert latch.rearm() and Latch(file).pressed() is None
+
+
+def test_a_lack_of_file_descriptors_is_not_a_removed_folder(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        latch = Latch(file)
+        assert latch.pressed() is None
+    assert latch.pressed() is None
+    replaced(file.parent)
+    assert "was removed or replaced" in (latch.pressed() or "")
 
 
 def fifo(file: Path) -> None:
