@@ -117,9 +117,12 @@ class Latch:
         """Press again a latch whose file was removed without re-arming; return whether it is pressed now."""
         if self._twin is None or not os.path.lexists(self._twin):
             return False
-        if not os.path.lexists(self.file):  # looked at after the twin, which is written after the file
-            reason = plain_text(read_short(self._twin) or "") or "emergency stop"
-            self.press(f"{reason}; its file {self.file} was removed, but nobody re-armed")
+        if os.path.lexists(self.file):  # looked at after the twin, which is written after the file
+            return True
+        if not os.path.lexists(self._twin):  # a person re-arms just now, which removes the twin before the file
+            return False
+        reason = plain_text(read_short(self._twin) or "") or "emergency stop"
+        self.press(f"{reason}; its file {self.file} was removed, but nobody re-armed")
         return True
 
     def rearm(self) -> bool:

@@ -118,6 +118,23 @@ def test_removing_the_file_does_not_rearm(file: Path) -> None:
     assert watching.rearm() and Latch(file).pressed() is None
 
 
+def test_a_process_that_begins_while_a_person_rearms_does_not_stop_again(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latch, exists = Latch(file), os.path.lexists
+    assert latch.press("a test")
+
+    def rearmed_before(path: Path) -> bool:
+        """Let the other process re-arm between looking for the copy and for the file."""
+        if path == file:
+            monkeypatch.undo()
+            assert latch.rearm()
+        return exists(path)
+
+    monkeypatch.setattr(os.path, "lexists", rearmed_before)
+    assert Latch(file).pressed() is None and not file.exists()
+
+
 def test_folders_that_latches_keep_open_are_closed(file: Path) -> None:
     latch = Latch(file)
     opened = len(list(Path("/proc/self/fd").iterdir()))
