@@ -9,7 +9,17 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, ConfigError, EnvBackend, RelativeBackend, RewardWeights, Step, nearest
+from robo_rl.core import (
+    ArraySpec,
+    ConfigError,
+    EnvBackend,
+    RelativeBackend,
+    RewardWeights,
+    Step,
+    TurningBackend,
+    nearest,
+    turning_positions,
+)
 
 IMAGES = "images/"
 
@@ -108,6 +118,8 @@ def make_environment(
     backend: EnvBackend = make_backend(name, **fields)
     if getattr(fields.get("observation", defaults.observation), "relative", False):
         backend = RelativeBackend(backend)
+    elif turning_positions(backend):
+        backend = TurningBackend(backend)
     return BackendEnv(backend, reward, render_mode)
 
 

@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_module
@@ -118,3 +119,24 @@ def test_the_world_is_restored_with_sine_and_cosine(tmp_path: Path, safety: str)
     sine, cosine = (names.index(f"wrist_roll_{part}") for part in ("sin", "cos"))
     assert states[-1, sine] < -0.9  # the roll has passed half a turn
     np.testing.assert_allclose(restored[[sine, cosine]], states[-1, [sine, cosine]], atol=1e-6)
+
+
+def test_gymnasium_environments_observe_what_policies_of_runs_do(tmp_path: Path) -> None:
+    file = arm_file(tmp_path, "wrist_roll")
+    backend = backend_of(file, 3.0)
+    arm = {
+        "model": str(file),
+        "joints": ("pan", "lift", "elbow", "wrist_pitch", "wrist_yaw", "wrist_roll"),
+        "end_effector": "tip",
+        "home": (*HOME, 3.0),
+        "home_noise": 0.0,
+        "torque_limits": (50.0,) * 6,
+        "velocity_limits": (2.0,) * 6,
+        "gripper_actuator": None,
+        "gripper_joints": (),
+        "wrist_sensor_site": None,
+    }
+    env = gymnasium.make("robo_rl/Reach-v0", arm=arm, controller={"action_space": "joint_delta"})
+    observation, _ = env.reset(seed=0)
+    np.testing.assert_allclose(observation["state"], backend.reset(0).observation["state"], atol=1e-6)
+    env.close()
