@@ -118,7 +118,7 @@ def make_environment(
     backend: EnvBackend = make_backend(name, **fields)
     if getattr(fields.get("observation", defaults.observation), "relative", False):
         backend = RelativeBackend(backend)
-    elif turning_positions(backend):
+    elif turning_positions(backend.spec, backend.robot):
         backend = TurningBackend(backend)
     return BackendEnv(backend, reward, render_mode)
 

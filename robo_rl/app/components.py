@@ -37,7 +37,7 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
         backend = cast(EnvBackend, build(config.safety, backend=backend, button=button))
         if is_relative(config):
             backend = RelativeBackend(backend)
-        elif turning_positions(backend):
+        elif turning_positions(backend.spec, backend.robot):
             backend = TurningBackend(backend)
         base = load_base(config)
         return backend if base is None else BaseActionBackend(backend, base, config.base.residual_scale)

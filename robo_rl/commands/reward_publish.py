@@ -5,7 +5,7 @@ from pathlib import Path
 from omegaconf import DictConfig, open_dict
 
 from ..app import build, build_reward, has_robot, is_relative, load_reward, run_config
-from ..core import Clock, ConfigError, EnvSpec, Interruption, MonotonicClock, Scorer, TurningBackend, typed
+from ..core import Clock, ConfigError, EnvSpec, Interruption, MonotonicClock, Scorer, TurningState, typed
 from ..monitoring.reward_node import PublishConfig, RewardNode
 from ..operators.panel import offer_settings
 from ..replay import EpisodeStore
@@ -30,7 +30,7 @@ def run(config: DictConfig) -> int:
         )
     backend = build(config.robot, simulation=build(config.task))
     try:
-        turning = TurningBackend(backend)  # as modules observe it in a run
+        turning = TurningState(backend.spec, backend.robot)  # as modules observe it in a run
         scorer = _fitted(config, turning.spec)
         with Interruption() as interruption:
             robot = backend.scored(settings.topic)

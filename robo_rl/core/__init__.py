@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from .temporal import Formula
     from .temporal_text import parse_specification
     from .text import printable
-    from .turning import TurningBackend, turning_positions
+    from .turning import TurningBackend, TurningState, turning_positions
     from .types import (
         PASSED,
         TEACHERS,
@@ -227,6 +227,7 @@ __all__ = [
     "TranslatingBackend",
     "TransportError",
     "TurningBackend",
+    "TurningState",
     "Verdict",
     "WarmStartLearner",
     "WrappedBackend",

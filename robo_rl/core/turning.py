@@ -1,4 +1,4 @@
-"""A backend that observes joints without limits by sine and cosine."""
+"""Observations of joints without limits by sine and cosine, and a backend that observes so."""
 
 from dataclasses import replace
 
@@ -7,9 +7,48 @@ from numpy.typing import NDArray
 
 from .errors import CheckpointError
 from .protocols import EnvBackend, GoalTask, PersistentWorld
+from .robot import RobotDescription
 from .specs import ArraySpec, EnvSpec
 from .types import Observation, State, Step
 from .wrapped_backend import WrappedBackend
+
+
+class TurningState:
+    """The conversion of ``state``, in which sine and cosine replace the positions of endless joints.
+
+    Args:
+        spec: spec of observations with positions.
+        robot: description of the robot; None: it has no such joints.
+
+    Attributes:
+        spec: spec of converted observations.
+    """
+
+    def __init__(self, spec: EnvSpec, robot: RobotDescription | None) -> None:
+        self.spec = spec
+        self._places: list[int] = []
+        self._sines: list[int] = []
+        if not (turning := turning_positions(spec, robot)):
+            return
+        names: list[str] = []
+        for place, name in enumerate(spec.observation["state"].names):
+            joint = name.removesuffix("_position")
+            parts = [f"{joint}_sin", f"{joint}_cos"] if name in turning else [name]
+            self._sines += [len(names)] if name in turning else []
+            self._places += [place] * len(parts)
+            names += parts
+        state = ArraySpec((len(names),), names=tuple(names))
+        self.spec = replace(spec, observation={**spec.observation, "state": state})
+
+    def convert(self, observation: Observation) -> Observation:
+        """Return an observation with sine and cosine instead of the positions of endless joints."""
+        if not self._sines:
+            return observation
+        state = observation["state"][self._places]
+        for sine in self._sines:
+            angle = float(state[sine])
+            state[sine], state[sine + 1] = np.sin(angle), np.cos(angle)
+        return {**observation, "state": state}
 
 
 class TurningBackend(WrappedBackend):
@@ -29,23 +68,12 @@ class TurningBackend(WrappedBackend):
 
     def __init__(self, backend: EnvBackend) -> None:
         super().__init__(backend)
-        spec, turning = backend.spec, turning_positions(backend)
-        names: list[str] = []
-        self._places: list[int] = []
-        self._sines: list[int] = []
-        for place, name in enumerate(spec.observation["state"].names):
-            joint = name.removesuffix("_position")
-            parts = [f"{joint}_sin", f"{joint}_cos"] if name in turning else [name]
-            self._sines += [len(names)] if name in turning else []
-            self._places += [place] * len(parts)
-            names += parts
-        state = ArraySpec((len(names),), names=tuple(names))
-        self._spec = replace(spec, observation={**spec.observation, "state": state})
+        self._state = TurningState(backend.spec, backend.robot)
         self.relabel = backend.relabel if isinstance(backend, GoalTask) else None
 
     @property
     def spec(self) -> EnvSpec:
-        return self._spec
+        return self._state.spec
 
     def reset(self, seed: int | None = None) -> Step:
         return self._converted(self.inner.reset(seed))
@@ -67,22 +95,13 @@ class TurningBackend(WrappedBackend):
             raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
         return self._converted(self.inner.restore(world))
 
-    def convert(self, observation: Observation) -> Observation:
-        """Return an observation of ``inner`` with sine and cosine instead of the positions of endless joints."""
-        state = observation["state"][self._places]
-        for sine in self._sines:
-            angle = float(state[sine])
-            state[sine], state[sine + 1] = np.sin(angle), np.cos(angle)
-        return {**observation, "state": state}
-
     def _converted(self, step: Step) -> Step:
-        return replace(step, observation=self.convert(step.observation))
+        return replace(step, observation=self._state.convert(step.observation))
 
 
-def turning_positions(backend: EnvBackend) -> frozenset[str]:
-    """Return the names of the elements of ``state`` that are positions of endless joints."""
-    robot = backend.robot
-    if robot is None or "state" not in backend.spec.observation:
+def turning_positions(spec: EnvSpec, robot: RobotDescription | None) -> frozenset[str]:
+    """Return the names of the elements of ``state`` that are positions of endless joints of the robot."""
+    if robot is None or "state" not in spec.observation:
         return frozenset()
     positions = {f"{name}_position" for name, turns in zip(robot.joints, robot.endless, strict=True) if turns}
-    return frozenset(positions & {*backend.spec.observation["state"].names})
+    return frozenset(positions & {*spec.observation["state"].names})

@@ -22,6 +22,7 @@ from robo_rl.core import (
     RobotDescription,
     SafetyFilter,
     StopButton,
+    TurningState,
     config_node,
     deadman_file,
     require,
@@ -104,7 +105,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     """Return the filters of actions that ``config`` names; without a robot description, none of those that need one."""
     custom = [_user_filter(node, spec, robot) for node in config.filters]
     if robot is None:
-        learned = _learned(config, spec, _zero, _scaled)
+        learned = _learned(config, TurningState(spec, robot), _zero, _scaled)
         return FilterChain([*_monitors(config, spec, _zero), *custom], _zero, config.violation_budget, learned)
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = make_action_map(spec, robot, kinematics, reader)
@@ -128,7 +129,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     filters += custom
     if planner is not None:  # last, because the joints do what this filter returns
         filters.append(JointLimits(planner, actions, reader, keeps_clear))
-    learned = _learned(config, spec, actions.hold, actions.scaled)
+    learned = _learned(config, TurningState(spec, robot), actions.hold, actions.scaled)
     together = None
     if isinstance(planner, NativeStopPlanner):
         together = NativeFilters(filters, planner, actions, reader, margin, spec.observation["state"].shape[0])
@@ -165,7 +166,7 @@ def _arm_filters(
 
 def _learned(
     config: SafetyConfig,
-    spec: EnvSpec,
+    state: TurningState,
     hold: Callable[[Observation, Action], Action],
     scaled: Callable[[Observation, Action, float], Action],
 ) -> list[SafetyFilter]:
@@ -173,8 +174,8 @@ def _learned(
     learned = config.feasibility
     if learned.model is None:
         return []
-    model = load_model(Path(learned.model), spec)
-    return [FeasibilityFilter(model, spec, learned.candidates, learned.margin, hold, scaled)]
+    model = load_model(Path(learned.model), state.spec)
+    return [FeasibilityFilter(model, state, learned.candidates, learned.margin, hold, scaled)]
 
 
 def _monitors(config: SafetyConfig, spec: EnvSpec, hold: Callable[[Observation, Action], Action]) -> list[SafetyFilter]:

@@ -18,6 +18,7 @@ from robo_rl.core import (
     EnvSpec,
     Observation,
     SpecError,
+    TurningState,
     Verdict,
     generator,
     networks_within,
@@ -108,7 +109,7 @@ class FeasibilityFilter:
 
     Args:
         model: learned model.
-        spec: spec of the environment.
+        state: conversion of observations to those of its data.
         candidates: number of random actions that are tried.
         margin: by how much the constraint has to be kept on the way, in its units.
         hold: returns the action that holds still, with the gripper as in the given action.
@@ -118,19 +119,20 @@ class FeasibilityFilter:
     def __init__(
         self,
         model: FeasibilityModel,
-        spec: EnvSpec,
+        state: TurningState,
         candidates: int,
         margin: float,
         hold: Callable[[Observation, Action], Action],
         scaled: Callable[[Observation, Action, float], Action],
     ) -> None:
         self._model = model
-        self._keys = state_keys(spec)
+        self._state = state
+        self._keys = state_keys(state.spec)
         self._candidates = candidates
         self._margin = margin
         self._hold = hold
         self._scaled = scaled
-        self._has_gripper = spec.action.names[-1:] == ("gripper",)
+        self._has_gripper = state.spec.action.names[-1:] == ("gripper",)
         self.reset()
 
     def reset(self) -> None:
@@ -139,7 +141,7 @@ class FeasibilityFilter:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, or its replacement."""
-        state = stacked(observation, self._keys)
+        state = stacked(self._state.convert(observation), self._keys)
         if self._model.quality(state, action[None])[0] <= -self._margin:
             return action, PASSED
         drawn = self._rng.uniform(-1, 1, (self._candidates, len(action))).astype(np.float32)

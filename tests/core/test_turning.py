@@ -10,9 +10,11 @@ from hydra import compose, initialize_config_module
 from numpy.typing import NDArray
 
 from robo_rl.app import build_backend, register_all_configs
-from robo_rl.core import EnvBackend, PersistentWorld, RelativeBackend, TurningBackend, turning_positions
+from robo_rl.core import EnvBackend, PersistentWorld, RelativeBackend, TurningBackend, TurningState, turning_positions
 from robo_rl.reset.arm import joint_reader
 from robo_rl.safety.backend import SafeBackend
+from robo_rl.safety.feasibility import FeasibilityModel
+from robo_rl.safety.feasibility_filter import save_model, state_keys
 
 ARMS = Path(__file__).parents[1] / "data" / "arms"
 HOME = [0.0, 0.3, 1.4, 1.2, 0.3]
@@ -81,10 +83,10 @@ def test_other_elements_are_those_of_the_backend_inside(tmp_path: Path) -> None:
     backend = backend_of(arm_file(tmp_path, "pan", "wrist_roll"), 3.0)
     assert isinstance(backend, TurningBackend)
     names, inner = backend.spec.observation["state"].names, backend.inner.spec.observation["state"].names
-    turning = turning_positions(backend.inner)
+    turning = turning_positions(backend.inner.spec, backend.robot)
     assert turning == {"pan_position", "wrist_roll_position"}
     observation = backend.inner.reset(0).observation
-    converted = backend.convert(observation)
+    converted = TurningState(backend.inner.spec, backend.robot).convert(observation)
     kept = [name for name in inner if name not in turning]
     assert [name for name in names if name[-4:] not in ("_sin", "_cos")] == kept
     for name in kept:
@@ -94,7 +96,7 @@ def test_other_elements_are_those_of_the_backend_inside(tmp_path: Path) -> None:
 
 def test_joints_with_limits_and_relative_observations_stay_as_they_are(tmp_path: Path) -> None:
     limited = backend_of(ARMS / "six_joints.xml", 1.0)
-    assert not isinstance(limited, TurningBackend) and not turning_positions(limited)
+    assert not isinstance(limited, TurningBackend) and not turning_positions(limited.spec, limited.robot)
     words = ["task.controller.action_space=end_effector_delta", "task.observation.relative=true"]
     assert isinstance(backend_of(arm_file(tmp_path, "wrist_roll"), 3.0, *words), RelativeBackend)
 
@@ -140,3 +142,14 @@ def test_gymnasium_environments_observe_what_policies_of_runs_do(tmp_path: Path)
     observation, _ = env.reset(seed=0)
     np.testing.assert_allclose(observation["state"], backend.reset(0).observation["state"], atol=1e-6)
     env.close()
+
+
+def test_filters_learned_from_recorded_episodes_observe_what_these_do(tmp_path: Path) -> None:
+    file = arm_file(tmp_path, "wrist_roll")
+    spec = backend_of(file, 3.0).spec
+    size = sum(spec.observation[key].shape[0] for key in state_keys(spec))
+    save_model(tmp_path / "model", FeasibilityModel(size, 6, (8,)), spec, (8,), {})
+    words = [f"safety.feasibility.model={tmp_path / 'model'}", "safety.feasibility.margin=1000"]
+    backend = backend_of(file, 3.0, *words, safety="default")
+    backend.reset(0)
+    assert "feasibility" in backend.step(np.full(6, 0.5, np.float32)).verdict.reasons

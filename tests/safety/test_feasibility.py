@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, TurningState
 from robo_rl.safety import compose, make_safe_backend
 from robo_rl.safety.compose import make_filter_chain
 from robo_rl.safety.config import FeasibilityFilterConfig, SafetyConfig, WorkspaceConfig
@@ -108,7 +108,12 @@ def test_the_filter_keeps_what_random_actions_break(model):
     states = rng.uniform((-0.7, -0.5), (0.7, 0.5), (25, 2)).astype(np.float32)
     assert can_stay(states).all()
     safety = FeasibilityFilter(
-        model, SPEC, 64, 0.05, lambda _, action: np.zeros_like(action), lambda _, action, factor: factor * action
+        model,
+        TurningState(SPEC, None),
+        64,
+        0.05,
+        lambda _, action: np.zeros_like(action),
+        lambda _, action, factor: factor * action,
     )
     left, changed = drive(safety, states, seed=3)
     without, _ = drive(None, states, seed=3)
@@ -190,7 +195,8 @@ def test_actions_of_joints_are_shrunk_as_motions():
     nearer[0] -= 0.05  # three quarters of the motion
     tried = []
     model = SimpleNamespace(quality=lambda state, options: tried.extend(options) or np.ones(len(options)))
-    FeasibilityFilter(model, backend.spec, 8, 0.0, actions.hold, actions.scaled)(observation, action, 0)
+    state = TurningState(backend.spec, backend.robot)
+    FeasibilityFilter(model, state, 8, 0.0, actions.hold, actions.scaled)(observation, action, 0)
     np.testing.assert_allclose(tried[2], nearer, atol=1e-6)
     assert {option[-1] for option in tried} == {action[-1]}
 
