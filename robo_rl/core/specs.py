@@ -169,6 +169,7 @@ class EnvSpec:
             elif (local.shape, local.dtype) != (remote.shape, remote.dtype):
                 lines.append(
                     f"observation {key!r}: expected {local.dtype} {local.shape}, found {remote.dtype} {remote.shape}"
+                    + _differing_elements(local.names, remote.names)
                 )
             elif local.names != remote.names:
                 lines.append(f"observation {key!r}: expected elements {local.names}, found {remote.names}")
@@ -223,6 +224,21 @@ class EnvSpec:
                 reports_success=_flag(value["reports_success"]),
                 extra=value["extra"],
             )
+
+
+def _differing_elements(expected: Sequence[str], found: Sequence[str], most: int = 8) -> str:
+    """Return the names that only one of two arrays has, for a message; empty if either has no names."""
+    if not expected or not found:
+        return ""
+    missing, surplus = (
+        [name for name in one if name not in other] for one, other in ((expected, found), (found, expected))
+    )
+    parts = [
+        f"{title} {', '.join(names[:most])}{', ...' if len(names) > most else ''}"
+        for title, names in (("without", missing), ("with", surplus))
+        if names
+    ]
+    return f" {' and '.join(parts)}" if parts else ""
 
 
 def _text(value: Any) -> str:

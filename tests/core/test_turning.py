@@ -153,3 +153,13 @@ def test_filters_learned_from_recorded_episodes_observe_what_these_do(tmp_path: 
     backend = backend_of(file, 3.0, *words, safety="default")
     backend.reset(0)
     assert "feasibility" in backend.step(np.full(6, 0.5, np.float32)).verdict.reasons
+
+
+def test_data_with_positions_are_refused_with_the_names_of_the_elements(tmp_path: Path) -> None:
+    backend = backend_of(arm_file(tmp_path, "wrist_roll"), 3.0)
+    assert isinstance(backend, TurningBackend)
+    (line,) = backend.spec.differences(backend.inner.spec)
+    assert line.endswith(
+        "expected float32 (34,), found float32 (33,) without wrist_roll_sin, wrist_roll_cos and with "
+        "wrist_roll_position"
+    )
