@@ -1,7 +1,6 @@
 """Files whose existence stops robots, read within a control period whatever has happened to them."""
 
 import contextlib
-import errno
 import os
 import stat
 import weakref
@@ -14,6 +13,9 @@ from .text import printable
 
 TEXT_BYTES = 512
 """Number of bytes that are read of a file: reasons are short, but the file may be huge or endless."""
+
+HELD = getattr(os, "O_PATH", os.O_RDONLY)
+"""Flag that keeps a folder without the permission to read it, where the system has one (Linux)."""
 
 _latched: dict[Path, str] = {}
 """Reasons of the stops of this process whose file could not be created, by file."""
@@ -154,7 +156,7 @@ def _twin_of(file: Path) -> Path | None:
 class _Folder:
     """A folder as it was found at a path, which another folder at the same path is not.
 
-    The folder is kept open, unless too many files are. Otherwise its inode could be freed, and a file system may give
+    The folder is kept open if it can be opened. Otherwise its inode could be freed, and a file system may give
     the same number to the folder that takes its place.
 
     Args:
@@ -166,10 +168,9 @@ class _Folder:
         self._identity: tuple[int, int] | None = None
         with contextlib.suppress(OSError):
             try:
-                descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):  # the folder is there all the same
-                    self._identity = _identity(path.stat())
+                descriptor = os.open(path, HELD | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError:  # for example, too many files are open
+                self._identity = _identity(path.stat())
                 return
             weakref.finalize(self, os.close, descriptor)
             self._identity = _identity(os.fstat(descriptor))
