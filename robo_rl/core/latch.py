@@ -124,7 +124,8 @@ class Latch:
         if not os.path.lexists(self._twin):  # a person re-arms just now, which removes the twin before the file
             return False
         reason = plain_text(read_short(self._twin) or "") or "emergency stop"
-        self.press(f"{reason}; its file {self.file} was removed, but nobody re-armed")
+        note = f"; its file {self.file} was removed, but nobody re-armed"
+        self.press(reason.removesuffix(note) + note)
         return True
 
     def rearm(self) -> bool:

@@ -115,6 +115,8 @@ def test_removing_the_file_does_not_rearm(file: Path) -> None:
     for latch in (watching, Latch(file), watching):
         reason = latch.pressed()
         assert reason is not None and reason.startswith("a test; its file") and "nobody re-armed" in reason
+    file.unlink()
+    assert (watching.pressed() or "").count("nobody re-armed") == 1
     assert watching.rearm() and Latch(file).pressed() is None
 
 
