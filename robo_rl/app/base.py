@@ -1,7 +1,6 @@
 """The base policy of a run: from another run, an ONNX file or LeRobot, and its copy in the run folder."""
 
 import hashlib
-import shutil
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +16,7 @@ from ..core import (
     EnvSpec,
     Observation,
     State,
+    copy_durably,
     draft_of,
     printable,
     section,
@@ -87,7 +87,7 @@ def _copy(settings: BaseConfig, draft: Path) -> None:
         return
     if settings.lerobot is not None:
         for name in LEROBOT_FILES:
-            shutil.copyfile(Path(settings.lerobot) / name, draft / name)
+            copy_durably(Path(settings.lerobot) / name, draft / name)
         return
     assert settings.run is not None
     run = Path(settings.run)

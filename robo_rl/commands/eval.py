@@ -51,6 +51,12 @@ class EvalConfig:
             self.checkpoint,
         )
         require(self.seed >= 0, "seed", "0 or more", self.seed)
+        require(
+            not self.decision_periods or self.policy is None or not Path(self.policy).is_dir(),
+            "decision_periods",
+            "left out where policy names a folder: LeRobot decides itself when it computes new actions",
+            list(self.decision_periods),
+        )
 
 
 def run(config: DictConfig) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .closing import Closing
     from .config import as_config, check_seed, config_node, section, typed
     from .drafts import draft_of
-    from .durable import sync_folder, write_durably
+    from .durable import copy_durably, sync_folder, write_durably
     from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
     from .errors import (
         DEADMAN,
@@ -240,6 +240,7 @@ __all__ = [
     "claim_parameters",
     "compiler_problem",
     "config_node",
+    "copy_durably",
     "counted",
     "deadman_file",
     "decode_image_file",

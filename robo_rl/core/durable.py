@@ -1,6 +1,7 @@
 """Writing of files that stay complete after a killed process or a power cut."""
 
 import os
+import shutil
 from pathlib import Path
 
 
@@ -22,6 +23,15 @@ def write_durably(path: Path, data: bytes) -> None:
         partial.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def copy_durably(source: Path, target: Path) -> None:
+    """Copy a file of any size to a new one; on return the copy is on disk."""
+    with source.open("rb") as original, target.open("xb") as copy:
+        shutil.copyfileobj(original, copy)
+        copy.flush()
+        os.fsync(copy.fileno())
+    sync_folder(target.parent)
 
 
 def sync_folder(path: Path) -> None:

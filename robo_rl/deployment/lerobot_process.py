@@ -81,10 +81,18 @@ class LeRobotProcess:
         listed = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
         text = json.dumps({**header, "arrays": listed}).encode()
         data = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays.values())
+        try:
+            return self._exchange(struct.pack("<I", len(text)) + text + data)
+        except BaseException:  # such as Ctrl-C: an answer that is not read would be taken for the next one
+            _end_process(self._process)
+            raise
+
+    def _exchange(self, message: bytes) -> NDArray[np.float32]:
+        """Send an observation and return the action for it."""
         deadline = time.monotonic() + ANSWER_SECONDS
         self._socket.settimeout(ANSWER_SECONDS)
         try:
-            self._socket.sendall(struct.pack("<I", len(text)) + text + data)
+            self._socket.sendall(message)
         except OSError as error:
             raise self._failure("did not take an observation") from error
         shape = self._header(deadline).get("shape")

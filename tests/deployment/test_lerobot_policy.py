@@ -137,6 +137,23 @@ def test_an_answer_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.M
             opened(tmp_path / message / str(len(answer))).act(observed())
 
 
+def test_an_answer_that_was_not_read_is_not_that_of_the_next_observation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = opened(tmp_path)
+    policy.act(observed())
+
+    def interrupt(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lerobot_process.LeRobotProcess, "_receive", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            policy.act(observed(0.5))
+    with pytest.raises(LeRobotError):
+        policy.act(observed(0.5))
+
+
 def test_the_process_ends_when_the_socket_is_closed(tmp_path: Path) -> None:
     """As it is when the program is killed."""
     policy = opened(tmp_path)

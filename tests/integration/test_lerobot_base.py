@@ -78,6 +78,8 @@ def test_a_policy_is_evaluated_in_the_environment_of_a_run(tmp_path: Path, capsy
     other = write_lerobot(tmp_path / "other", state=[9])
     line = refusal(capsys, "eval", f"run={run}", f"policy={other}")
     assert "does not match task 'reach'" in line and "the policy expects shape (9,)" in line
+    line = refusal(capsys, "eval", f"run={run}", f"policy={policy}", "decision_periods=[1,2]")
+    assert "decision_periods must be left out where policy names a folder" in line
 
 
 @pytest.mark.usefixtures("stand_in")
