@@ -126,7 +126,7 @@ TOO_HIGH = Seen(changed({"end_effector_z": 9.0}), 0, {})
 def test_a_stop_that_cannot_be_written_still_reaches_the_robot(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     rig = Rig(tmp_path / "folder")
