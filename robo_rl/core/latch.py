@@ -83,9 +83,6 @@ class Latch:
         If it could not, only this process stays stopped. On return, the file is on disk.
         """
         _latched[self.file] = reason
-        if self._twin is not None:  # before the file: whoever finds the file pressed and re-arms removes both
-            with contextlib.suppress(OSError):
-                _write(self._twin, reason, is_durable=False)
         with contextlib.suppress(OSError):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             self._folder = _Folder(self.file.parent)
@@ -93,7 +90,10 @@ class Latch:
             _latched.pop(self.file, None)  # the file is the latch now
             sync_folder(self.file.parent)
         if self._twin is not None:
-            _sync(self._twin)
+            with contextlib.suppress(OSError):
+                _write(self._twin, reason)
+                if self.file not in _latched and not os.path.lexists(self.file):  # a person re-armed meanwhile
+                    self._twin.unlink(missing_ok=True)
         return self.file not in _latched
 
     def pressed(self) -> str | None:
@@ -190,8 +190,8 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _write(file: Path, text: str, is_durable: bool = True) -> None:
-    """Write a file of one line, to disk if ``is_durable``.
+def _write(file: Path, text: str) -> None:
+    """Write a file of one line to disk.
 
     An existing entry that is not a regular file stays, and counts as the latch.
 
@@ -211,17 +211,6 @@ def _write(file: Path, text: str, is_durable: bool = True) -> None:
         with contextlib.suppress(OSError):  # on a full disk, the empty file is the latch too
             os.ftruncate(descriptor, 0)
             os.write(descriptor, text.encode(errors="replace") + b"\n")
-            if is_durable:
-                os.fsync(descriptor)
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync(file: Path) -> None:
-    """Write a file to disk, if it is a regular one that still exists."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
