@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+import threading
 import weakref
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from .text import printable
 TEXT_BYTES = 512
 """Number of bytes that are read of a file: reasons are short, but the file may be huge or endless."""
 
-HELD = getattr(os, "O_PATH", os.O_RDONLY)
-"""Flag that keeps a folder without the permission to read it, where the system has one (Linux)."""
+_HELD = getattr(os, "O_PATH", os.O_RDONLY)
+"""Flag for opening a folder without the permission to read it; only Linux has one."""
 
 _latched: dict[Path, str] = {}
 """Reasons of the stops of this process whose file could not be created, by file."""
@@ -171,7 +172,7 @@ class _Folder:
         self._identity: tuple[int, int] | None = None
         with contextlib.suppress(OSError):
             try:
-                descriptor = os.open(path, HELD | os.O_DIRECTORY | os.O_CLOEXEC)
+                descriptor = os.open(path, _HELD | os.O_DIRECTORY | os.O_CLOEXEC)
             except OSError:  # for example, too many files are open
                 self._identity = _identity(path.stat())
                 return
@@ -191,7 +192,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file of one line to disk.
+    """Write a file of one line to disk. A new file appears with its text, so no reader finds it empty.
 
     An existing entry that is not a regular file stays, and counts as the latch.
 
@@ -199,6 +200,17 @@ def _write(file: Path, text: str) -> None:
         OSError: if no entry exists and none can be created.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    draft = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
+    with contextlib.suppress(OSError):  # the file exists, or the file system has no hard links
+        descriptor = os.open(draft, flags | os.O_EXCL, 0o644)
+        try:
+            _fill(descriptor, text)
+            os.link(draft, file)
+            os.fsync(descriptor)
+            return
+        finally:
+            os.close(descriptor)
+            draft.unlink(missing_ok=True)
     try:
         descriptor = os.open(file, flags, 0o644)
     except OSError:
@@ -206,11 +218,16 @@ def _write(file: Path, text: str) -> None:
             return
         raise
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return
-        with contextlib.suppress(OSError):  # on a full disk, the empty file is the latch too
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, text.encode(errors="replace") + b"\n")
-            os.fsync(descriptor)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            _fill(descriptor, text)
+            with contextlib.suppress(OSError):
+                os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _fill(descriptor: int, text: str) -> None:
+    """Write a text to an open file. On a full disk the file stays empty, which is the latch too."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, text.encode(errors="replace") + b"\n")

@@ -85,9 +85,9 @@ class LeRobotPolicy:
                 lines.append(f"input {name!r} of the policy: no such observation; the task has {', '.join(expected)}")
                 continue
             key = expected[name]
-            found = _shape_of(key, spec.observation[key].shape)
-            if found != shape:
-                lines.append(f"input {name!r}: the policy expects shape {shape}, observation {key!r} has {found}")
+            observed = _shape_of(key, spec.observation[key].shape)
+            if observed != shape:
+                lines.append(f"input {name!r}: the policy expects shape {shape}, observation {key!r} has {observed}")
         if self._outputs != {"action": spec.action.shape}:
             outputs = ", ".join(f"{name!r} of shape {shape}" for name, shape in self._outputs.items())
             lines.append(f"output: the policy decides {outputs}, the task needs 'action' of shape {spec.action.shape}")

@@ -95,8 +95,8 @@ def read_segment(text: str) -> Segment:
     Raises:
         ConfigError: if it is not a segment of at least one step.
     """
-    found = _SEGMENT.fullmatch(text)
-    segment = None if found is None else Segment(int(found[1]), int(found[2]), int(found[3]), _SUCCESS[found[4]])
+    match = _SEGMENT.fullmatch(text)
+    segment = None if match is None else Segment(int(match[1]), int(match[2]), int(match[3]), _SUCCESS[match[4]])
     if segment is None or segment.first >= segment.stop:
         raise ConfigError(
             f"segments: {text!r} is no segment; give EPISODE:FIRST-STOP, the first step and the step after the last "

@@ -44,7 +44,7 @@ def pointed_elsewhere(folder: Path) -> None:
 
 
 def made_again(folder: Path) -> None:
-    """As `rm -r` and `mkdir` do: file systems give the new folder the inode of the old one."""
+    """Remove the folder and make it again: many file systems give the new one the inode of the old one."""
     shutil.rmtree(folder)
     folder.mkdir()
 
@@ -153,6 +153,30 @@ def test_rearming_as_soon_as_the_file_is_there_is_not_undone_by_who_still_presse
     assert seen == ["a test"] and latch.pressed() is None and Latch(file).pressed() is None
 
 
+def test_whoever_finds_the_file_finds_its_reason(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    latch, write = Latch(file), os.write
+    seen: list[str] = []
+
+    def watched_write(descriptor: int, data: bytes) -> int:
+        seen.append(file.read_text() if file.exists() else "no file")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", watched_write)
+    assert latch.press("a test") and seen == ["no file", "a test\n"], "before the file and its copy are written"
+    assert latch.press("another") and latch.pressed() == "another"
+    assert [path.name for path in file.parent.iterdir()] == [file.name], "no draft is left"
+
+
+def test_a_file_system_without_hard_links_holds_a_stop(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    latch = Latch(file)
+    monkeypatch.setattr(os, "link", refuse)
+    assert latch.press("a test") and Latch(file).pressed() == "a test"
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
 def test_folders_that_latches_keep_open_are_closed(file: Path) -> None:
     latch = Latch(file)
     opened = len(list(Path("/proc/self/fd").iterdir()))
@@ -163,7 +187,7 @@ def test_folders_that_latches_keep_open_are_closed(file: Path) -> None:
 
 
 def test_a_stop_below_a_read_only_folder_can_be_rearmed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a container: its copy cannot be written, and the system refuses to remove even what does not exist."""
+    """In a container, the copy cannot be written, and the system refuses to remove even a file that does not exist."""
     copy, unlink = file.parent.with_name(f".{file.parent.name}.{file.name}"), Path.unlink
     latch = Latch(file)
     assert latch.press("a test")
@@ -295,7 +319,7 @@ def of_no_number(file: Path) -> None:
 
 
 def instead(make: Callable[[Path], None]) -> Callable[[Path], None]:
-    """Return a function that puts something else in the place of the file."""
+    """Return a function that removes the file and lets ``make`` create another entry at its path."""
 
     def replace(file: Path) -> None:
         file.unlink()

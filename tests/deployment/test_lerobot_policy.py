@@ -155,7 +155,7 @@ def test_an_answer_that_was_not_read_is_not_that_of_the_next_observation(
 
 
 def test_the_process_ends_when_the_socket_is_closed(tmp_path: Path) -> None:
-    """As it is when the program is killed."""
+    """The socket is closed when the program is killed."""
     policy = opened(tmp_path)
     policy.act(observed())
     process = policy._process

@@ -1,11 +1,9 @@
-"""Data sets that somebody malicious made: the data page does not hang, follows no links and shows the others."""
+"""Hostile data sets: the data page does not hang, follows no links and shows the others."""
 
 import asyncio
 import json
-import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from robo_rl.monitoring.data_page import DataPage
 
 from ..rigs.data_page import PRESS, AskingPage, answers_to, listed, recorded
 from ..rigs.hostile_data import KINDS, make_hostile_data
+from ..rigs.slow_disk import make_slow
 
 ANSWER_SECONDS = 20.0
 
@@ -110,18 +109,7 @@ def test_a_data_set_that_never_answers_hides_no_other_and_delays_no_stop(
     monkeypatch.setattr(data_page, "READ_SECONDS", 0.3)
     page = DataPage([str(sets)])
     answers_to(page, {"request": "list"})
-    over = threading.Event()
-
-    def slowed(function: Callable[..., Any]) -> Callable[..., Any]:
-        def wait_for(path: Any, *rest: Any, **options: Any) -> Any:
-            if "slow" in str(path):
-                over.wait()
-            return function(path, *rest, **options)
-
-        return wait_for
-
-    for name in ("lstat", "scandir"):
-        monkeypatch.setattr(os, name, slowed(getattr(os, name)))
+    over = make_slow(monkeypatch, "slow", "lstat", "scandir")
     slow, honest = ({"request": "describe", "path": str(sets / name)} for name in ("slow", "honest"))
 
     class Impatient(AskingPage):

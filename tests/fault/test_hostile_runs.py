@@ -1,4 +1,4 @@
-"""Run folders that somebody malicious made: nothing hangs, is followed, is overwritten or hides another run."""
+"""Hostile run folders: nothing hangs, is followed, is overwritten or hides another run."""
 
 import asyncio
 import fcntl
@@ -7,8 +7,7 @@ import os
 import stat
 import subprocess
 import sys
-import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from robo_rl.monitoring.run_table import TopConfig, look
 from robo_rl.telemetry import Command, Console, LiveRun, LiveStatus, LiveWatch
 
 from ..rigs.hostile_runs import KINDS, LINE, make_hostile
+from ..rigs.slow_disk import make_slow
 
 pytest.importorskip("websockets")
 
@@ -122,18 +122,7 @@ def test_a_folder_that_never_answers_hides_no_other(
     runs = tmp_path / "runs"
     own, slow = honest(runs), honest(runs / "x").rename(runs / "slow")
     (runs / "x").rmdir()
-    over = threading.Event()
-
-    def slowed(function: Callable[..., Any]) -> Callable[..., Any]:
-        def wait_for(path: Any, *rest: Any, **options: Any) -> Any:
-            if "slow" in str(path):
-                over.wait()
-            return function(path, *rest, **options)
-
-        return wait_for
-
-    for name in ("lstat", "open", "scandir"):
-        monkeypatch.setattr(os, name, slowed(getattr(os, name)))
+    over = make_slow(monkeypatch, "slow", "lstat", "open", "scandir")
     monkeypatch.setattr(web, "READ_SECONDS", 0.2)
     try:
         page = Page(PRESS, until=lambda data: data.get("run"))

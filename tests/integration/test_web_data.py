@@ -1,8 +1,6 @@
 """The data page of robo-rl web in Chromium: episodes are looked through, edited and saved, on a phone as well."""
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from robo_rl.web.server import STATIC, PageServer
 from ..rigs.browser import open_browser, wait_until
 from ..rigs.data_page import recorded
 from ..rigs.hostile_data import make_hostile_data
+from ..rigs.server_thread import ServerThread
 from .test_web_sizes import FINGERTIP, SIZES, checked
 
 MOST_BYTES = 100_000
@@ -49,35 +48,23 @@ return [...document.querySelectorAll("body *")]
 """The contrast of each text of the page with its background (WCAG)."""
 
 
-class ServedData:
-    """The server of ``robo-rl web`` in a thread."""
+def serve_data(folder: Path) -> ServerThread:
+    """Serve the pages of ``robo-rl web`` for runs and data sets in ``folder``."""
+    dashboard, data = Dashboard(WatchConfig([str(folder)], 4, 1.0)), data_page.DataPage([str(folder)])
+    return ServerThread(
+        lambda: PageServer(
+            WebConfig("127.0.0.1:0"),
+            PAGES | data_page.PAGES,
+            dashboard.serve,
+            message_bytes=data_page.MESSAGE_BYTES,
+            handlers={data_page.SOCKET: data.serve},
+        )
+    )
 
-    def __init__(self, folder: Path) -> None:
-        ready, self._loop = threading.Event(), asyncio.new_event_loop()
-        dashboard, data = Dashboard(WatchConfig([str(folder)], 4, 1.0)), data_page.DataPage([str(folder)])
 
-        async def serve() -> None:
-            server = PageServer(
-                WebConfig("127.0.0.1:0"),
-                PAGES | data_page.PAGES,
-                dashboard.serve,
-                message_bytes=data_page.MESSAGE_BYTES,
-                handlers={data_page.SOCKET: data.serve},
-            )
-            self._ended = asyncio.Event()
-            async with server.serving():
-                self.address = server.link.replace("/#", "/data.html#")
-                ready.set()
-                await self._ended.wait()
-
-        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(serve()))
-        self._thread.start()
-        assert ready.wait(60)
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join()
-        self._loop.close()
+def address_of(served: ServerThread) -> str:
+    """Return the address of the data page, with its token."""
+    return served.server.link.replace("/#", "/data.html#")
 
 
 @pytest.fixture(scope="module")
@@ -87,18 +74,18 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedData]:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerThread]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     recorded(tmp_path / "sets" / "mine", LENGTHS)
-    served = ServedData(tmp_path / "sets")
+    served = serve_data(tmp_path / "sets")
     yield served
     served.stop()
 
 
-def opened(browser: Any, served: ServedData) -> None:
+def opened(browser: Any, served: ServerThread) -> None:
     """Open the page; the only data set is then chosen."""
     browser.get("about:blank")
-    browser.get(served.address)
+    browser.get(address_of(served))
     wait_until(lambda: "flagged" in text(browser, "#flags-state"))
 
 
@@ -145,7 +132,7 @@ def edits(browser: Any) -> list[str]:
     return [str(row) for row in rows]
 
 
-def test_episodes_are_curated_and_saved(browser: Any, served: ServedData, tmp_path: Path) -> None:
+def test_episodes_are_curated_and_saved(browser: Any, served: ServerThread, tmp_path: Path) -> None:
     browser.set_window_size(1280, 900)
     opened(browser, served)
     wait_until(lambda: browser.execute_script("return document.querySelector('#episodes img')?.naturalWidth") == 192)
@@ -193,7 +180,7 @@ def test_episodes_are_curated_and_saved(browser: Any, served: ServedData, tmp_pa
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
-def test_an_episode_plays_to_its_end_with_its_pictures(browser: Any, served: ServedData) -> None:
+def test_an_episode_plays_to_its_end_with_its_pictures(browser: Any, served: ServerThread) -> None:
     opened(browser, served)
     open_episode(browser, 0)
     press_key(browser, "End")
@@ -205,11 +192,11 @@ def test_an_episode_plays_to_its_end_with_its_pictures(browser: Any, served: Ser
 
 
 def test_an_episode_that_is_opened_while_another_data_set_loads_is_closed(
-    browser: Any, served: ServedData, tmp_path: Path
+    browser: Any, served: ServerThread, tmp_path: Path
 ) -> None:
     recorded(tmp_path / "sets" / "other", LENGTHS)
     browser.get("about:blank")
-    browser.get(served.address)
+    browser.get(address_of(served))
     click(browser, "#sets .tile[title$=mine]")
     wait_until(lambda: text(browser, "#title") == "mine")
     browser.execute_script(
@@ -227,7 +214,7 @@ def test_an_episode_that_is_opened_while_another_data_set_loads_is_closed(
     assert not browser.find_element("css selector", "#episode-section").is_displayed()
 
 
-def test_the_emergency_stop_is_on_the_page(browser: Any, served: ServedData) -> None:
+def test_the_emergency_stop_is_on_the_page(browser: Any, served: ServerThread) -> None:
     opened(browser, served)
     click(browser, "#emergency")
     assert wait_until(EmergencyStop().pressed) == "the page of robo-rl web"
@@ -235,10 +222,10 @@ def test_the_emergency_stop_is_on_the_page(browser: Any, served: ServedData) -> 
     assert not browser.find_element("css selector", "#unconfirmed").is_displayed()
 
 
-def test_texts_of_a_hostile_data_set_are_no_markup(browser: Any, served: ServedData, tmp_path: Path) -> None:
+def test_texts_of_a_hostile_data_set_are_no_markup(browser: Any, served: ServerThread, tmp_path: Path) -> None:
     make_hostile_data(tmp_path / "sets", "texts")
     browser.get("about:blank")
-    browser.get(served.address)
+    browser.get(address_of(served))
     click(browser, "#sets .tile:nth-child(2)")
     wait_until(lambda: "flagged" in text(browser, "#flags-state"))
     open_episode(browser, 0)
@@ -249,7 +236,7 @@ def test_texts_of_a_hostile_data_set_are_no_markup(browser: Any, served: ServedD
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_all_controls_are_within_the_width_and_large_enough(
-    browser: Any, served: ServedData, size: tuple[int, int], tmp_path: Path
+    browser: Any, served: ServerThread, size: tuple[int, int], tmp_path: Path
 ) -> None:
     phone = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 1000}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
@@ -263,12 +250,12 @@ def test_all_controls_are_within_the_width_and_large_enough(
     assert min(browser.execute_script(links)) >= FINGERTIP
 
 
-def test_the_page_is_small(served: ServedData) -> None:
+def test_the_page_is_small(served: ServerThread) -> None:
     files = [*data_page.PAGES.values(), "link.js", "page.css", "icon.svg"]
     assert sum((STATIC / name).stat().st_size for name in files) < MOST_BYTES
 
 
-def test_words_of_success_and_failure_are_readable(browser: Any, served: ServedData) -> None:
+def test_words_of_success_and_failure_are_readable(browser: Any, served: ServerThread) -> None:
     """Contrast of at least 4.5 (WCAG AA) of text on its background, in light and dark."""
     for scheme in ("light", "dark"):
         browser.execute_cdp_cmd(

@@ -1,9 +1,7 @@
 """The page of robo-rl web in Chromium: buttons act, wrong tokens are refused, a dropped connection recovers."""
 
-import asyncio
 import json
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from ..rigs.browser import (
     proxied,
     wait_until,
 )
+from ..rigs.server_thread import ServerThread
 
 TOKEN = "a secret of this test"
 ROBOTS = tuple(
@@ -50,25 +49,13 @@ class ServedDashboard:
         self.port = 0
 
     def start(self) -> None:
-        ready, self._loop = threading.Event(), asyncio.new_event_loop()
-
-        async def serve() -> None:
-            config = WebConfig(address=f"127.0.0.1:{self.port}", token_file=self._token_file)
-            self.server = server = PageServer(config, PAGES, self._dashboard.serve, self.messages.append)
-            self._ended = asyncio.Event()
-            async with server.serving():
-                self.port = int(server.origin.rpartition(":")[2])
-                ready.set()
-                await self._ended.wait()
-
-        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(serve()))
-        self._thread.start()
-        assert ready.wait(60)
+        config = WebConfig(address=f"127.0.0.1:{self.port}", token_file=self._token_file)
+        self._thread = ServerThread(lambda: PageServer(config, PAGES, self._dashboard.serve, self.messages.append))
+        self.server = self._thread.server
+        self.port = int(self.server.origin.rpartition(":")[2])
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join()
-        self._loop.close()
+        self._thread.stop()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What the data page of robo-rl web receives, and the data sets that it saves."""
+"""Answers of the data page of robo-rl web, and the data sets that it saves."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Data sets as somebody malicious, or a broken disk, may leave them."""
+"""Data sets that an attacker, or a broken disk, may leave."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def _change(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 def _pipes(path: Path) -> None:
-    """Named pipes: who opens one waits for somebody who writes."""
+    """Named pipes: opening one waits for a writer."""
     for name in ("episodes.jsonl", "arrays.zarr/stamp_ns/zarr.json"):
         (path / name).unlink()
         os.mkfifo(path / name)
@@ -62,7 +62,7 @@ def _secret(path: Path) -> Path:
 
 
 def _linked_facts(path: Path) -> None:
-    """A link to what the reader may read, and whoever made the folder may not."""
+    """A link to a file that the reader may read and the author of the folder may not."""
     (path / "episodes.jsonl").unlink()
     (path / "episodes.jsonl").symlink_to(_secret(path) / "episodes.jsonl")
 

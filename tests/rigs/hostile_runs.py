@@ -1,4 +1,4 @@
-"""Run folders as somebody malicious, or a broken disk, may leave them."""
+"""Run folders that an attacker, or a broken disk, may leave."""
 
 import json
 import os
@@ -14,7 +14,7 @@ STATUS = {"state": "training", "paused": False, "refused": {}, "robots": []}
 
 
 def _pipes(run: Path) -> None:
-    """Named pipes: who opens one waits for somebody who writes."""
+    """Named pipes: opening one waits for a writer."""
     for name in ("config.yaml", "summary.json"):
         os.mkfifo(run / name)
     _going_on(run)
@@ -53,7 +53,7 @@ def _nested_yaml(run: Path) -> None:
 
 
 def _links(run: Path) -> None:
-    """Links to what the reader may read, and whoever made the folder may not."""
+    """Links to files that the reader may read and the author of the folder may not."""
     secret = run.parent.parent / "secret"
     secret.mkdir(exist_ok=True)
     (secret / "private.yaml").write_text("task: {name: TOP-SECRET}\n")
