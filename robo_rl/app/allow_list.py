@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..core import ConfigError
 from .composition import ENTRY_POINTS, register_all_configs
+from .removed_options import drop_removed_options
 
 _NAME = re.compile(r"[\w.:-]+")
 _RESERVED = re.compile(r"_\w+_")
@@ -98,10 +99,17 @@ def check_saved(config: DictConfig, file: Path) -> None:
         )
 
 
-def with_current_names(config: DictConfig) -> DictConfig:
+def with_current_names(config: DictConfig, file: Path) -> DictConfig:
     """Return a saved configuration with the current names of options and nodes of robo-rl.
 
     A node whose class is registered, but under another module, has been moved since the configuration was saved.
+
+    Args:
+        config: contents of ``config.yaml``.
+        file: path of the file, for messages.
+
+    Raises:
+        ConfigError: if an agent used an option that no longer exists.
     """
     registered = {name for name in _registered() if _is_in(name, "robo_rl")}
     values = OmegaConf.to_container(config, resolve=False)
@@ -113,6 +121,8 @@ def with_current_names(config: DictConfig) -> DictConfig:
                 node["_target_"] = candidates[0]
         if place in ("agent", "reset.agent") and "backend" in node:
             node["implementation"] = node.pop("backend")
+        if place in ("agent", "reset.agent"):
+            drop_removed_options(node, f"{file}: {place}")
     return OmegaConf.create(cast(dict[str, Any], values))
 
 

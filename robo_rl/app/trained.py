@@ -128,7 +128,7 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     Raises:
         ConfigError: if one of its keys no longer exists, or it names something that is not allowed.
     """
-    saved = with_current_names(saved)
+    saved = with_current_names(saved, file)
     check_saved(saved, file)
     choices = saved.pop("choices", None)
     if not isinstance(choices, DictConfig) or not all(map(_is_choice, choices, choices.values())):

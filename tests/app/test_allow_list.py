@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -278,6 +279,19 @@ def test_names_of_older_versions_are_understood(saved: dict[str, Any], hostile: 
     for name in ("robo_rl.rewards.classifier.NoConfig", "other.rewards.classifier.ClassifierConfig"):
         with pytest.raises(ConfigError, match="_target_ names"):
             run_config(write_run(hostile.parent / "run", put(old, "reward.modules.goal._target_", name)))
+
+
+def test_options_that_no_longer_exist_are_dropped_where_they_had_no_effect(
+    saved: dict[str, Any], hostile: Path
+) -> None:
+    file = hostile.parent / "run" / "config.yaml"
+    unused = {"dormancy": {"interval": 0, "rate": 2.0}}
+    old = put(saved, "agent", saved["agent"] | unused)
+    assert run_config(write_run(file.parent, old)).agent == run_config(write_run(file.parent, saved)).agent
+    for option, value in {"dormancy.interval": 100}.items():
+        message = re.escape(f"{file}: agent.{option}={value}: this option no longer exists. Use the version of")
+        with pytest.raises(ConfigError, match=message):
+            run_config(write_run(file.parent, put(old, f"agent.{option}", value)))
 
 
 def test_the_file_itself_allows_nothing(saved: dict[str, Any], hostile: Path) -> None:

@@ -25,8 +25,6 @@ TRAIN = [
     "agent.encoder.latent=8",
     "agent.learning_starts=4",
     "agent.pretrain_steps=3",
-    "agent.dormancy.interval=2",
-    "agent.dormancy.perturb_interval=3",
     "logging.train_interval=1",
     "demonstrations.episodes=1",
     "run.evaluation_interval=0",
@@ -49,12 +47,6 @@ def test_trains_resumes_evaluates_and_collects(tmp_path: Path) -> None:
     assert states[0].keys() == states[1].keys()
     for key, value in states[0].items():
         np.testing.assert_array_equal(value, states[1][key], err_msg=key, strict=True)
-    (updates,), (perturbed,) = states[0]["agent/updates"], states[0]["agent/dormancy/perturbed"]
-    assert perturbed == updates - updates % 3 > 0
-    lines = [json.loads(line) for line in (tmp_path / "unbroken" / "metrics.jsonl").read_text().splitlines()]
-    ratios = [line["dormant_ratio"] for line in lines if "dormant_ratio" in line]
-    assert len(ratios) >= 7
-    assert all(0 <= ratio <= 1 for ratio in ratios)
     assert states[0]["replay/observation/images/front"].shape == (13, 32, 32, 3)
 
     robo_rl("eval", f"run={tmp_path / 'run'}", "episodes=1", f"output={tmp_path / 'result.json'}")

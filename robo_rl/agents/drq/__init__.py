@@ -6,9 +6,9 @@ from robo_rl.core import config_node
 
 from ..parts.encoder_config import EncoderConfig
 from .agent import DrQ, make_drq
-from .config import DormancyConfig, DrQConfig
+from .config import DrQConfig
 
-__all__ = ["DormancyConfig", "DrQ", "DrQConfig", "EncoderConfig", "make_drq", "register_configs"]
+__all__ = ["DrQ", "DrQConfig", "EncoderConfig", "make_drq", "register_configs"]
 
 
 def register_configs() -> None:

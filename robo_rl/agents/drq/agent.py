@@ -6,18 +6,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.core import Batch, ConfigError, EnvSpec, Metrics, Observation, derive_seed
+from robo_rl.core import Batch, ConfigError, EnvSpec, Observation
 
 from ..parts.features import FrozenFeatures
 from ..parts.observations import ObservationVector
 from ..parts.slots import prefixed
 from ..sac.agent import SAC
-from ..sac.critics import initial_critics
 from ..sac.implementation import describe_torch
 from ..sac.ranks import several_ranks
 from ..sac.update import draw_noise
 from .config import DrQConfig
-from .dormancy import dormant_ratio, perturb, perturbation_factor
 from .policy import PixelPolicy
 from .update import DrQUpdate, PixelMinibatches
 
@@ -45,12 +43,7 @@ class DrQ(SAC):
         keys = config.critic_keys
         normalise = config.normalise_observations
         self._critic_observations = None if keys is None else ObservationVector(spec, keys, normalise, "critic_keys")
-        # The ratio last measured, and the number of the update after which networks were last perturbed.
-        self._dormant_ratio, self._perturbed = torch.zeros(()), torch.zeros((), dtype=torch.int64)
         super().__init__(config, spec, seed)
-        if config.dormancy.perturb_interval:
-            source = torch.Generator().manual_seed(derive_seed(seed, "agent", "perturbation"))
-            self._generators["perturbation"] = source
         self._generators["augmentation"] = self._policy.augmentation
         if config.encoder.cached_views:
             shapes = {key: spec.observation[key].shape for key in self._policy.encoder.keys}
@@ -84,46 +77,7 @@ class DrQ(SAC):
         slots = super()._slots()
         if self._critic_observations is not None:
             slots |= prefixed("critic_normaliser", self._critic_observations.slots())
-        if self.config.dormancy.interval:
-            slots |= {"dormancy/ratio": self._dormant_ratio, "dormancy/perturbed": self._perturbed}
         return slots
-
-    def update(self, batch: Batch) -> Metrics:
-        """Do the same as :meth:`SAC.update`; if dormant neurons are counted, also return their last share."""
-        metrics = super().update(batch)
-        config, updates = self.config.dormancy, int(self._updates)
-        if not config.interval:
-            return metrics
-        perturbs = config.perturb_interval > 0 and updates % config.perturb_interval == 0
-        if perturbs or (updates - 1) % config.interval == 0:
-            self._dormant_ratio.fill_(self._measure_dormancy(batch))
-        if perturbs:
-            self._perturb()
-        return metrics | {"dormant_ratio": float(self._dormant_ratio)}
-
-    @torch.no_grad()
-    def _measure_dormancy(self, batch: Batch) -> float:
-        """Return the actor's share of dormant neurons, on the first minibatch without random shifts."""
-        policy, rows = self._policy, self.config.batch_size
-        images = [torch.from_numpy(batch[f"observation/{key}"][:rows]) for key in policy.encoder.keys]
-        vector = torch.from_numpy(policy.observations.rows(batch)[:rows]).to(policy.device)
-        encoded = policy.inputs(policy.parameters, [image.to(policy.device) for image in images], vector)
-        threshold = self.config.dormancy.threshold
-        return dormant_ratio(policy.parameters, "actor", encoded, self.config.activation, threshold)
-
-    def _perturb(self) -> None:
-        """Perturb the networks and reset Adam. The averaged policy, which acts in evaluations, follows slowly."""
-        source = self._generators["perturbation"]
-        policy = self._policy
-        inputs = self._critic_inputs() + policy.action_size
-        fresh = (
-            initial_critics(self.config, inputs, source)
-            | policy.initial_actor(source)
-            | policy.encoder.initialise(source)
-        )
-        perturb(self._parameters, fresh, perturbation_factor(float(self._dormant_ratio), self.config.dormancy))
-        self._state.restart()
-        self._perturbed.copy_(self._updates)
 
     def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
         config = self._computed
@@ -135,7 +89,7 @@ class DrQ(SAC):
 
         def update(batch: Batch, updates: int) -> Tensor:
             noise = draw_noise(config, self._policy.action_size, self._noise)
-            return compute(self._pixel_minibatches(batch), noise, updates - int(self._perturbed))
+            return compute(self._pixel_minibatches(batch), noise, updates)
 
         return update, describe_torch(self._policy.device, compiled)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from robo_rl.core import Options, option, require
+from robo_rl.core import option, require
 
 from ..parts.choices import require_choice
 from ..parts.encoder_config import EncoderConfig
@@ -10,36 +10,6 @@ from ..sac.config import SACConfig
 
 IMPLEMENTATIONS = ("auto", "compile", "torch")
 PRECISIONS = ("bfloat16", "float32")
-
-
-@dataclass(frozen=True)
-class DormancyConfig(Options, section="agent.dormancy"):
-    """Dormant neurons of the actor, and perturbations against them (DrM, Xu et al. 2024).
-
-    Attributes:
-        interval: updates between measurements of the share of dormant neurons in the actor's hidden layers, the metric
-            ``dormant_ratio``; 0: never.
-        threshold: largest mean magnitude of a dormant neuron, relative to the mean of its layer.
-        perturb_interval: updates between perturbations of actor, critics and encoder; 0: never.
-        rate: strength of perturbations: networks keep the share f = 1 - rate * dormant_ratio of their parameters.
-        min_factor: lower limit of f.
-        max_factor: upper limit of f.
-    """
-
-    interval: int = option(0, low=0)
-    threshold: float = option(0.025, low=0)
-    perturb_interval: int = option(0, low=0)
-    rate: float = option(2.0, low=0)
-    min_factor: float = 0.2
-    max_factor: float = 0.9
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        measured = self.interval > 0 or self.perturb_interval == 0
-        require(measured, "agent.dormancy.interval", "above 0 where networks are perturbed", self.interval)
-        low, high = self.min_factor, self.max_factor
-        require(0 <= low <= 1, "agent.dormancy.min_factor", "in [0, 1]", low)
-        require(low <= high <= 1, "agent.dormancy.max_factor", f"in [min_factor = {low:g}, 1]", high)
 
 
 @dataclass(frozen=True)
@@ -59,7 +29,6 @@ class DrQConfig(SACConfig):
             [state,object], if more is known in training than on the robot; the encoder is then trained by the actor's
             loss. null: the same keys as the actor.
         shift: largest random shift of training images along either axis [pixels]; 0: none.
-        dormancy: dormant neurons of the actor.
     """
 
     ensemble_size: int = 4
@@ -74,7 +43,6 @@ class DrQConfig(SACConfig):
     image_keys: tuple[str, ...] | None = None
     critic_keys: tuple[str, ...] | None = None
     shift: int = option(4, low=0)
-    dormancy: DormancyConfig = field(default_factory=DormancyConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
