@@ -227,7 +227,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--hidden", type=positive, nargs="+", default=Problem.hidden, help="widths of all networks")
     parser.add_argument("--batch", type=positive, default=Problem.batch, help="rows of each critic update")
     parser.add_argument("--updates", type=positive, default=Problem.updates, help="critic updates in an iteration")
-    parser.add_argument("--bins", type=int, default=0, help="of critics that classify, which ours alone can; 0: none")
     parser.add_argument("--rounds", type=positive, default=15)
     parser.add_argument("--iterations", type=positive, default=3, help="iterations in each turn")
     parser.add_argument("--threads", type=positive, default=min(2, processors))
@@ -247,14 +246,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             batch=options.batch,
             updates=options.updates,
             threads=options.threads,
-            bins=options.bins,
         )
         for critics in options.critics
     ]
     if unable := set(options.only or ()).difference(*(capable(problem) for problem in problems)):
-        parser.error(
-            f"--only: {', '.join(sorted(unable))} cannot have that number of critics, or that classify (--bins)"
-        )
+        parser.error(f"--only: {', '.join(sorted(unable))} cannot have that number of critics")
 
     facts = machine() | {"rounds": options.rounds, "iterations": options.iterations, "cold": options.cold}
     results = []

@@ -76,7 +76,6 @@ ABLATIONS = {
     "no_pretraining": ["agent.pretrain_steps=0"],
     "no_cloning": ["agent.cloning_weight=0", "agent.final_cloning_weight=0", "agent.online_cloning_weight=0"],
     "newest_actor": ["agent.actor_tau=1"],
-    "simba": ["agent.network=simba", "agent.hidden=[64,64]"],
     "float32": ["agent.precision=float32"],
     "torch": ["agent.implementation=torch", "agent.precision=float32"],
     "mean_of_critics": ["agent.actor_q=mean"],
@@ -90,9 +89,6 @@ EARLIER_ABLATIONS = {
     for name, overrides in {
         "3_step_returns": ["agent.n_step=3"],
         "3_step_chunks": ["agent.action_chunk=3"],
-        "cal_ql": ["agent.pretrain_critics=cal_ql"],
-        "iql": ["agent.pretrain_critics=iql"],
-        "101_bins": ["agent.value_bins=101", "agent.value_range=[-1,1]"],
         "temperature_0.003": ["agent.initial_temperature=0.003"],
     }.items()
 }

@@ -73,8 +73,6 @@ class Ours:
             actor_q="mean",  # as RLPD
             implementation=implementation,
             precision=precision,
-            value_bins=problem.bins,
-            value_range=(-1.0, 1.0) if problem.bins else None,
         )
         self._config = config
         self._agent = SAC(config, spec, seed=0)
@@ -326,12 +324,8 @@ def _robo_rl(implementation: str, precision: str) -> Kind:
 
 
 def capable(problem: Problem) -> list[str]:
-    """Return the implementations that have so many critics; where these classify, ours alone."""
-    return [
-        name
-        for name, kind in IMPLEMENTATIONS.items()
-        if kind.critics in (None, problem.critics) and not (problem.bins and kind.precision is None)
-    ]
+    """Return the implementations that have so many critics."""
+    return [name for name, kind in IMPLEMENTATIONS.items() if kind.critics in (None, problem.critics)]
 
 
 IMPLEMENTATIONS = {

@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """What an iteration is: U critic updates of B rows, one of the actor and one of the temperature.
-
-    With ``bins`` the critics classify (``agent.value_bins``).
-    """
+    """What an iteration is: U critic updates of B rows, one of the actor and one of the temperature."""
 
     critics: int = 10
     observation: int = 40
@@ -25,17 +22,11 @@ class Problem:
     threads: int = 2
     transitions: int = 20_000
     demonstrations: int = 2_000
-    bins: int = 0
 
     @property
     def subset(self) -> int:
         """Critics whose smallest value is the target."""
         return min(2, self.critics)
-
-    @property
-    def critic_outputs(self) -> int:
-        """Numbers that a critic says of an observation and an action."""
-        return self.bins or 1
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -46,7 +37,7 @@ class Problem:
             dense = sum((a + 1) * b for a, b in itertools.pairwise(widths))
             return dense + 2 * sum(self.hidden) * layer_norm
 
-        critic = size(self.observation + self.action, self.critic_outputs, True)
+        critic = size(self.observation + self.action, 1, True)
         actor = size(self.observation, 2 * self.action, False)
         return {"critic": self.critics * critic, "actor": actor, "temperature": 1}
 
@@ -65,7 +56,7 @@ class Problem:
             return 2.0 * inputs * self.hidden[0]
 
         inputs = self.observation + self.action
-        critic, actor = forward(inputs, self.critic_outputs), forward(self.observation, 2 * self.action)
+        critic, actor = forward(inputs, 1), forward(self.observation, 2 * self.action)
         critic_step = actor + self.subset * critic + self.critics * (3 * critic - first(inputs))
         actor_step = 3 * actor - first(self.observation)
         actor_step += self.critics * (2 * critic - first(inputs) + first(self.action))

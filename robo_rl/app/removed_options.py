@@ -5,6 +5,10 @@ from typing import Any
 from ..core import ConfigError
 
 _ACTOR_CRITICS = ("make_sac", "make_drq")
+_UNUSED = {"network": "mlp", "value_bins": 0, "pretrain_critics": "none"}
+"""Options, and the values with which they had no effect."""
+_DETAILS = ("value_range", "offline_steps", "conservative_weight", "expectile")
+"""Options that only mattered together with those."""
 
 
 def drop_removed_options(agent: dict[str, Any], place: str) -> None:
@@ -19,8 +23,13 @@ def drop_removed_options(agent: dict[str, Any], place: str) -> None:
     """
     if str(agent.get("_target_")).rpartition(".")[2] not in _ACTOR_CRITICS:
         return
+    values = {option: agent.pop(option, unused) for option, unused in _UNUSED.items()}
+    used = {option: value for option, value in values.items() if value != _UNUSED[option]}
     dormancy = agent.pop("dormancy", None)
-    used = {"dormancy.interval": dormancy["interval"]} if isinstance(dormancy, dict) and dormancy["interval"] else {}
+    if isinstance(dormancy, dict) and dormancy.get("interval"):
+        used["dormancy.interval"] = dormancy["interval"]
+    for option in _DETAILS:
+        agent.pop(option, None)
     for option, value in used.items():
         raise ConfigError(
             f"{place}.{option}={value}: this option no longer exists. Use the version of robo-rl that trained this "

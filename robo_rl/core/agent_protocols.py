@@ -77,7 +77,7 @@ class OfflineLearner(Protocol):
         ...
 
     def pretrain_critics(self, batch: Batch) -> Metrics:
-        """Take one step on a batch of demonstrations that has ``return_to_go``, after all steps of ``pretrain``."""
+        """Take one step on a batch of demonstrations, after all steps of ``pretrain``."""
         ...
 
 

@@ -25,8 +25,6 @@ Batch = dict[str, NDArray[Any]]
 - ``demonstration`` (n,) float32, only in batches for ``Agent.update``: the weight of a row that is a demonstration,
   above 0; else 0.
 - ``online_example`` (n,) float32, in the same batches: 1 for a row of the running training to imitate, else 0.
-- ``return_to_go`` (n,) float32, only in batches for ``OfflineLearner.pretrain_critics``: a lower bound of the
-  discounted rewards from this row on.
 """
 
 State = dict[str, NDArray[Any]]

@@ -206,8 +206,8 @@ def load_run(path: Path, going_on: bool = False) -> Run:
 def has_cloned(run: Run) -> bool:
     """Return whether the policy of a run before the first environment step is a clone of demonstrations.
 
-    It is none if the run started from another one, or if its agent learned offline after cloning, other than SAC, which
-    trains only its critics then.
+    It is none if the run started from another one, or if its agent learned offline after cloning. In earlier versions
+    SAC had ``offline_steps`` too, of its critics alone.
     """
     agent = run.config.get("agent")
     if not isinstance(agent, Mapping) or _starts_from_run(run):

@@ -13,9 +13,6 @@ from .cycle import SlotCycle
 from .segments import Segments
 from .slots import Indices
 
-LEAST_DISCOUNTING = 1e-6
-"""Smallest value of 1 - gamma in the estimate of an infinite sum, which without a discount would be minus infinity."""
-
 
 class RingRows:
     """Access to the transitions of a replay buffer; an :class:`~robo_rl.core.Experience` for reward modules.
@@ -106,29 +103,6 @@ class RingRows:
         columns.take_observations("observation", indices, out, rng)
         columns.take_observations("next_observation", columns.next.take(sums.last), out, rng)
         return out
-
-    def returns_to_go(self, indices: Indices, *, gamma: float, reward: Reward) -> NDArray[np.float32]:
-        """Return lower bounds of the discounted returns from slots ``indices`` to the ends of their episodes.
-
-        The returns are exact if the segment ends by termination. After any other end, the unknown rewards are assumed
-        to be the smallest reward in this buffer forever, or 0 if that is positive.
-
-        Args:
-            indices: slots, of any shape.
-            gamma: discount per step.
-            reward: combines the reward terms into one number.
-
-        Raises:
-            IndexError: if a slot holds no transition.
-        """
-        self._check_indices(indices)
-        sums = self._segments.sum_rewards(
-            indices, self._columns.terms, gamma=gamma, n_step=self._cycle.capacity, reward=reward
-        )
-        values = self._columns.values.take(self.available.members, 0)
-        smallest = min(0.0, float(reward.combine(self._columns.terms, values, gamma).min()))
-        unknown = np.where(self._columns.terminated.take(sums.last), 0, sums.discount)
-        return (sums.total + unknown * smallest / max(1 - gamma, LEAST_DISCOUNTING)).astype(np.float32)
 
     def compute_features(self) -> None:
         """Compute all features that have not been computed yet, in the order of the slots."""

@@ -159,11 +159,8 @@ class MixedSampler:
             return self._gather(ring, ring.rows.sample_indices(n_rows, self._rng))
         return self._gather(ring, models[self._rng.integers(0, len(models), n_rows)])
 
-    def sample_with_returns(self, n_rows: int) -> Batch:
-        """Draw ``n_rows`` demonstrations, with ``return_to_go`` of :meth:`.RingRows.returns_to_go`.
-
-        Use it before the first environment step: beyond the n-step return of a row, terms of learned modules are not
-        rescored.
+    def sample_demonstrations(self, n_rows: int) -> Batch:
+        """Draw ``n_rows`` demonstrations, whatever their outcome.
 
         Raises:
             DataError: if there are no demonstrations.
@@ -173,7 +170,6 @@ class MixedSampler:
         return self._gather(ring, slots) | {
             "demonstration": (ring.rows.available.outcome[slots] != 0).astype(np.float32),
             "online_example": np.zeros(n_rows, np.float32),
-            "return_to_go": ring.rows.returns_to_go(slots, gamma=self.gamma, reward=self._reward),
         }
 
     def _demonstration_rows(self, block: int, demonstrations: int, interventions: int) -> int:

@@ -88,7 +88,7 @@ class ResidualAgent:
         return self._residual.update(self._converted(batch))
 
     def pretrain_critics(self, batch: Batch) -> Metrics:
-        """Take one step on a batch of demonstrations that has ``return_to_go``."""
+        """Take one step of offline learning on a batch of demonstrations."""
         assert isinstance(self._residual, OfflineLearner)
         return self._residual.pretrain_critics(self._converted(batch))
 

@@ -73,7 +73,7 @@ class Preparation:
         if not isinstance(agent, OfflineLearner):
             return
         for update in self._counted(agent.offline_steps, "learning values"):
-            metrics = agent.pretrain_critics(self._experience.sampler.sample_with_returns(agent.config.batch_size))
+            metrics = agent.pretrain_critics(self._experience.sampler.sample_demonstrations(agent.config.batch_size))
             if update % LOG_INTERVAL == 0:
                 self._run.logger.log("train", 0, offline_update=update, **metrics)
 

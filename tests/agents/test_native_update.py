@@ -34,7 +34,6 @@ SMALL = SACConfig(
     target_entropy=-5.0,  # far from the policy's, or the temperature's gradient would be all rounding
 )
 KINKED = {"activation": "relu"}
-BINS = {"value_bins": 51, "value_range": (-2.5, 2.0)}  # some rewards are beyond it
 OBSERVATION, ACTION = 17, 3
 
 
@@ -53,7 +52,7 @@ def initial_state(config: SACConfig, observation: int = OBSERVATION, action: int
     generator = torch.Generator().manual_seed(0)
     critic = initialise_network(
         "critic",
-        [observation + action, *config.hidden, config.value_bins or 1],
+        [observation + action, *config.hidden, 1],
         generator,
         layer_norm=config.layer_norm,
         output_gain=1.0,
@@ -162,14 +161,6 @@ def check_against_float64(
         {"actor_q": "min", "entropy_backup": True, "target_subset": 1},
         {"tau": 1.0},
         {"target_entropy": -7.0, "temperature_learning_rate": 0.01, "actor_learning_rate": 0.003},
-        BINS,
-        BINS | {"value_bins": 2},
-        BINS | {"value_bins": 16, "batch_size": 29, "actor_q": "min"},
-        BINS | {"value_bins": 101, "hidden": (100, 64, 37), "ensemble_size": 5, "target_subset": 3},
-        BINS | {"ensemble_size": 1, "target_subset": 1, "batch_size": 1, "hidden": (64,)},
-        BINS | {"actor_q": "min", "entropy_backup": True, "target_subset": 1, "layer_norm": False},
-        BINS | {"value_bins": 101, "value_range": (-100.0, 20.0), "activation": "silu", "actor_layer_norm": True},
-        BINS | {"value_bins": 101, "batch_size": 256, "update_to_data": 2, "hidden": (256, 256)},
     ],
     ids=lambda changes: ",".join(f"{key}={value}" for key, value in changes.items()) or "default",
 )
@@ -198,21 +189,14 @@ def test_agrees_for_other_sizes_of_observation_and_action(sizes):
         {"batch_size": 29, "hidden": (100, 64, 37)},
         {"layer_norm": False, "entropy_backup": True},
         {"actor_layer_norm": True, "activation": "silu"},
-        BINS,
-        BINS | {"value_bins": 2, "actor_q": "min"},
-        BINS | {"value_bins": 101, "batch_size": 29, "hidden": (100, 64, 37), "actor_q": "min"},
-        BINS | {"value_bins": 101, "batch_size": 256, "update_to_data": 2, "hidden": (256, 256)},
     ],
     ids=lambda changes: ",".join(f"{key}={value}" for key, value in changes.items()) or "default",
 )
 def test_bfloat16_agrees_within_its_rounding(changes):
-    """A bfloat16 has 8 bits: 0.4 % for each factor of a product. Over many steps the parameters drift apart.
-
-    Logits are such products too, and gradients go through their exponentials: PyTorch's are off by up to 3 % then.
-    """
+    """A bfloat16 has 8 bits: 0.4 % for each factor of a product. Over many steps the parameters drift apart."""
     config = dataclasses.replace(SMALL, precision="bfloat16", **changes)
     one_step = dataclasses.replace(config, update_to_data=1)
-    check_against_float64(one_step, calls=1, metrics=1e-2, moments=3e-2 if config.value_bins else 2e-2, moved=0.4)
+    check_against_float64(one_step, calls=1, metrics=1e-2, moments=2e-2, moved=0.4)
     check_against_float64(config, metrics=2e-2, moments=0.1, moved=0.4)
 
 
@@ -230,43 +214,10 @@ def test_clipped_log_std_has_no_gradient():
 
 
 @needs_compiler
-@pytest.mark.parametrize("at", [-1e30, -90.0, 90.0, 1e30])
-def test_logits_far_from_zero_overflow_nowhere(at):
-    """One bin stands so far above or below the others that exponentials as they are would be 0 or infinite."""
-    config = dataclasses.replace(SMALL, **BINS, update_to_data=1)
-    start = initial_state(config)
-    for name in ("critic/output/bias", "target_critic/output/bias"):
-        start[0][name] += at * torch.nn.functional.one_hot(torch.tensor(20), 51) - at * (at < 0)
-    exact_state = copy(start, torch.float64)
-    batch, noise = random_inputs(config, 0)
-    metrics = native_update(config, start)(batch, noise, 0)
-    expected = TorchUpdate(config, exact_state)(*doubled(batch, noise), 0)
-    torch.testing.assert_close(metrics, expected.float(), rtol=1e-4, atol=1e-4)
-    for name in start[1]:
-        assert start[1][name].isfinite().all(), name
-
-
-@needs_compiler
-@pytest.mark.parametrize("reward", [-torch.inf, -1e6, -2.5, 0.0, 2.0, 1e6, torch.inf])
-def test_targets_beyond_the_range_count_as_its_ends(reward):
-    """Discounts of zero leave the reward alone as target; the gradient of the last bias is p less the shares."""
-    config = dataclasses.replace(SMALL, **BINS, update_to_data=1)
-    start = initial_state(config)
-    exact_state = copy(start, torch.float64)
-    batch, noise = random_inputs(config, 0)
-    batch = batch._replace(reward=torch.full_like(batch.reward, reward), discount=torch.zeros_like(batch.discount))
-    metrics = native_update(config, start)(batch, noise, 0)
-    expected = TorchUpdate(config, exact_state)(*doubled(batch, noise), 0)
-    torch.testing.assert_close(metrics, expected.float(), rtol=1e-5, atol=1e-5)
-    assert relative_error(start[1]["critic/output/bias"], exact_state[1]["critic/output/bias"]) < 2e-5
-
-
-@needs_compiler
 @pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=needs_bfloat16)])
 @pytest.mark.parametrize("ensemble", [1, 3, 10])
-@pytest.mark.parametrize("bins", [{}, BINS], ids=["values", "bins"])
-def test_the_number_of_threads_changes_no_bit(bins, ensemble, precision):
-    config = dataclasses.replace(SMALL, ensemble_size=ensemble, target_subset=1, precision=precision, **bins)
+def test_the_number_of_threads_changes_no_bit(ensemble, precision):
+    config = dataclasses.replace(SMALL, ensemble_size=ensemble, target_subset=1, precision=precision)
     start, results = initial_state(config), []
     for threads in (1, 2, 3, 4, 6):
         state = copy(start)
@@ -279,9 +230,8 @@ def test_the_number_of_threads_changes_no_bit(bins, ensemble, precision):
 
 @needs_compiler
 @pytest.mark.parametrize("field", ["observation", "action", "reward", "discount", "next_observation"])
-@pytest.mark.parametrize("bins", [{}, BINS], ids=["values", "bins"])
-def test_nan_in_a_batch_shows_in_the_metrics(bins, field):
-    config = dataclasses.replace(SMALL, **bins)
+def test_nan_in_a_batch_shows_in_the_metrics(field):
+    config = SMALL
     batch, noise = random_inputs(config, 0)
     getattr(batch, field)[1, 7] = float("nan")
     metrics = native_update(config, initial_state(config))(batch, noise, 0)
@@ -292,9 +242,8 @@ def test_nan_in_a_batch_shows_in_the_metrics(bins, field):
 @needs_compiler
 @pytest.mark.parametrize("activation", ["relu", "silu", "tanh"])
 @pytest.mark.parametrize("name", ["critic/0/weight", "target_critic/output/weight", "actor/1/bias"])
-@pytest.mark.parametrize("bins", [{}, BINS], ids=["values", "bins"])
-def test_nan_in_a_parameter_shows_in_the_metrics(bins, activation, name):
-    config = dataclasses.replace(SMALL, activation=activation, layer_norm=False, ensemble_size=2, **bins)
+def test_nan_in_a_parameter_shows_in_the_metrics(activation, name):
+    config = dataclasses.replace(SMALL, activation=activation, layer_norm=False, ensemble_size=2)
     state = initial_state(config)
     state[0][name].view(-1)[0] = float("nan")
     metrics = native_update(config, state)(*random_inputs(config, 0), 0)
@@ -303,10 +252,9 @@ def test_nan_in_a_parameter_shows_in_the_metrics(bins, activation, name):
 
 @needs_compiler
 @pytest.mark.parametrize("member", range(SMALL.ensemble_size))
-@pytest.mark.parametrize("bins", [{}, BINS], ids=["values", "bins"])
-def test_nan_of_any_critic_is_the_smallest_value_that_the_actor_climbs(bins, member):
+def test_nan_of_any_critic_is_the_smallest_value_that_the_actor_climbs(member):
     """As in PyTorch, whose smallest of values with a NaN is NaN, wherever it stands."""
-    config = dataclasses.replace(SMALL, actor_q="min", update_to_data=1, **bins)
+    config = dataclasses.replace(SMALL, actor_q="min", update_to_data=1)
     start = initial_state(config)
     start[0]["critic/output/bias"][member, -1] = float("nan")
     for make in (native_update, TorchUpdate):

@@ -9,13 +9,9 @@ from robo_rl.agents.parts.adam import TrainState, adam_step, bias_corrections
 from robo_rl.agents.parts.networks import (
     actor_distribution,
     apply_network,
-    hidden_outputs,
     initialise_network,
-    input_size,
     sample_action,
 )
-
-from .test_update import SimBa
 
 
 def generator(seed=0):
@@ -65,48 +61,6 @@ def test_initial_weights_are_orthogonal_seeded_and_differ_between_members():
     assert not parameters["n/0/bias"].any() and (parameters["n/0/scale"] == 1).all()
     again = initialise_network("n", (8, 8, 3), generator(3), layer_norm=True, output_gain=0.01, ensemble=2)
     assert all(torch.equal(again[name], parameters[name]) for name in parameters)
-
-
-@pytest.mark.parametrize(("activation", "module"), [("relu", torch.nn.ReLU), ("tanh", torch.nn.Tanh)])
-def test_a_residual_network_computes_what_modules_of_torch_compute(activation, module):
-    sizes = (5, 6, 6, 6, 2)
-    shapes = initialise_network("n", sizes, generator(), layer_norm=False, output_gain=1.0, ensemble=3, network="simba")
-    parameters = {name: tensor.double() for name, tensor in randomised(shapes).items()}
-    x = torch.randn(7, 5, generator=generator(2), dtype=torch.float64)
-    found = apply_network(parameters, "n", x, activation)
-    neurons = hidden_outputs(parameters, "n", x, activation)
-    assert [output.shape for output in neurons] == [(3, 7, 24)] * 3
-    for member in range(3):
-        own = {name.removeprefix("n/"): tensor[member] for name, tensor in parameters.items()}
-        expected = SimBa(own, module)
-        torch.testing.assert_close(found[member], expected(x).detach(), rtol=1e-10, atol=1e-10)
-        # What the first block says between its two layers.
-        norm, expand, activate, _ = expected.blocks[0]
-        inside = activate(expand(norm(expected.embedding(x))))
-        torch.testing.assert_close(neurons[0][member], inside.detach(), rtol=1e-10, atol=1e-10)
-    assert input_size(parameters, "n") == 5
-    assert input_size(initialise_network("n", (4, 6, 2), generator(), layer_norm=True, output_gain=1), "n") == 4
-
-
-def test_a_residual_network_starts_as_its_paper_says():
-    sizes = (40, 128, 128, 3)
-    parameters = initialise_network(
-        "n", sizes, generator(3), layer_norm=False, output_gain=0.5, ensemble=2, network="simba"
-    )
-    for member in range(2):
-        embedding = parameters["n/embedding/weight"][member]
-        torch.testing.assert_close(embedding @ embedding.T, torch.eye(40), rtol=0, atol=1e-5)
-        output = parameters["n/output/weight"][member]
-        torch.testing.assert_close(output.T @ output, 0.25 * torch.eye(3), rtol=0, atol=1e-5)
-        for block in range(2):
-            # 65,536 weights each: their deviation is known to 0.3 %.
-            for layer, inputs in (("expand", 128), ("project", 512)):
-                weight = parameters[f"n/{block}/{layer}/weight"][member].numpy()
-                assert weight.std() == pytest.approx((2 / inputs) ** 0.5, rel=0.02)
-                assert stats.kurtosis(weight, axis=None) == pytest.approx(0, abs=0.1)
-    assert not torch.equal(parameters["n/0/expand/weight"][0], parameters["n/0/expand/weight"][1])
-    for name, tensor in parameters.items():
-        assert name.endswith("/weight") or (tensor == name.endswith("/scale")).all()
 
 
 def test_bfloat16_products_stay_close_to_float32_and_keep_its_dtype():

@@ -96,8 +96,8 @@ def test_only_native_updates_are_ever_in_bfloat16_by_themselves(monkeypatch) -> 
         assert implementation.computable(config, precision.torch.device("cpu")).precision == expected
     config = precision.SACConfig(precision="auto")
     assert implementation.computable(config, precision.torch.device("cuda")).precision == "float32"
-    residual = precision.SACConfig(precision="auto", network="simba", hidden=(64, 64))
-    assert implementation.computable(residual, precision.torch.device("cpu")).precision == "float32"
+    filtering = precision.SACConfig(precision="auto", cloning_filter=True)
+    assert implementation.computable(filtering, precision.torch.device("cpu")).precision == "float32"
 
 
 @needs_native

@@ -48,7 +48,7 @@ def state(config=SMALL):
     return train_state(parameters)
 
 
-@pytest.mark.parametrize("variant", ["rlpd", "simba", "bins", "bins_of_simba"])
+@pytest.mark.parametrize("variant", ["rlpd", "silu"])
 def test_two_ranks_do_the_update_of_one(second, variant):
     process = second("follow", variant)
     config = dataclasses.replace(SMALL, **VARIANTS[variant])

@@ -29,9 +29,6 @@ def make_spec(state=3, action=2, **more):
     return toy_spec({"state": ArraySpec((state,)), **more}, action)
 
 
-RESIDUAL = {"network": "simba", "hidden": [8, 8]}
-BINS = {"value_bins": 11, "value_range": [-1, 2]}
-AUTO_BINS = {"implementation": "auto", **BINS}
 SPEC = make_spec(object=ArraySpec((2,)), **{"images/front": ArraySpec((4, 4, 3), "uint8")})
 
 
@@ -77,9 +74,7 @@ def test_equal_seeds_learn_equally_and_others_do_not():
     assert not same(states[0], states[2])
 
 
-@pytest.mark.parametrize(
-    "fields", [{"implementation": "torch"}, {"implementation": "auto"}, RESIDUAL | BINS, AUTO_BINS]
-)
+@pytest.mark.parametrize("fields", [{"implementation": "torch"}, {"implementation": "auto"}])
 def test_an_agent_goes_on_from_its_state_bit_for_bit(fields):
     unbroken = make(normalise_observations=True, **fields)
     unbroken.fit_normaliser(make_batch(50))
@@ -136,10 +131,6 @@ def test_a_state_of_another_agent_is_refused_and_changes_nothing():
         agent.load(make(hidden=[16, 16, 16]).state())
     with pytest.raises(CheckpointError, match="the policy needs 'actor/1/bias', which the state lacks"):
         agent.load_policy(make(hidden=[16]).policy_state())
-    with pytest.raises(CheckpointError, match="the policy needs 'actor/0/bias', which the state lacks"):
-        agent.load_policy(make(**RESIDUAL).policy_state())
-    with pytest.raises(CheckpointError, match=r"/critic/output/bias' should be float32 \(3, 1\), .* \(3, 11\)"):
-        agent.load(make(**BINS).state())
     without = {name: array for name, array in agent.state().items() if name != "generator/update"}
     with pytest.raises(CheckpointError, match="'generator/update', which the state lacks"):
         agent.load(without)
@@ -214,9 +205,8 @@ def test_normalised_agent_sees_standard_scores():
     assert observation["object"].tolist() == [7, 4], "the observation belongs to the caller"
 
 
-@pytest.mark.parametrize("bins", [{}, BINS])
-def test_a_value_is_the_mean_of_the_critics(bins):
-    agent = make(**bins)
+def test_a_value_is_the_mean_of_the_critics():
+    agent = make()
     state = agent.state()
     observation = observation_of(make_batch(1))
     action = np.array([0.3, -0.6], np.float32)
@@ -231,11 +221,7 @@ def test_a_value_is_the_mean_of_the_critics(bins):
                 x = x * state[f"critic/{layer}/scale"][critic] + state[f"critic/{layer}/shift"][critic]
             x, layer = np.maximum(x, 0), layer + 1
         output = x @ state["critic/output/weight"][critic] + state["critic/output/bias"][critic]
-        if bins:
-            width = 3 / 11
-            values.append(np.average(-1 + width * (np.arange(11) + 0.5), weights=np.exp(output)))
-        else:
-            values.append(output.item())
+        values.append(output.item())
     assert agent.value(observation, action) == pytest.approx(np.mean(values), rel=1e-4, abs=1e-5)
 
 
@@ -284,18 +270,6 @@ def test_an_actor_spoiled_by_the_last_step_is_noticed_at_once():
         ({"gamma": 1.5}, r"agent.gamma must be in \[0, 1\], got 1.5"),
         ({"tau": 0.0}, r"agent.tau must be in \(0, 1\], got 0.0"),
         ({"hidden": []}, r"agent.hidden must be one or more widths of 1 or more, got \[\]"),
-        ({"network": "simbaa"}, "unknown agent.network 'simbaa'; did you mean 'simba'. Valid: mlp, simba"),
-        (
-            {"network": "simba", "hidden": [8, 16]},
-            r"agent.hidden must be equal widths, one for each block, where agent.network=simba, got \[8, 16\]",
-        ),
-        ({"value_bins": 1}, "agent.value_bins must be 0, or 2 or more, got 1"),
-        ({"value_bins": -1}, "agent.value_bins must be 0, or 2 or more, got -1"),
-        ({"value_bins": 5}, r"agent.value_range must be the least and the largest return, such as .*, got None"),
-        ({"value_bins": 5, "value_range": [1, 1]}, r"agent.value_range must be the least and .*, got \[1, 1\]"),
-        ({"value_bins": 5, "value_range": [0, 1, 2]}, r"agent.value_range must be the least and"),
-        ({"value_bins": 5, "value_range": [0, np.inf]}, r"agent.value_range must be the least and"),
-        ({"value_range": [0, 1]}, r"agent.value_range must be null where agent.value_bins=0, got \[0, 1\]"),
         (
             {"activation": "rellu"},
             "unknown agent.activation 'rellu'; did you mean 'relu'. Valid: gelu, relu, silu, tanh",
@@ -361,33 +335,23 @@ def test_without_products_of_bfloat16_float32_stands_in(monkeypatch):
 
 
 @pytest.mark.parametrize("compiler", [True, False])
-@pytest.mark.parametrize("fields", [{}, RESIDUAL])
-def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32(monkeypatch, compiler, fields):
+def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32(monkeypatch, compiler):
     monkeypatch.setattr("robo_rl.agents.parts.native.multiplies_bfloat16", lambda: False)
     if not compiler:
         monkeypatch.setattr("robo_rl.agents.parts.native.available", lambda precision: (False, "no compiler"))
-    fields = fields | {"pretrain_critics": "cal_ql", "offline_steps": 1}
-    agents = [make(implementation="auto", precision=precision, **fields) for precision in ("bfloat16", "float32")]
+    agents = [make(implementation="auto", precision=precision) for precision in ("bfloat16", "float32")]
     assert agents[0].implementation == (
         f"{agents[1].implementation}, in float32: this processor has no products of bfloat16 (AVX512_BF16)"
     )
     for agent in agents:
-        rows = make_batch(agent.config.batch_size)
-        agent.pretrain_critics(rows | {"return_to_go": np.zeros(len(rows["action"]), np.float32)})
         agent.update(make_batch(agent.update_rows))
     assert same(agents[0].state(), agents[1].state())
-    assert make(implementation="torch", precision="bfloat16", **fields).implementation == "torch", (
-        "who asks for it gets it"
-    )
+    assert make(implementation="torch", precision="bfloat16").implementation == "torch", "who asks for it gets it"
 
 
 @pytest.mark.parametrize(
     ("fields", "feature"),
-    [
-        (RESIDUAL, "residual networks"),
-        (RESIDUAL | BINS, "residual networks"),
-        ({"cloning_filter": True}, "filter of cloned actions"),
-    ],
+    [({"activation": "gelu"}, "activation gelu"), ({"cloning_filter": True}, "filter of cloned actions")],
 )
 def test_what_the_native_update_lacks_torch_computes(fields, feature):
     lacking = f"it has no {feature}"
@@ -396,37 +360,6 @@ def test_what_the_native_update_lacks_torch_computes(fields, feature):
         ConfigError, match=f"agent.implementation=native cannot be had: {lacking}. Use agent.implementation=auto"
     ):
         make(implementation="native", **fields)
-
-
-@pytest.mark.skipif(not native_available()[0], reason=native_available()[1])
-def test_the_native_update_has_critics_with_bins():
-    agent, other = make(**AUTO_BINS), make(implementation="torch", **BINS)
-    assert agent.implementation.startswith("native (")
-    metrics, expected = (each.update(make_batch(each.update_rows)) for each in (agent, other))
-    assert metrics == pytest.approx(expected, rel=1e-4)
-    state, wanted = agent.state(), other.state()
-    for name in ("critic/output/weight", "target_critic/output/bias", "actor/output/weight"):
-        np.testing.assert_allclose(state[name], wanted[name], rtol=1e-3, atol=1e-5)
-
-
-def test_residual_networks_and_bins_are_chosen_on_the_command_line():
-    sac.register_configs()
-    words = ["+agent=rlpd", "agent.network=simba", "agent.hidden=[8,8]", "agent.observation_keys=[state]"]
-    words += ["agent.value_bins=7", "agent.value_range=[-0.1,1.1]"]
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        node = compose(overrides=words).agent
-    agent = instantiate(node, _partial_=True, _convert_="object")(spec=SPEC, seed=0)
-    assert (agent.config.network, agent.config.value_range) == ("simba", (-0.1, 1.1))
-    state = agent.state()
-    assert state["critic/1/project/weight"].shape == (5, 32, 8) and state["critic/output/weight"].shape == (5, 8, 7)
-    assert state["actor/1/project/weight"].shape == (32, 8) and "actor/2/project/weight" not in state
-
-
-def test_agents_of_data_sets_alone_have_neither():
-    for make_other in (bc.make_bc, cpl.make_cpl, iql.make_iql):
-        for fields in (RESIDUAL, BINS):
-            with pytest.raises(TypeError, match=r"unexpected keyword argument '(network|value_bins)'"):
-                make_other(spec=SPEC, seed=0, **fields)
 
 
 def test_the_weight_of_cloning_halves_its_way_to_the_last_one_and_that_of_own_examples_stays():
@@ -451,15 +384,12 @@ def test_metrics_have_their_names():
     assert tuple(metrics) == METRICS and all(isinstance(value, float) for value in metrics.values())
 
 
-@pytest.mark.parametrize(
-    "fields", [{"value_bins": 21, "value_range": [-0.2, 1.2]}, RESIDUAL | BINS], ids=["bins", "bins_of_simba"]
-)
-def test_learns_the_better_arm_of_a_bandit_and_its_value(fields):
+def test_learns_the_better_arm_of_a_bandit_and_its_value():
     """One step, reward 1 - |a - 0.4|: the best action is 0.4 and its value 1, whatever is observed."""
     settings = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3, "temperature_learning_rate": 0.02}
     settings |= {"update_to_data": 4, "batch_size": 64, "actor_tau": 0.1, "target_entropy": -3.0, "cloning_weight": 0}
     one = make_spec(state=1, action=1)
-    agent = SAC(SACConfig(**(SMALL | settings | {"final_cloning_weight": 0} | fields)), one, 0)
+    agent = SAC(SACConfig(**(SMALL | settings | {"final_cloning_weight": 0})), one, 0)
     rng = np.random.default_rng(0)
     for _ in range(200):
         state = rng.uniform(-1, 1, (agent.update_rows, 1)).astype(np.float32)

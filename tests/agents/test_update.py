@@ -10,7 +10,6 @@ import functools
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 from torch import nn
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
@@ -43,16 +42,6 @@ VARIANTS = {
     "silu": {"activation": "silu", "hidden": (16,)},
     "tanh": {"activation": "tanh", "target_subset": 3},
     "target_entropy": {"target_entropy": 5.0, "target_subset": 1},
-    "simba": {"network": "simba", "hidden": (8, 8)},
-    "bins": {"value_bins": 7, "value_range": (-3.0, 2.0)},
-    "bins_of_simba": {
-        "network": "simba",
-        "hidden": (8,),
-        "activation": "silu",
-        "value_bins": 5,
-        "value_range": (-1.0, 2.0),
-        "actor_q": "min",
-    },
     "one_of_each": {"ensemble_size": 1, "target_subset": 1, "update_to_data": 1, "hidden": (8, 8, 8)},
 }
 
@@ -61,12 +50,11 @@ def initial(config, dtype, seed=0):
     source = torch.Generator().manual_seed(seed)
     critic = initialise_network(
         "critic",
-        (O + A, *config.hidden, config.value_bins or 1),
+        (O + A, *config.hidden, 1),
         source,
         layer_norm=config.layer_norm,
         output_gain=1.0,
         ensemble=config.ensemble_size,
-        network=config.network,
     )
     actor = initialise_network(
         "actor",
@@ -74,7 +62,6 @@ def initial(config, dtype, seed=0):
         source,
         layer_norm=config.actor_layer_norm,
         output_gain=0.5,
-        network=config.network,
     )
     # Away from the special values (zero biases, targets equal to critics) that would hide mistakes.
     critic = {k: v + 0.1 * torch.randn(v.shape, generator=source) for k, v in critic.items()}
@@ -102,49 +89,6 @@ def experience(config, dtype, seed=1):
     )
 
 
-class SimBa(nn.Module):
-    """A residual network in float64, with parameters in the layout of the thing that is tested."""
-
-    def __init__(self, own, activation):
-        super().__init__()
-        *hidden, output = own["output/weight"].shape
-        width, blocks = hidden[0], sum(key.endswith("expand/weight") for key in own)
-        norm, dense = functools.partial(nn.LayerNorm, eps=1e-6, dtype=torch.float64), self.dense
-        self.embedding = dense(own["embedding/weight"].shape[0], width)
-        self.blocks = nn.ModuleList(
-            nn.Sequential(norm(width), dense(width, 4 * width), activation(), dense(4 * width, width))
-            for _ in range(blocks)
-        )
-        self.norm, self.output = norm(width), dense(width, output)
-        for name, (tensor, transposed) in self.tensors().items():
-            tensor.data = (own[name].T if transposed else own[name]).double().clone()
-
-    @staticmethod
-    def dense(inputs, outputs):
-        return nn.Linear(inputs, outputs, dtype=torch.float64)
-
-    def forward(self, x):
-        x = self.embedding(x)
-        for block in self.blocks:
-            x = x + block(x)
-        return self.output(self.norm(x))
-
-    def tensors(self):
-        """Return each parameter by our name, and whether it is transposed."""
-        layers = {"embedding": self.embedding, "output": self.output, "norm": self.norm}
-        for number, (norm, expand, _, project) in enumerate(self.blocks):
-            layers |= {f"{number}": norm, f"{number}/expand": expand, f"{number}/project": project}
-        found = {}
-        for name, layer in layers.items():
-            is_dense = isinstance(layer, nn.Linear)
-            weight, bias = ("weight", "bias") if is_dense else ("scale", "shift")
-            found |= {f"{name}/{weight}": (layer.weight, is_dense), f"{name}/{bias}": (layer.bias, False)}
-        return found
-
-    def named(self):
-        return {name: tensor.detach().T if t else tensor.detach() for name, (tensor, t) in self.tensors().items()}
-
-
 class Reference:
     """One module a network, one optimiser each."""
 
@@ -164,8 +108,6 @@ class Reference:
     def module(self, name, parameters, member):
         own = {k: v if member is None else v[member] for k, v in parameters.items() if k.startswith(f"{name}/")}
         activation = {"relu": nn.ReLU, "silu": nn.SiLU, "tanh": nn.Tanh}[self.config.activation]
-        if self.config.network == "simba":
-            return SimBa({key.removeprefix(f"{name}/"): tensor for key, tensor in own.items()}, activation)
         layers = []
         for layer in [*map(str, range(len(self.config.hidden))), "output"]:
             weight = own[f"{name}/{layer}/weight"]
@@ -190,26 +132,6 @@ class Reference:
         action = transform(mean + std * noise)
         return action, distribution.log_prob(action)
 
-    def value(self, critic, rows):
-        """Return values (B,), and what the critic says of them."""
-        config, said = self.config, critic(rows)
-        if not config.value_bins:
-            return said[:, 0], said
-        low, high = config.value_range
-        width = (high - low) / config.value_bins
-        centres = low + width * (torch.arange(config.value_bins, dtype=torch.float64) + 0.5)
-        return torch.softmax(said, 1) @ centres, said
-
-    def error(self, value, said, y):
-        config = self.config
-        if not config.value_bins:
-            return ((value - y) ** 2).mean()
-        low, high = config.value_range
-        edges = np.linspace(low, high, config.value_bins + 1)
-        width = edges[1] - edges[0]
-        shares = [np.diff(stats.norm.cdf(edges, np.clip(each, low, high), 0.75 * width)) for each in y.tolist()]
-        return nn.functional.cross_entropy(said, torch.tensor(np.array([share / share.sum() for share in shares])))
-
     def update(self, batch, noise):
         config = self.config
         losses, values_seen, targets_seen = [], [], []
@@ -217,15 +139,14 @@ class Reference:
             with torch.no_grad():
                 action, log_prob = self.policy(batch.next_observation[u], noise.next_action[u])
                 rows = torch.cat([batch.next_observation[u], action], 1)
-                smallest = torch.stack([self.value(self.targets[e], rows)[0] for e in noise.subset[u].tolist()])
+                smallest = torch.stack([self.targets[e](rows)[:, 0] for e in noise.subset[u].tolist()])
                 smallest = smallest.min(0).values
                 if config.entropy_backup:
                     smallest = smallest - self.log_alpha.exp() * log_prob
                 y = batch.reward[u] + batch.discount[u] * smallest
             rows = torch.cat([batch.observation[u], batch.action[u]], 1)
-            found = [self.value(critic, rows) for critic in self.critics]
-            values = [value for value, _ in found]
-            loss = sum(self.error(value, said, y) for value, said in found)
+            values = [critic(rows)[:, 0] for critic in self.critics]
+            loss = sum(((value - y) ** 2).mean() for value in values)
             self.critic_adam.zero_grad()
             loss.backward()
             self.critic_adam.step()
@@ -240,7 +161,7 @@ class Reference:
         alpha = self.log_alpha.exp().item()
         action, log_prob = self.policy(batch.observation[-1], noise.action)
         rows = torch.cat([batch.observation[-1], action], 1)
-        values = torch.stack([self.value(critic, rows)[0] for critic in self.critics])
+        values = torch.stack([critic(rows)[:, 0] for critic in self.critics])
         value = values.mean(0) if config.actor_q == "mean" else values.min(0).values
         actor_loss = (alpha * log_prob - value).mean()
         mode = self.actor(batch.observation[-1])[:, :A].tanh()
@@ -249,7 +170,7 @@ class Reference:
         if config.cloning_filter:
             with torch.no_grad():
                 rows = [torch.cat([batch.observation[-1], each], 1) for each in (batch.proposed_action[-1], mode)]
-                shown, own = (sum(self.value(critic, each)[0] for critic in self.critics) for each in rows)
+                shown, own = (sum(critic(each)[:, 0] for critic in self.critics) for each in rows)
             assert 0 < (shown < own).sum() < len(weights), "some rows are filtered, and some are not"
             weights = torch.where(shown < own, 0.0, weights)
         self.actor_adam.zero_grad()
@@ -276,8 +197,6 @@ class Reference:
         return found
 
     def named(self, module):
-        if isinstance(module, SimBa):
-            return module.named()
         named, layer = {}, -1
         for part in module:
             if isinstance(part, nn.Linear):
@@ -377,7 +296,7 @@ def test_bfloat16_learns_nearly_the_same():
     torch.testing.assert_close(results["float32"], results["bfloat16"], rtol=0.1, atol=0.05)
 
 
-@pytest.mark.parametrize("variant", ["rlpd", "bins_of_simba"])
+@pytest.mark.parametrize("variant", ["rlpd", "silu"])
 def test_compiled_update_is_one_graph_and_the_same(variant, monkeypatch):
     # Traced as torch.compile does, but run without the minutes that code generation takes on a busy machine.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager", fullgraph=True))

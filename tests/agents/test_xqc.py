@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.agents.parts.categorical import bin_centres, project
 from robo_rl.agents.parts.device import map_tensors
 from robo_rl.agents.parts.offline_agent import Rows
 from robo_rl.agents.xqc import XQC, XQCConfig, make_xqc
+from robo_rl.agents.xqc.categorical import bin_centres, project
 from robo_rl.agents.xqc.return_scaling import ReturnStatistics
 from robo_rl.agents.xqc.update import ACTOR_METRICS, CRITIC_METRICS, XQCUpdate, schedule
 from robo_rl.core import ArraySpec, Batch, ConfigError, DivergenceError, State

@@ -285,10 +285,11 @@ def test_options_that_no_longer_exist_are_dropped_where_they_had_no_effect(
     saved: dict[str, Any], hostile: Path
 ) -> None:
     file = hostile.parent / "run" / "config.yaml"
-    unused = {"dormancy": {"interval": 0, "rate": 2.0}}
+    unused = {"dormancy": {"interval": 0, "rate": 2.0}, "network": "mlp", "value_bins": 0, "value_range": None}
+    unused |= {"pretrain_critics": "none", "offline_steps": 1000, "conservative_weight": 0.1, "expectile": 0.7}
     old = put(saved, "agent", saved["agent"] | unused)
     assert run_config(write_run(file.parent, old)).agent == run_config(write_run(file.parent, saved)).agent
-    for option, value in {"dormancy.interval": 100}.items():
+    for option, value in {"dormancy.interval": 100, "network": "simba", "pretrain_critics": "iql"}.items():
         message = re.escape(f"{file}: agent.{option}={value}: this option no longer exists. Use the version of")
         with pytest.raises(ConfigError, match=message):
             run_config(write_run(file.parent, put(old, f"agent.{option}", value)))

@@ -29,7 +29,7 @@ def torch_state(sizes: dict) -> TrainState:
     inputs, hidden = sizes["observation"] + sizes["action"], sizes["hidden"]
     critic = initialise_network(
         "critic",
-        [inputs, *hidden, sizes.get("bins") or 1],
+        [inputs, *hidden, 1],
         generator,
         layer_norm=True,
         output_gain=1,
@@ -66,16 +66,13 @@ def sac_config(sizes: dict) -> SACConfig:
         batch_size=sizes["batch"],
         update_to_data=sizes["updates"],
         actor_q="mean",  # as RLPD
-        value_bins=sizes.get("bins", 0),
-        value_range=(-1.0, 1.0) if sizes.get("bins") else None,
     )
 
 
-@pytest.mark.parametrize("bins", [0, 7])
-def test_operations_are_those_that_torch_counts(bins, benchmark) -> None:
+def test_operations_are_those_that_torch_counts(benchmark) -> None:
     from update_problem import Problem
 
-    sizes = SIZES | {"bins": bins}
+    sizes = SIZES
     problem = Problem(**sizes)
     config = sac_config(sizes)
     update = TorchUpdate(config, torch_state(sizes))
@@ -86,11 +83,10 @@ def test_operations_are_those_that_torch_counts(bins, benchmark) -> None:
     assert counter.get_total_flops() == problem.operations + waste
 
 
-@pytest.mark.parametrize("bins", [0, 7])
-def test_all_networks_have_the_parameters_that_a_problem_says(bins, benchmark) -> None:
+def test_all_networks_have_the_parameters_that_a_problem_says(benchmark) -> None:
     from update_problem import Problem
 
-    sizes = SIZES | {"bins": bins}
+    sizes = SIZES
     parameters = torch_state(sizes).parameters
     problem = Problem(**sizes)
     for network, size in problem.parameters.items():

@@ -240,7 +240,7 @@ def test_seeds_are_whole_numbers(seed: str, tmp_path: Path, capsys: pytest.Captu
 
 
 def test_critics_are_not_pretrained_on_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", "task=reach", "agent.pretrain_critics=iql", "demonstrations.episodes=0"]
+    words = ["train", "task=reach", "agent=qc", "demonstrations.episodes=0"]
     assert fails([*words, f"run.dir={tmp_path / 'run'}"], capsys) == (
         "robo-rl: agent.offline_steps=1000: these steps learn from demonstrations, and this run has none. "
         "Give some by demonstrations.path, or set agent.offline_steps=0"

@@ -215,18 +215,3 @@ def test_a_terminal_that_closes_ends_the_run_with_a_checkpoint(tmp_path: Path) -
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["status"] == "interrupted"
     assert CheckpointFolder(folder / "checkpoints").load_newest().step == summary["env_steps"]
-
-
-@pytest.mark.parametrize(("kind", "runtime"), [("cal_ql", "local"), ("iql", "async")])
-def test_critics_are_pretrained_once(kind: str, runtime: str, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    options = [f"runtime={runtime}", f"agent.pretrain_critics={kind}", "agent.offline_steps=100"]
-    robo_rl("train", *COMMON, *options, f"run.dir={folder}", "run.env_steps=20")
-    robo_rl("train", f"resume={folder}", "run.env_steps=30")
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    learned = [line for line in lines if "offline_update" in line]
-    assert [line["offline_update"] for line in learned] == [100] and learned[0]["step"] == 0
-    assert ("conservative_gap" in learned[0]) == (kind == "cal_ql")
-    assert json.loads((folder / "summary.json").read_text())["env_steps"] >= 30
-    checkpoint = CheckpointFolder(folder / "checkpoints").load_newest()
-    assert checkpoint is not None and checkpoint.parts["agent"]["offline_steps"].item() == 100

@@ -53,20 +53,6 @@ def test_termination_has_no_value_beyond_it():
     assert rows_by_number(ring, n_step=2) == {1: (3, 0.25), 2: (4, 0.0), 3: (4, 0.0)}
 
 
-def test_returns_to_go_are_lower_bounds_whatever_follows_a_truncation():
-    """Rewards of -1 at each step: 3 steps to a termination, or 2 and then perhaps for ever."""
-    ring, cost = ReplayRing(20, SPEC), RewardWeights({"success": 0.0}, offset=-1.0)
-    fill(ring, episode(3, "terminate") + episode(2, "truncate"))
-    slots = np.array([[0, 1, 2], [4, 5, 5]])
-    expected = [[-1.75, -1.5, -1.0], [-2.0, -2.0, -2.0]]
-    np.testing.assert_allclose(ring.rows.returns_to_go(slots, gamma=0.5, reward=cost), expected)
-    undiscounted = ring.rows.returns_to_go(slots, gamma=1.0, reward=cost)
-    np.testing.assert_allclose(undiscounted[0], [-3, -2, -1])
-    assert (undiscounted[1] < -1e5).all() and np.isfinite(undiscounted).all()
-    with pytest.raises(IndexError, match="hold no transition"):
-        ring.rows.returns_to_go(np.array([3]), gamma=0.5, reward=cost)
-
-
 def test_lost_data_is_not_bridged():
     ring = ReplayRing(20, SPEC)
     fill(ring, [(0, "step"), (0, "lost"), (0, "step")])

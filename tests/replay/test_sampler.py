@@ -151,7 +151,7 @@ def test_what_nobody_looks_at_is_not_gathered_and_the_rest_is_the_same(online):
     assert every.keys() - partial.keys() == set(images) and set(wanted) <= partial.keys()
     for key, array in partial.items():
         np.testing.assert_array_equal(array, every[key], err_msg=key)
-    batch = sampler_of(online, DEMONSTRATIONS, keys=("state",)).sample_with_returns(5)
+    batch = sampler_of(online, DEMONSTRATIONS, keys=("state",)).sample_demonstrations(5)
     assert not batch.keys() & set(images) and set(wanted) <= batch.keys()
     assert not DEMONSTRATIONS.rows.everything(REWARD, ("state",)).keys() & set(images)
 
@@ -240,18 +240,15 @@ def test_reward_must_be_known_to_both_rings():
         sampler_of(ONLINE, without)
 
 
-def test_demonstrations_alone_come_with_their_returns():
-    """The reward in state -k is -k; the segment of states -1 to -15 has no end, so -15 may follow for ever."""
-    batch = sampler_of(ONLINE, DEMONSTRATIONS, 0.25, n_step=2).sample_with_returns(500)
+def test_demonstrations_are_drawn_alone():
+    batch = sampler_of(ONLINE, DEMONSTRATIONS, 0.25, n_step=2).sample_demonstrations(500)
     places = -batch["observation/state"][:, 0].astype(int)
     assert set(places) == set(range(1, 16)) and (batch["demonstration"] == 1).all()
-    for place, found, reward in zip(places, batch["return_to_go"], batch["reward"], strict=True):
-        expected = [-(0.9**k) * min(place + k, 15) for k in range(400)]
-        assert found == pytest.approx(sum(expected), rel=1e-4)
+    for place, reward in zip(places, batch["reward"], strict=True):
         assert reward == pytest.approx(-place - (0.9 * (place + 1) if place < 15 else 0), rel=1e-5)
     for none in (None, ReplayRing(10, SPEC)):
         with pytest.raises(DataError, match="there are no demonstrations"):
-            sampler_of(ONLINE, none).sample_with_returns(5)
+            sampler_of(ONLINE, none).sample_demonstrations(5)
 
 
 def demonstrated(outcomes: list[bool | None], length: int = 5) -> ReplayRing:
@@ -317,8 +314,8 @@ def test_demonstrations_that_all_succeeded_are_drawn_as_ever() -> None:
     np.testing.assert_array_equal(other.sample_models(64)["observation/state"], expected)
 
 
-def test_demonstrations_that_failed_keep_that_mark_beside_their_returns() -> None:
-    batch = sampler_of(ReplayRing(50, SPEC), demonstrated([True, False])).sample_with_returns(200)
+def test_demonstrations_that_failed_keep_that_mark() -> None:
+    batch = sampler_of(ReplayRing(50, SPEC), demonstrated([True, False])).sample_demonstrations(200)
     states = batch["observation/state"][:, 0]
     np.testing.assert_array_equal(batch["demonstration"], (states == -1).astype(np.float32))
     assert set(states) == {-1, -2}

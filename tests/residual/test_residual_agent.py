@@ -71,6 +71,7 @@ class Recorder:
         return {}
 
     pretrain = pretrain_critics = update
+    offline_steps = 3
 
 
 def test_it_learns_from_residuals() -> None:
@@ -111,7 +112,8 @@ def test_updates_are_those_of_the_agent_on_residuals_and_its_state_round_trips()
 
 
 def test_it_pretrains_critics_for_as_long_as_the_agent_requests() -> None:
-    assert make(pretrain_critics="cal_ql", offline_steps=7).offline_steps == 7 and make().offline_steps == 0
+    inner: Any = Recorder(make_sac(spec=SPEC, seed=0, **FEW))
+    assert ResidualAgent(inner, SPEC).offline_steps == 3 and make().offline_steps == 0
 
 
 def test_it_starts_from_another_residual_agent_alone() -> None:

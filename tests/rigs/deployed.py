@@ -28,7 +28,7 @@ SMALL = {"hidden": (32, 32), "observation_keys": KEYS}
 GAUSSIAN: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "sac": (make_sac, SMALL),
     "sac_chunk": (make_sac, {**SMALL, "action_chunk": 4, "activation": "gelu", "actor_layer_norm": True}),
-    "sac_simba": (make_sac, {**SMALL, "network": "simba", "activation": "silu"}),
+    "sac_silu": (make_sac, {**SMALL, "activation": "silu"}),
     "sac_raw": (make_sac, {**SMALL, "normalise_observations": False}),
     "bc": (make_bc, {**SMALL, "activation": "tanh"}),
     "iql": (make_iql, SMALL),

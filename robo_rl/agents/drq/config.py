@@ -18,7 +18,7 @@ class DrQConfig(SACConfig):
 
     All fields of :class:`~robo_rl.agents.sac.SACConfig` keep their meaning, except that ``observation_keys`` are the
     actor's inputs beside the images, ``implementation`` cannot be ``native``, ``precision`` cannot be ``auto``,
-    ``pretrain_critics`` must be ``none``, and ``actor_delay`` 0. The defaults suit two cores: the images take most of
+    and ``actor_delay`` must be 0. The defaults suit two cores: the images take most of
     the time, not the critics, and few updates need large learning rates (those of Yarats et al. 2021). The agent
     explores more than ``agent=rlpd``, and its actor maximises the mean of the critics.
 
@@ -51,12 +51,6 @@ class DrQConfig(SACConfig):
                 object.__setattr__(self, key, tuple(getattr(self, key)))
         require_choice("agent.implementation", self.implementation, IMPLEMENTATIONS)
         require_choice("agent.precision", self.precision, PRECISIONS)
-        require(
-            self.pretrain_critics == "none",
-            "agent.pretrain_critics",
-            "none for an agent that learns from images",
-            self.pretrain_critics,
-        )
         require(
             self.actor_delay == 0,
             "agent.actor_delay",

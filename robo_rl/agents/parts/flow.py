@@ -41,7 +41,6 @@ def initialise_flow(config: PolicyConfig, inputs: int, action_size: int, generat
         generator,
         layer_norm=config.actor_layer_norm,
         output_gain=1.0,
-        network=config.network,
     )
 
 

@@ -30,7 +30,6 @@ class OfflineConfig(Options, section="agent"):
     random_steps: ClassVar[int] = 0
     # Networks of this size are trained as fast on the CPU.
     device: ClassVar[str] = "cpu"
-    network: ClassVar[str] = "mlp"
     # The same, without annotations because they are options of some subclasses.
     imitates = False
     learns_online = False

@@ -25,8 +25,6 @@ class PolicyConfig(Protocol):
     """The fields of an agent's configuration that every policy reads; see :class:`.SACConfig`."""
 
     @property
-    def network(self) -> str: ...
-    @property
     def hidden(self) -> tuple[int, ...]: ...
     @property
     def activation(self) -> str: ...
@@ -188,7 +186,6 @@ class TanhGaussianPolicy(NetworkPolicy):
             generator,
             layer_norm=config.actor_layer_norm,
             output_gain=INITIAL_OUTPUT_GAIN,
-            network=config.network,
         )
         parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
         return parameters

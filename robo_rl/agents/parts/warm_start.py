@@ -20,7 +20,7 @@ POLICY_OPTIONS = (
 )
 """Options on which two agents must agree if one takes over the policy of the other; not every agent has all of them."""
 
-CRITIC_OPTIONS = ("critic_hidden", "ensemble_size", "layer_norm", "value_bins", "value_range", "gamma")
+CRITIC_OPTIONS = ("critic_hidden", "ensemble_size", "layer_norm", "value_bins", "gamma")
 """The further options for the critics."""
 
 _WITH_POLICY = ("flow/", "critic_normaliser/")

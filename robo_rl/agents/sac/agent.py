@@ -24,7 +24,6 @@ from ..parts.networks import critic_values
 from ..parts.policy import TanhGaussianPolicy
 from ..parts.policy_agent import PolicyAgent
 from .config import SACConfig
-from .critic_pretraining import make_critic_pretraining
 from .critics import initial_networks, train_state
 from .implementation import computable, make_update
 from .ranks import RankedUpdate
@@ -63,7 +62,6 @@ class SAC(PolicyAgent):
         self._noise = torch.Generator().manual_seed(derive_seed(seed, "agent", "update"))
         self._generators = {"update": self._noise, "exploration": self._policy.exploration}
         self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate, config.implementation)
-        self._critic_pretraining = make_critic_pretraining(self._computed, self._parameters, self._noise)
         self._ranked: RankedUpdate | None = None
         self._update, self.implementation = self._make_update()
         if config.precision == "auto" and self._computed.precision == "bfloat16":
@@ -106,8 +104,7 @@ class SAC(PolicyAgent):
         require(chunk == 1, "agent.action_chunk", "1 where values of single actions are asked for", chunk)
         row = self._critic_row(observation)
         rows = torch.from_numpy(action).unsqueeze(0).to(row.device)
-        values = critic_values(self._parameters, "critic", row, rows, config.activation, value_range=config.value_range)
-        return float(values.mean())
+        return float(critic_values(self._parameters, "critic", row, rows, config.activation).mean())
 
     def _critic_row(self, observation: Observation) -> Tensor:
         """Return the critics' input for one observation (1, _critic_inputs())."""
@@ -115,8 +112,7 @@ class SAC(PolicyAgent):
 
     @property
     def _has_learned(self) -> bool:
-        pretraining = self._critic_pretraining
-        return bool(self._updates or self._cloning.steps or (pretraining and pretraining.steps))
+        return bool(self._updates or self._cloning.steps)
 
     def pretrain(self, batch: Batch) -> Metrics:
         """Take one step of behaviour cloning of the actor; return ``bc_loss``.
@@ -125,37 +121,6 @@ class SAC(PolicyAgent):
             DivergenceError: if the loss is not finite.
         """
         return self._cloning.step(batch)
-
-    @property
-    def offline_steps(self) -> int:
-        """Number of :meth:`pretrain_critics` steps that the configuration requests."""
-        return self.config.offline_steps if self._critic_pretraining else 0
-
-    def pretrain_critics(self, batch: Batch) -> Metrics:
-        """Take one step of offline reinforcement learning by the method ``config.pretrain_critics``.
-
-        Return the available :attr:`metrics`. ``cal_ql`` adds ``conservative_gap``, the margin by which the values of
-        other actions exceed those of the demonstrated ones; ``iql`` adds ``value_loss`` and ``value_mean`` of the
-        network V.
-
-        Args:
-            batch: B demonstrated rows, with ``return_to_go`` (B,) float32, a lower bound on the return from each
-                row onwards.
-
-        Raises:
-            DivergenceError: see :meth:`update`.
-            RuntimeError: if ``config.pretrain_critics`` is ``none``.
-        """
-        if self._critic_pretraining is None:
-            raise RuntimeError("agent.pretrain_critics is none: there is nothing to do before the first step")
-        device = self._policy.device
-        rows = Minibatches(*(field[0].to(device) for field in self._minibatches(batch, 1)))
-        metrics = self._critic_pretraining.step(rows, torch.from_numpy(batch["return_to_go"]).to(device))
-        self._policy.average(self.config.actor_tau)
-        check_convergence(
-            metrics, self._policy.parameters, self.config.q_limit, f"offline step {self._critic_pretraining.steps}"
-        )
-        return metrics
 
     def update(self, batch: Batch) -> Metrics:
         """Do U critic updates and one update of actor and temperature; return the :attr:`metrics`.
@@ -189,8 +154,8 @@ class SAC(PolicyAgent):
             raise RuntimeError("this process is none of several: torchrun starts such")
         self._ranked.follow()
 
-    def _minibatches(self, batch: Batch, updates: int | None = None) -> Minibatches:
-        lead = (updates or self.config.update_to_data, self.config.batch_size)
+    def _minibatches(self, batch: Batch) -> Minibatches:
+        lead = (self.config.update_to_data, self.config.batch_size)
 
         def shaped(rows: NDArray[np.float32]) -> Tensor:
             return torch.from_numpy(rows).view(*lead, *rows.shape[1:])
@@ -214,7 +179,6 @@ class SAC(PolicyAgent):
             | self._policy.plan_slots()
             | self._state.moments()
             | self._cloning.slots()
-            | (self._critic_pretraining.slots() if self._critic_pretraining else {})
             | {"updates": self._updates}
         )
 

@@ -9,11 +9,9 @@ from robo_rl.core import Options, option, require
 
 from ..parts.choices import ACTIVATIONS, require_choice
 
-NETWORKS = ("mlp", "simba")
 IMPLEMENTATIONS = ("auto", "compile", "native", "torch")
 PRECISIONS = ("auto", "bfloat16", "float32")
 ACTOR_Q = ("mean", "min")
-PRETRAIN_CRITICS = ("none", "cal_ql", "iql")
 
 
 @dataclass(frozen=True)
@@ -24,18 +22,10 @@ class SACConfig(Options, section="agent"):
         ensemble_size: number E of critics.
         target_subset: number M of critics, resampled for each critic update, whose smallest value is used in the
             target (REDQ).
-        network: architecture of actor and critics: ``mlp``, or ``simba``: residual blocks with LayerNorm before each
-            block and at the end (SimBa, Lee et al. 2024), see :mod:`.networks`.
-        hidden: widths of the hidden layers of actor and critics. For ``simba``, one width per block, all equal: [128,
-            128] means two blocks of width 128, each with 512 hidden units.
-        layer_norm: LayerNorm between each hidden layer of the critics and its activation; ``simba`` has its own.
+        hidden: widths of the hidden layers of actor and critics.
+        layer_norm: LayerNorm between each hidden layer of the critics and its activation.
         actor_layer_norm: LayerNorm between each hidden layer of the actor and its activation.
         activation: ``gelu``, ``relu``, ``silu`` or ``tanh``.
-        value_bins: number K of bins over ``value_range``. The critics learn their probabilities by cross-entropy
-            (HL-Gauss, Farebrother et al. 2024) instead of a value by its squared error. 0: no bins; 51 is usual.
-        value_range: smallest and largest value, to which targets are clipped; null without bins. A range that is a few
-            bins wider than the returns keeps values at its ends free of bias: [-0.1, 1.1] for a reward of 0 or 1 at the
-            end.
         actor_learning_rate: learning rate of Adam for the actor.
         critic_learning_rate: learning rate of Adam for the critics.
         temperature_learning_rate: learning rate of Adam for the logarithm of the temperature.
@@ -77,15 +67,6 @@ class SACConfig(Options, section="agent"):
             would spoil.
         random_steps: environment steps with uniformly random actions at the start.
         pretrain_steps: steps of behaviour cloning of the actor on the demonstrations before training.
-        pretrain_critics: method that trains the critics on the demonstrations alone, after cloning and before training:
-            ``cal_ql``, calibrated Q-learning, which trains the actor too (Nakamoto et al. 2023); ``iql``, implicit
-            Q-learning (Kostrikov et al. 2022); or ``none``.
-        offline_steps: number of steps of ``pretrain_critics``, each with one update, in PyTorch; not used with
-            ``none``.
-        conservative_weight: weight, for ``cal_ql``, of the excess of the values of other actions over those of
-            demonstrated actions, beside the squared error of values. It raises the latter by at most half the weight.
-        expectile: expectile, for ``iql``, in [0.5, 1): at 0.5 the value is the mean over the demonstrated actions, near
-            1 that of the best.
         observation_keys: observation keys that the networks use; null: all keys that are not images.
         normalise_observations: normalise observations by mean and standard deviation of the demonstrations, fixed from
             the start.
@@ -108,13 +89,10 @@ class SACConfig(Options, section="agent"):
 
     ensemble_size: int = option(5, low=1)
     target_subset: int = option(2, low=1)
-    network: str = "mlp"
     hidden: tuple[int, ...] = (256, 256)
     layer_norm: bool = True
     actor_layer_norm: bool = False
     activation: str = "relu"
-    value_bins: int = 0
-    value_range: tuple[float, float] | None = None
     actor_learning_rate: float = option(3e-4, above=0, below=1)
     critic_learning_rate: float = option(3e-4, above=0, below=1)
     temperature_learning_rate: float = option(3e-4, above=0, below=1)
@@ -140,10 +118,6 @@ class SACConfig(Options, section="agent"):
     actor_delay: int = option(0, low=0)
     random_steps: int = option(0, low=0)
     pretrain_steps: int = option(2000, low=0)
-    pretrain_critics: str = "none"
-    offline_steps: int = option(1000, low=0)
-    conservative_weight: float = option(0.1, low=0)
-    expectile: float = option(0.7, low=0.5, below=1)
     observation_keys: tuple[str, ...] | None = None
     normalise_observations: bool = True
     q_limit: float = option(1e4, above=0)
@@ -160,9 +134,8 @@ class SACConfig(Options, section="agent"):
         super().__post_init__()
         # Hydra passes lists.
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        for key in ("observation_keys", "value_range"):
-            if getattr(self, key) is not None:
-                object.__setattr__(self, key, tuple(getattr(self, key)))
+        if self.observation_keys is not None:
+            object.__setattr__(self, "observation_keys", tuple(self.observation_keys))
         if self.action_chunk > 1:
             expected = f"1 or agent.action_chunk = {self.action_chunk}, as returns are those of whole chunks"
             cure = "set agent.action_chunk=1 for n-step returns of single actions"
@@ -179,31 +152,6 @@ class SACConfig(Options, section="agent"):
             "agent.hidden",
             "one or more widths of 1 or more",
             list(self.hidden),
-        )
-        require_choice("agent.network", self.network, NETWORKS)
-        require(
-            self.network == "mlp" or len(set(self.hidden)) == 1,
-            "agent.hidden",
-            "equal widths, one for each block, where agent.network=simba",
-            list(self.hidden),
-        )
-        require(self.value_bins == 0 or self.value_bins >= 2, "agent.value_bins", "0, or 2 or more", self.value_bins)
-        values = None if self.value_range is None else list(self.value_range)
-        if self.value_bins == 0:
-            require(values is None, "agent.value_range", "null where agent.value_bins=0", values)
-        else:
-            require(
-                values is not None and len(values) == 2 and -math.inf < values[0] < values[1] < math.inf,
-                "agent.value_range",
-                "the least and the largest return, such as [-0.1,1.1], where agent.value_bins is above 0",
-                values,
-            )
-        require_choice("agent.pretrain_critics", self.pretrain_critics, PRETRAIN_CRITICS)
-        require(
-            self.pretrain_critics == "none" or self.demonstration_ratio > 0,
-            "agent.demonstration_ratio",
-            f"above 0 with agent.pretrain_critics={self.pretrain_critics}: it learns from demonstrations",
-            self.demonstration_ratio,
         )
         require_choice("agent.activation", self.activation, ACTIVATIONS)
         require_choice("agent.actor_q", self.actor_q, ACTOR_Q)

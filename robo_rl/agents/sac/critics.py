@@ -31,10 +31,9 @@ def initial_critics(config: SACConfig, inputs: int, generator: torch.Generator) 
     """Return ``critic/...`` alone; the arguments are those of :func:`initial_networks`."""
     return initialise_network(
         "critic",
-        (inputs, *config.hidden, config.value_bins or 1),
+        (inputs, *config.hidden, 1),
         generator,
         layer_norm=config.layer_norm,
         output_gain=1.0,
         ensemble=config.ensemble_size,
-        network=config.network,
     )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...core import NativeBuildError
 from ..parts.adam import TrainState
-from ..parts.native.library import WITHOUT_NORM, StoredTensors, available, library, made, pointer
+from ..parts.native.library import StoredTensors, available, library, made, pointer
 from .config import SACConfig
 from .update import METRICS, Minibatches, Noise
 
@@ -19,10 +19,8 @@ class _Settings(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("observation_size", "action_size", "ensemble", "subset", "batch")),
         *((name, ctypes.c_int32) for name in ("updates", "threads", "entropy_backup", "actor_minimum")),
-        ("bins", ctypes.c_int32),
         *((name, ctypes.c_double) for name in ("actor_learning_rate", "critic_learning_rate")),
         *((name, ctypes.c_double) for name in ("temperature_learning_rate", "tau", "target_entropy")),
-        *((name, ctypes.c_double) for name in ("value_low", "value_high")),
     )
 
 
@@ -53,7 +51,6 @@ class NativeUpdate:
         parameters = state.parameters
         self._action_size = parameters["actor/output/bias"].shape[0] // 2
         self._observation_size = parameters["actor/0/weight"].shape[0]
-        value_low, value_high = config.value_range or (0.0, 0.0)
         settings = _Settings(
             observation_size=self._observation_size,
             action_size=self._action_size,
@@ -64,14 +61,11 @@ class NativeUpdate:
             threads=torch.get_num_threads(),
             entropy_backup=config.entropy_backup,
             actor_minimum=config.actor_q == "min",
-            bins=config.value_bins,
             actor_learning_rate=config.actor_learning_rate,
             critic_learning_rate=config.critic_learning_rate,
             temperature_learning_rate=config.temperature_learning_rate,
             tau=config.tau,
             target_entropy=-0.5 * self._action_size if config.target_entropy is None else config.target_entropy,
-            value_low=value_low,
-            value_high=value_high,
         )
         is_available, reason = available(config.precision)
         if not is_available:
@@ -129,9 +123,7 @@ class NativeUpdate:
     def _stored_tensors(self, stored: StoredTensors) -> Iterator[Tensor | None]:
         """Yield value, moments and target of each parameter, in the order in which library.cpp reads them."""
         config, o, a = self._config, self._observation_size, self._action_size
-        widths = (o + a, *config.hidden, config.value_bins or 1)
+        widths = (o + a, *config.hidden, 1)
         yield from stored.network("critic", widths, config.layer_norm, (config.ensemble_size,))
-        if config.value_bins:
-            yield from WITHOUT_NORM
         yield from stored.actor(o, a, config)
         yield from stored.tensor("temperature/log_alpha", ())

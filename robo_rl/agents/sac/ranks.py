@@ -16,7 +16,7 @@ from torch import Tensor
 from robo_rl.core import ConfigError, RankError, require
 
 from ..parts.adam import TrainState
-from ..parts.networks import Parameters, input_size
+from ..parts.networks import Parameters
 from .config import SACConfig
 from .update import METRICS, Minibatches, Noise, TorchUpdate
 
@@ -120,7 +120,7 @@ class RankedUpdate:
         config = self._config
         lead = config.update_to_data, config.batch_size // self._ranks
         like = self._parameters["actor/output/bias"]
-        observation = input_size(self._parameters, "actor")
+        observation = self._parameters["actor/0/weight"].shape[-2]
         action = like.shape[-1] // 2
         widths = {"observation": (observation,), "next_observation": (observation,)}
         widths |= {"action": (action,), "proposed_action": (action,)}

@@ -6,8 +6,7 @@ This file is the definition. Other implementations take the same arguments and a
 randomness is an argument (:class:`Noise`), so that equal arguments give equal results everywhere.
 
 Sources: Haarnoja et al. 2018 (SAC, temperature), Chen et al. 2021 (REDQ: ensemble, random subset in targets, mean
-for the actor), Ball et al. 2023 (RLPD: LayerNorm critics, no entropy in the backup), Farebrother et al. 2024 (critics
-with bins).
+for the actor), Ball et al. 2023 (RLPD: LayerNorm critics, no entropy in the backup).
 """
 
 import math
@@ -18,16 +17,15 @@ import torch
 from torch import Tensor
 
 from ..parts.adam import TrainState, adam_step, bias_corrections
-from ..parts.categorical import hl_gauss
 from ..parts.device import captured, fused
-from ..parts.networks import Parameters, actor_distribution, critic_outputs, critic_values, output_values, sample_action
+from ..parts.networks import Parameters, actor_distribution, critic_values, sample_action
 from .config import SACConfig
 
 METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "entropy", "temperature")
 """Names of the elements of an update's result.
 
-``critic_loss``: squared error, or cross-entropy [nat] of critics with bins, mean over updates, critics and rows;
-``q_mean``, ``q_abs_max``: mean and largest magnitude of all critics' values on the rows of the critic updates;
+``critic_loss``: squared error, mean over updates, critics and rows; ``q_mean``, ``q_abs_max``: mean and largest
+magnitude of all critics' values on the rows of the critic updates;
 ``target_mean``: mean of their targets;
 ``actor_loss`` (without the cloning term) and ``entropy`` [nat] of the actor's step; ``temperature`` before its step.
 """
@@ -241,7 +239,6 @@ def critic_target(
         next_action,
         config.activation,
         config.precision,
-        config.value_range,
     ).amin(0)
     if config.entropy_backup:
         next_values = next_values - parameters["temperature/log_alpha"].exp() * next_log_prob
@@ -251,22 +248,9 @@ def critic_target(
 def critic_loss(
     critic: Parameters, config: SACConfig, observation: Tensor, action: Tensor, target: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return :func:`critic_error` of the rows, and the values (E, B)."""
-    outputs = critic_outputs(critic, "critic", observation, action, config.activation, config.precision)
-    return critic_error(outputs, config, target), output_values(outputs, config.value_range)
-
-
-def critic_error(outputs: Tensor, config: SACConfig, target: Tensor) -> Tensor:
-    """Return the error of critics with ``outputs`` (E, B, ...) for ``target`` (B,), summed over the critics.
-
-    The error is the mean over rows of the square or, for critics with bins, of the cross-entropy to the projected
-    target.
-    """
-    if config.value_range is None:
-        error = (outputs.squeeze(-1) - target).square()
-    else:
-        error = -(hl_gauss(target, config.value_bins, config.value_range) * outputs.log_softmax(-1)).sum(-1)
-    return error.mean(1).sum()
+    """Return the mean squared error of the rows, summed over the critics, and the values (E, B)."""
+    values = critic_values(critic, "critic", observation, action, config.activation, config.precision)
+    return (values - target).square().mean(1).sum(), values
 
 
 def move_targets(parameters: Parameters, config: SACConfig) -> None:
@@ -350,9 +334,7 @@ def actor_loss(
     """
     mean, log_std = actor_distribution(actor, observation, config.activation, config.precision)
     action, log_prob = sample_action(mean, log_std, noise)
-    values = critic_values(
-        critic, "critic", critic_observation, action, config.activation, config.precision, config.value_range
-    )
+    values = critic_values(critic, "critic", critic_observation, action, config.activation, config.precision)
     value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
     policy_loss = (alpha * log_prob - value).mean()
     weights = batch.cloning
@@ -368,9 +350,7 @@ def is_better(critic: Parameters, config: SACConfig, observation: Tensor, action
     The result has the values 1 and 0 in the type of ``action``; ``observation`` (B, O') is the critics' other input.
     """
     first, second = (
-        critic_values(
-            critic, "critic", observation.detach(), each, config.activation, config.precision, config.value_range
-        ).mean(0)
+        critic_values(critic, "critic", observation.detach(), each, config.activation, config.precision).mean(0)
         for each in (action, other)
     )
     return (first >= second).to(action.dtype)

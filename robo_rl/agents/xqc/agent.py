@@ -13,9 +13,9 @@ from robo_rl.core import Batch, EnvSpec, Metrics, Observation, derive_seed
 
 from ..parts.adam import TrainState
 from ..parts.convergence import check_convergence
-from ..parts.networks import output_values
 from ..parts.offline_agent import Rows
 from ..parts.policy_agent import PolicyAgent
+from .categorical import output_values
 from .config import XQCConfig
 from .networks import apply_network, initialise_network
 from .policy import NormalisedPolicy

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from ..parts.adam import TrainState, adam_step, bias_corrections
-from ..parts.categorical import bin_centres, project
 from ..parts.device import captured, fused
-from ..parts.networks import Parameters, output_values, sample_action
+from ..parts.networks import Parameters, sample_action
 from ..parts.offline_agent import Rows
+from .categorical import bin_centres, output_values, project
 from .config import XQCConfig
 from .networks import PROJECTED, actor_distribution, apply_network, follow_moments, project_weights
 

@@ -58,8 +58,7 @@ EXPORT int robo_rl_has_bfloat16() {
 
 /// Make an update. `tensors`: for each hidden layer of the critics weight, bias, scale, shift (null without
 /// LayerNorm), then the output's weight and bias; the same for the actor; then the log temperature. The actor's
-/// output, and that of critics with bins, is a layer without LayerNorm. Return null, with the reason in `error`, if
-/// memory is short.
+/// output is a layer without LayerNorm. Return null, with the reason in `error`, if memory is short.
 EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int activation, int depth, const int* hidden,
                                 float* const* tensors, char* error, size_t error_size) {
     try {
@@ -67,13 +66,9 @@ EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int acti
         TensorReader reader(tensors);
         Network critic;
         reader.read_hidden(critic, settings->observation_size + settings->action_size, depth, hidden, kind);
-        critic.scalar_head = settings->bins == 0;
-        if (critic.scalar_head) {
-            critic.head_weight = reader.read(critic.outputs());
-            critic.head_bias = reader.read(1);
-        } else {
-            critic.layers.push_back(reader.read_layer(critic.outputs(), settings->bins, Activation::kNone));
-        }
+        critic.scalar_head = true;
+        critic.head_weight = reader.read(critic.outputs());
+        critic.head_bias = reader.read(1);
         const Network actor =
             reader.read_actor(settings->observation_size, depth, hidden, settings->action_size, kind);
         const Tensor log_alpha = reader.read(1);

@@ -66,8 +66,6 @@ def available(precision: str = "float32") -> tuple[bool, str]:
 
 def lacks(config: PolicyConfig) -> str:
     """Return the feature that the native update lacks for ``config``; empty if it lacks none."""
-    if config.network != "mlp":
-        return "residual networks"
     return "" if config.activation in _ACTIVATIONS else f"activation {config.activation}"
 
 

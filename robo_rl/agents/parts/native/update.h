@@ -3,7 +3,6 @@
 
 #include <limits>
 
-#include "bins.h"
 #include "network.h"
 #include "policy.h"
 
@@ -13,9 +12,7 @@ namespace robo_rl {
 struct Settings {
     int32_t observation_size, action_size, ensemble, subset, batch, updates, threads;
     int32_t entropy_backup, actor_minimum;  // truth values
-    int32_t bins;                           // of the critics' values; 0: an output is a value
     double actor_learning_rate, critic_learning_rate, temperature_learning_rate, tau, target_entropy;
-    double value_low, value_high;           // range of the bins
 };
 
 /// Rows and randomness of one update; shapes as in update.py's Minibatches and Noise.
@@ -68,15 +65,12 @@ class Update final : public AnyUpdate {
           claims_(kCriticStage + 2 * settings.updates),
           claimed_member_(settings.threads),
           rows_(settings.batch, kTileRows, 2),
-          bins_(settings.bins, settings.value_low, settings.value_high),
           actor_weights_(actor_, actor_.inputs()),
           actor_saved_(actor_, settings.batch),
           next_action_(size_t(s_.updates) * s_.batch * s_.action_size),
           next_log_prob_(size_t(s_.updates) * s_.batch),
           target_values_(size_t(s_.subset) * s_.batch),
           target_(s_.batch),
-          target_shares_(s_.bins ? size_t(s_.batch) * row_stride(s_.bins) : 0),
-          cross_entropy_(s_.bins ? size_t(s_.ensemble) * s_.batch : 0),
           values_(size_t(s_.ensemble) * s_.batch),
           value_gradient_(size_t(s_.ensemble) * s_.batch * s_.action_size),
           new_action_(size_t(s_.batch) * s_.action_size),
@@ -125,10 +119,6 @@ class Update final : public AnyUpdate {
             all.wait();
             evaluate_targets(thread, u);
             all.wait();
-            if (s_.bins) {
-                project_targets(all, u);
-                all.wait();
-            }
             const Adam adam(s_.critic_learning_rate, updates_before * s_.updates + u + 1, s_.tau);
             for (int member; (member = claim_member(team, group, kCriticStage + u)) < s_.ensemble;)
                 update_critic(team, group, thread, member, u, adam);
@@ -174,17 +164,7 @@ class Update final : public AnyUpdate {
             scratch.begin(nullptr, 0);
             set_critic_input(scratch, in_.next_observation, next_action_.data(), u * s_.batch + first, rows);
             forward(critic_, target_weights_[m], scratch, rows);
-            output_values(target_weights_[m], scratch, rows, target_values_.data() + m * s_.batch + first);
-        }
-    }
-
-    /// The values of scratch.output(); with bins, scratch.gradients.back() becomes their shares.
-    void output_values(const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows, float* values) const {
-        if (!s_.bins) return head_forward(critic_, weights, scratch, rows, values);
-        for (int i = 0; i < rows; ++i) {
-            float* shares = scratch.gradients.back() + i * row_stride(s_.bins);
-            bins_.softmax(scratch.output() + i * row_stride(s_.bins), shares);
-            values[i] = bins_.value(shares);
+            head_forward(critic_, target_weights_[m], scratch, rows, target_values_.data() + m * s_.batch + first);
         }
     }
 
@@ -195,15 +175,6 @@ class Update final : public AnyUpdate {
         const size_t at = size_t(u) * s_.batch + row;
         if (s_.entropy_backup) value -= alpha_ * next_log_prob_.data()[at];
         return in_.reward[at] + in_.discount[at] * value;
-    }
-
-    /// The shares of the targets in the bins, the same for all critics.
-    void project_targets(const Team& team, int u) {
-        const Share share = team.share(s_.batch);
-        for (int row = share.begin; row < share.end; ++row) {
-            target_.data()[row] = target(u, row);
-            bins_.project(target_.data()[row], target_shares_.data() + size_t(row) * row_stride(s_.bins));
-        }
     }
 
     // ---- Critics -------------------------------------------------------------------------------------------
@@ -220,10 +191,7 @@ class Update final : public AnyUpdate {
             scratch.begin(&saved, first);
             set_critic_input(scratch, in_.observation, in_.action, u * s_.batch + first, rows);
             forward(critic_, weights, scratch, rows);
-            if (s_.bins)
-                differentiate_cross_entropy(scratch, member, first, rows);
-            else
-                differentiate_square(weights, scratch, member, u, first, rows, saved, block);
+            differentiate_square(weights, scratch, member, u, first, rows, saved, block);
             backward(critic_, weights, scratch, rows, Backward::kHidden, &saved, block);
         }
         team.wait();
@@ -244,28 +212,13 @@ class Update final : public AnyUpdate {
         head_backward(critic_, weights, scratch, rows, gradient, &saved, block);
     }
 
-    /// The same for critics with bins and the mean cross-entropy.
-    void differentiate_cross_entropy(Scratch<Unit>& scratch, int member, int first, int rows) {
-        const int stride = row_stride(s_.bins);
-        for (int i = 0; i < rows; ++i) {
-            const size_t at = size_t(member) * s_.batch + first + i;
-            const float* logits = scratch.output() + i * stride;
-            float* shares = scratch.gradients.back() + i * stride;
-            const float log_normaliser = bins_.softmax(logits, shares);
-            values_.data()[at] = bins_.value(shares);
-            cross_entropy_.data()[at] =
-                bins_.cross_entropy(logits, log_normaliser, target_shares_.data() + size_t(first + i) * stride,
-                                    1.0f / s_.batch, shares);
-        }
-    }
-
     void collect() {
         const float* values = values_.data();
         for (int row = 0; row < s_.batch; ++row) sums_.target += target_.data()[row];
         for (int e = 0; e < s_.ensemble; ++e)
             for (int row = 0; row < s_.batch; ++row, ++values) {
                 const double error = double(*values) - target_.data()[row];
-                sums_.loss += s_.bins ? cross_entropy_.data()[size_t(e) * s_.batch + row] : error * error;
+                sums_.loss += error * error;
                 sums_.value += *values;
                 sums_.largest = larger(sums_.largest, std::fabs(*values));
             }
@@ -293,27 +246,16 @@ class Update final : public AnyUpdate {
             scratch.begin(nullptr, 0);
             set_critic_input(scratch, last(in_.observation, s_.observation_size), new_action_.data(), first, rows);
             forward(critic_, weights, scratch, rows);
-            output_values(weights, scratch, rows, values_.data() + at);
-            differentiate_outputs(weights, scratch, rows, values_.data() + at, block);
+            head_forward(critic_, weights, scratch, rows, values_.data() + at);
+            float ones[kTileRows];
+            std::fill_n(ones, kTileRows, 1.0f);
+            head_backward<Unit>(critic_, weights, scratch, rows, ones, nullptr, block);
             backward<Unit>(critic_, weights, scratch, rows, Backward::kInput, nullptr, block);
             for (int i = 0; i < rows; ++i)
                 std::copy_n(scratch.input_gradient.data() + i * row_stride(s_.action_size), s_.action_size,
                             value_gradient_.data() + (at + i) * s_.action_size);
         }
         team.wait();
-    }
-
-    /// In scratch.gradients.back(): the gradient of the values with respect to scratch.output(), after output_values().
-    void differentiate_outputs(const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows, const float* values,
-                               int block) const {
-        if (s_.bins) {
-            for (int i = 0; i < rows; ++i)
-                bins_.value_gradient(values[i], scratch.gradients.back() + i * row_stride(s_.bins));
-        } else {
-            float ones[kTileRows];
-            std::fill_n(ones, kTileRows, 1.0f);
-            head_backward<Unit>(critic_, weights, scratch, rows, ones, nullptr, block);
-        }
     }
 
     /// The actor's objective in one row, the mean or the smallest of all values, and its gradient by the action.
@@ -435,7 +377,6 @@ class Update final : public AnyUpdate {
     std::vector<std::atomic<int>> claims_;  // by stage
     std::vector<int> claimed_member_;       // by team
     const Blocks rows_;
-    const Bins bins_;
 
     Weights<Unit> actor_weights_;
     std::vector<Weights<Unit>> critic_weights_;  // by team
@@ -444,8 +385,8 @@ class Update final : public AnyUpdate {
     std::vector<Saved<Unit>> critic_saved_;                      // by team
     Saved<Unit> actor_saved_;
 
-    Buffer<float> next_action_, next_log_prob_, target_values_, target_, target_shares_, cross_entropy_, values_,
-        value_gradient_, new_action_, log_prob_;
+    Buffer<float> next_action_, next_log_prob_, target_values_, target_, values_, value_gradient_,
+        new_action_, log_prob_;
     Inputs in_{};
     Sums sums_;
     float alpha_ = 0;

@@ -1,18 +1,12 @@
-"""Values as distributions over bins, learned by classification (Farebrother et al. 2024, "Stop Regressing: Training
-Value Functions via Classification for Scalable Deep RL").
+"""Values as distributions over bins (Bellemare et al. 2017).
 
 K bins of equal width fill a range (low, high). A value is the mean of the bins' centres under the critic's softmax.
 A target is converted to a distribution too, and the loss is the cross-entropy of the two: its gradient does not grow
 with the error.
 """
 
-import math
-
 import torch
 from torch import Tensor
-
-SIGMA = 0.75
-"""Standard deviation of the Gaussian around a target, in bin widths: the paper's choice, so six bins hold its mass."""
 
 
 def bin_centres(bins: int, value_range: tuple[float, float], like: Tensor) -> Tensor:
@@ -22,22 +16,11 @@ def bin_centres(bins: int, value_range: tuple[float, float], like: Tensor) -> Te
     return torch.linspace(low + half, high - half, bins, dtype=like.dtype, device=like.device)
 
 
-def expected_value(logits: Tensor, value_range: tuple[float, float]) -> Tensor:
-    """Return the values (...,) of logits (..., K) over the bins."""
-    return (logits.softmax(-1) * bin_centres(logits.shape[-1], value_range, logits)).sum(-1)
-
-
-def hl_gauss(target: Tensor, bins: int, value_range: tuple[float, float]) -> Tensor:
-    """Return the shares (..., K) of a Gaussian around each target (...,) that lie in the bins; they sum to one.
-
-    Targets beyond the range are clipped to its ends. The part of a Gaussian beyond the range is left out: for targets
-    within two bins of an end, the mean of the shares is shifted towards the middle, by 0.7 bins at the end itself.
-    """
-    low, high = value_range
-    edges = torch.linspace(low, high, bins + 1, dtype=target.dtype, device=target.device)
-    deviation = SIGMA * (high - low) / bins
-    below = torch.erf((edges - target.clamp(low, high).unsqueeze(-1)) / (math.sqrt(2) * deviation))
-    return below.diff(dim=-1) / (below[..., -1:] - below[..., :1])
+def output_values(outputs: Tensor, value_range: tuple[float, float] | None) -> Tensor:
+    """Return the values (...,) of outputs (..., 1), or of logits (..., K) over the bins of ``value_range``."""
+    if value_range is None:
+        return outputs.squeeze(-1)
+    return (outputs.softmax(-1) * bin_centres(outputs.shape[-1], value_range, outputs)).sum(-1)
 
 
 def project(shares: Tensor, values: Tensor, value_range: tuple[float, float]) -> Tensor:
