@@ -55,12 +55,6 @@ class GoalClassifierConfig(NetworkConfig):
 class GoalClassifier(NetworkModule):
     """Base class of classifiers of success; see :class:`GoalClassifierConfig`.
 
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-        seed: seed of the run.
-
     Raises:
         ConfigError: if an observation key does not exist, or the guard does not suit the environment.
     """

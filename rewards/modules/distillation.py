@@ -104,9 +104,6 @@ class DistilledReward(NetworkModule, ABC):
         seed: seed of the run.
         oracle: answers the questions.
         question_shape: number of segments in a question, and number of steps in a segment.
-
-    Raises:
-        ConfigError: if the environment lacks an observation key.
     """
 
     config: DistillationConfig

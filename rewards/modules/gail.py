@@ -71,15 +71,6 @@ class GailReward(NetworkModule):
     applies at random points between a demonstrated row and a row of the replay buffer, including absorbing rows; the
     interpolation factors of the two parts of a row are drawn separately. The penalty bounds the reward, which
     off-policy training needs.
-
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the environment lacks an observation key.
     """
 
     learned = True

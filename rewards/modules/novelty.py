@@ -47,15 +47,6 @@ class NoveltyReward(VectorModule):
     """Reward for distance from earlier states; see :class:`NoveltyConfig`.
 
     Distances are Euclidean, with each element divided by its deviation over the particles.
-
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the environment lacks an observation key.
     """
 
     learned = True

@@ -78,15 +78,6 @@ class OccupancyReward(NetworkModule):
     Under the policy the mean of d is the Kullback-Leibler divergence, and the mean of exp(d) - 1 is the chi-squared
     divergence. A reward is minus d, or minus exp(d) - 1 divided by the root of the chi-squared divergence of the newest
     states, so that its mean is minus the root.
-
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the environment lacks an observation key.
     """
 
     learned = True

@@ -88,14 +88,6 @@ class OptimalTransportReward(VectorModule):
     first k steps, the score of a trajectory is the longest increasing run of its nearest demonstration states. Progress
     grows while the 90th percentile of the scores of the newest episodes reaches ``threshold`` of the median score of
     the demonstrations.
-
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-
-    Raises:
-        ConfigError: if the environment lacks an observation key.
     """
 
     whole_episodes = True

@@ -85,14 +85,6 @@ class PerceptualReward(VectorModule):
     of (x - m)^2 / (v + floor) for the nearest step, and D the largest d of an observation in the demonstrations. Then f
     is (D / d)^2 if d is above D, else 1, so that an observation unlike all steps approaches the reward of the first
     step.
-
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-
-    Raises:
-        ConfigError: if the environment lacks an observation key.
     """
 
     config: PerceptualConfig

@@ -104,9 +104,6 @@ class PreferencesReward(DistilledReward):
         spec: spec of the environment.
         seed: seed of the run.
         oracle: compares segments.
-
-    Raises:
-        ConfigError: if the environment lacks an observation key.
     """
 
     config: PreferencesConfig

@@ -97,12 +97,6 @@ class StagesReward(NetworkModule):
     The network estimates the probability of each stage. Stage s is reached if the total probability of s and all later
     stages is above the threshold of s, and all earlier stages are reached.
 
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-        seed: seed of the run.
-
     Raises:
         ConfigError: if an observation key does not exist, or the guard does not suit the environment.
     """

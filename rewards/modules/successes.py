@@ -50,14 +50,6 @@ class SuccessesReward(VectorModule):
     reward of a failure is ``largest`` * sigmoid(``steepness`` * (0.5 - p)); p is 0.5 if all distances are equal. Before
     the first success the reward of a failure is 0. The published reward ranks the failures of one batch; this one ranks
     the stored failures.
-
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-
-    Raises:
-        ConfigError: if the environment lacks an observation key.
     """
 
     whole_episodes = True

@@ -53,6 +53,8 @@ class NetworkConfig(VectorConfig):
 class VectorModule(Module):
     """Base class of modules whose input is one vector, and that save arrays in checkpoints.
 
+    Subclasses have the same arguments, and those that need no seed leave it out.
+
     Args:
         config: configuration of the module.
         name: name of its reward term.
@@ -104,15 +106,7 @@ class VectorModule(Module):
 class NetworkModule(VectorModule):
     """Base class of modules that train networks on normalised vectors, and save them with their optimisers.
 
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-        seed: seed of the run.
-        trains: whether the module can train a convolutional network.
-
-    Raises:
-        ConfigError: if the environment lacks an observation key.
+    The arguments are those of :class:`VectorModule`.
     """
 
     config: NetworkConfig

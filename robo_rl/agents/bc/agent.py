@@ -13,19 +13,7 @@ from .config import BCConfig
 
 
 class BC(CloningAgent):
-    """An agent that regresses actions on those of demonstrators, with the actor of :class:`~robo_rl.agents.sac.SAC`.
-
-    Attributes:
-        config: the configuration.
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the configuration does not fit the spec.
-    """
+    """An agent that regresses actions on those of demonstrators, with the actor of :class:`~robo_rl.agents.sac.SAC`."""
 
     def __init__(self, config: BCConfig, spec: EnvSpec, seed: int) -> None:
         policy = TanhGaussianPolicy(config, spec, seed)

@@ -31,17 +31,6 @@ class CPL(OfflineAgent):
     learned. With l_t = -|tanh(mean(s_t)) - a_t|^2, the log-likelihood of a Gaussian with fixed deviation, the advantage
     of a segment is A = temperature * sum_t gamma^t l_t, and the loss is the mean of
     -log sigmoid(A_preferred - conservative_weight * A_other). Before that, the actor clones the whole data set.
-
-    Attributes:
-        config: the configuration.
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the configuration does not fit the spec.
     """
 
     def __init__(self, config: CPLConfig, spec: EnvSpec, seed: int) -> None:

@@ -25,14 +25,6 @@ class DrQ(SAC):
 
     Behaviour cloning trains actor and encoder. Reinforcement learning trains the encoder by the critics' loss alone, or
     by the actor's loss alone if the critics do not use images (``critic_keys``).
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the configuration does not fit the spec.
     """
 
     config: DrQConfig

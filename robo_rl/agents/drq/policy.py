@@ -23,11 +23,6 @@ class PixelPolicy(TanhGaussianPolicy):
     Attributes:
         encoder: encoder of the images; its parameters are in ``parameters``.
         augmentation: generator of the random shifts.
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run.
     """
 
     def __init__(self, config: DrQConfig, spec: EnvSpec, seed: int) -> None:

@@ -16,19 +16,7 @@ from .config import FlowCloningConfig
 
 
 class FlowCloning(CloningAgent):
-    """An agent that learns the distribution of the action chunks that demonstrators proposed, and acts by its samples.
-
-    Attributes:
-        config: the configuration.
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the configuration does not fit the spec.
-    """
+    """An agent that learns the distribution of demonstrated action chunks, and acts by its samples."""
 
     def __init__(self, config: FlowCloningConfig, spec: EnvSpec, seed: int) -> None:
         policy = FlowPolicy(config, spec, seed)

@@ -23,17 +23,6 @@ class FQL(FlowActorCritic):
     The actor is distilled from the flow: its loss is the squared distance to the chunk to which the flow moves the same
     noise, minus the mean value of its own chunk. No gradient goes through the steps of the flow. Before the critics
     learn, the actor is distilled only.
-
-    Attributes:
-        config: the configuration.
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the configuration does not fit the spec.
     """
 
     config: FQLConfig

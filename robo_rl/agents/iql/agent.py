@@ -25,17 +25,6 @@ class IQL(OfflineAgent):
     actions of the rows, each weighted by exp(beta (Q - V)), and the critics towards the reward plus the discounted V of
     the next observation. The actor's loss is the squared error of its mode: the likelihood of a Gaussian with fixed
     deviation.
-
-    Attributes:
-        config: the configuration.
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the configuration does not fit the spec.
     """
 
     def __init__(self, config: IQLConfig, spec: EnvSpec, seed: int) -> None:

@@ -17,6 +17,9 @@ from .warm_start import CRITIC_OPTIONS, POLICY_OPTIONS, check_class, has_critics
 class PolicyAgent(ABC):
     """An agent that acts by a policy. Subclasses learn, and name all tensors that must be saved in :meth:`_slots`.
 
+    They take a configuration, the spec of the environment and the seed of the run, keep the first as ``config``, and
+    raise :class:`~robo_rl.core.ConfigError` if it does not fit the spec.
+
     Attributes:
         update_rows: rows of the Batch for ``update``.
         implementation: which implementation computes updates, and why.

@@ -15,17 +15,6 @@ class QC(FlowActorCritic):
 
     The newest critics choose, both the chunk to execute and the chunk of a target, whose value is that of the averaged
     critics. In evaluations the averaged flow and critics act.
-
-    Attributes:
-        config: the configuration.
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run.
-
-    Raises:
-        ConfigError: if the configuration does not fit the spec.
     """
 
     def __init__(self, config: QCConfig, spec: EnvSpec, seed: int) -> None:

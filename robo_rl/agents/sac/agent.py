@@ -38,14 +38,6 @@ class SAC(PolicyAgent):
         update_rows: rows of the Batch for ``update``: U consecutive minibatches of B rows, so the share of
             demonstrations must hold within each minibatch.
         metrics: names of the values that ``update`` returns.
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run; the agent derives its own random streams from it.
-
-    Raises:
-        ConfigError: if the configuration does not fit the spec.
     """
 
     metrics: ClassVar[tuple[str, ...]] = METRICS

@@ -40,14 +40,6 @@ class XQC(PolicyAgent):
     Attributes:
         config: the configuration.
         update_rows: rows of the Batch for ``update``: U consecutive minibatches of B rows.
-
-    Args:
-        config: configuration of the agent.
-        spec: spec of the environment.
-        seed: seed of the run; the agent derives its own random streams from it.
-
-    Raises:
-        ConfigError: if the configuration does not fit the spec.
     """
 
     _policy: NormalisedPolicy
