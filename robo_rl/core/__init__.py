@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     )
     from .wire_protocols import TransitionInbox, TransitionOutbox
     from .wording import counted, override, override_word, quoted
-    from .wrapped_backend import WrappedBackend
+    from .wrapped_backend import WrappedBackend, WrappedWorld
 else:
     from .lazy import imported_on_use
 
@@ -231,6 +231,7 @@ __all__ = [
     "Verdict",
     "WarmStartLearner",
     "WrappedBackend",
+    "WrappedWorld",
     "as_config",
     "blosc_size",
     "bounds_of",

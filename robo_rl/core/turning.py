@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import CheckpointError
-from .protocols import EnvBackend, GoalTask, PersistentWorld
+from .protocols import EnvBackend
 from .robot import RobotDescription
 from .specs import ArraySpec, EnvSpec
 from .types import Observation, State, Step
-from .wrapped_backend import WrappedBackend
+from .wrapped_backend import WrappedWorld
 
 
 class TurningState:
@@ -51,7 +50,7 @@ class TurningState:
         return {**observation, "state": state}
 
 
-class TurningBackend(WrappedBackend):
+class TurningBackend(WrappedWorld):
     """An :class:`EnvBackend` that observes the positions of endless joints by their sine and cosine.
 
     A position in [-pi, pi) jumps by a whole turn where the joint itself moves on, so that networks and normalisation
@@ -60,16 +59,11 @@ class TurningBackend(WrappedBackend):
 
     Args:
         backend: backend of an arm.
-
-    Attributes:
-        inner: that backend.
-        relabel: see :class:`~robo_rl.core.GoalTask`; goals are not in ``state``.
     """
 
     def __init__(self, backend: EnvBackend) -> None:
         super().__init__(backend)
         self._state = TurningState(backend.spec, backend.robot)
-        self.relabel = backend.relabel if isinstance(backend, GoalTask) else None
 
     @property
     def spec(self) -> EnvSpec:
@@ -81,19 +75,9 @@ class TurningBackend(WrappedBackend):
     def step(self, action: NDArray[np.float32]) -> Step:
         return self._converted(self.inner.step(action))
 
-    def world(self) -> State | None:
-        """Return all that the next episode depends on if it begins where the robot is; None if that is unknown."""
-        return self.inner.world() if isinstance(self.inner, PersistentWorld) else None
-
     def restore(self, world: State) -> Step:
-        """Begin an episode in a ``world`` that was returned by :meth:`world`.
-
-        Raises:
-            CheckpointError: if this backend's world cannot be restored.
-        """
-        if not isinstance(self.inner, PersistentWorld):
-            raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
-        return self._converted(self.inner.restore(world))
+        """Begin an episode in a ``world`` that was returned by :meth:`world`; see :meth:`_restore`."""
+        return self._converted(self._restore(world))
 
     def _converted(self, step: Step) -> Step:
         return replace(step, observation=self._state.convert(step.observation))

@@ -1,19 +1,23 @@
-"""The base class of backends that change the observations of another backend."""
+"""Base classes of backends around another backend."""
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .agent_protocols import ScriptedExpert
 from .clock import Clock
-from .protocols import EnvBackend
+from .errors import CheckpointError
+from .protocols import EnvBackend, GoalTask, PersistentWorld
 from .robot import RobotDescription
+from .specs import EnvSpec
+from .types import Batch, State, Step
 
 
 class WrappedBackend:
     """The part of an :class:`EnvBackend` that another one inside it does.
 
-    Subclasses define ``spec``, ``reset`` and ``step``. The robot, its safety filters and its experts are inside and
-    unaffected.
+    Subclasses define ``reset`` and ``step``, and ``spec`` if they change it.
 
     Args:
         backend: the other backend.
@@ -24,6 +28,10 @@ class WrappedBackend:
 
     def __init__(self, backend: EnvBackend) -> None:
         self.inner = backend
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self.inner.spec
 
     @property
     def clock(self) -> Clock:
@@ -44,3 +52,31 @@ class WrappedBackend:
 
     def close(self) -> None:
         self.inner.close()
+
+
+class WrappedWorld(WrappedBackend):
+    """A wrapped backend whose world, and the goals of its steps, are those of the other backend.
+
+    Attributes:
+        relabel: see :class:`~robo_rl.core.GoalTask`; None if the other backend has no goals.
+    """
+
+    relabel: Callable[[Batch], Batch] | None
+
+    def __init__(self, backend: EnvBackend) -> None:
+        super().__init__(backend)
+        self.relabel = backend.relabel if isinstance(backend, GoalTask) else None
+
+    def world(self) -> State | None:
+        """Return all that the next episode depends on if it begins where the robot is; None if that is unknown."""
+        return self.inner.world() if isinstance(self.inner, PersistentWorld) else None
+
+    def _restore(self, world: State) -> Step:
+        """Begin an episode of the other backend in a ``world`` that was returned by :meth:`world`.
+
+        Raises:
+            CheckpointError: if the world of the other backend cannot be restored.
+        """
+        if not isinstance(self.inner, PersistentWorld):
+            raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
+        return self.inner.restore(world)

@@ -8,26 +8,20 @@ from numpy.typing import NDArray
 
 from robo_rl.core import (
     PASSED,
-    CheckpointError,
-    Clock,
     EnvBackend,
-    EnvSpec,
-    GoalTask,
     Observation,
     ObservationGuard,
-    PersistentWorld,
-    RobotDescription,
     SafetyStop,
-    ScriptedExpert,
     State,
     Step,
     StopButton,
+    WrappedWorld,
 )
 
 from .age import AgeLimit
 
 
-class SafeBackend:
+class SafeBackend(WrappedWorld):
     """An :class:`~robo_rl.core.EnvBackend` that lets no unsafe action and no false observation through.
 
     Everything that steps a robot steps it through this class: training, evaluation, recording. ``Step.executed_action``
@@ -47,9 +41,6 @@ class SafeBackend:
         button: the button with which a person stops the robot; checked before each step.
         check_start: returns the reason why the robot must not move from an episode's first observation, or None. The
             second argument: whether a load at the wrist is a reason. None for no check.
-
-    Attributes:
-        relabel: see :class:`~robo_rl.core.GoalTask`.
     """
 
     def __init__(
@@ -60,25 +51,12 @@ class SafeBackend:
         button: StopButton,
         check_start: Callable[[Observation, bool], str | None] | None = None,
     ) -> None:
-        self._backend = backend
+        super().__init__(backend)
         self._filters = filters
         self._guards = tuple(guards)
         self._button = button
         self._check_start = check_start
         self._last: Step | None = None
-        self.relabel = backend.relabel if isinstance(backend, GoalTask) else None
-
-    @property
-    def spec(self) -> EnvSpec:
-        return self._backend.spec
-
-    @property
-    def clock(self) -> Clock:
-        return self._backend.clock
-
-    @property
-    def robot(self) -> RobotDescription | None:
-        return self._backend.robot
 
     def reset(self, seed: int | None = None) -> Step:
         """Begin an episode.
@@ -90,11 +68,7 @@ class SafeBackend:
             SafetyStop: if a person has stopped the robot, a filter fails, a guard rejects the first observation, or the
                 robot is where no episode may begin.
         """
-        return self._begin(lambda: self._backend.reset(seed), checks_load=seed is not None)
-
-    def world(self) -> State | None:
-        """Return all that the next episode depends on if it begins where the robot is; None if that is unknown."""
-        return self._backend.world() if isinstance(self._backend, PersistentWorld) else None
+        return self._begin(lambda: self.inner.reset(seed), checks_load=seed is not None)
 
     def restore(self, world: State) -> Step:
         """Begin an episode in a ``world`` that was returned by :meth:`world`.
@@ -103,10 +77,7 @@ class SafeBackend:
             SafetyStop: as :meth:`reset`.
             CheckpointError: if this backend's world cannot be restored.
         """
-        backend = self._backend
-        if not isinstance(backend, PersistentWorld):
-            raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
-        return self._begin(lambda: backend.restore(world), checks_load=False)
+        return self._begin(lambda: self._restore(world), checks_load=False)
 
     def step(self, action: NDArray[np.float32]) -> Step:
         """Execute ``action``, as changed by the filters, for one control period.
@@ -124,36 +95,30 @@ class SafeBackend:
             self.spec.action.check("action", action)
         self._obey_button()
         try:
-            began_ns = self._backend.clock.now_ns()
+            began_ns = self.inner.clock.now_ns()
             executed, verdict = self._filters(last, action, began_ns)
-            self._filters.check_duration(last, self._backend.clock.now_ns() - began_ns)
+            self._filters.check_duration(last, self.inner.clock.now_ns() - began_ns)
         except SafetyStop as stop:
             self.stop(str(stop))
             raise
-        step = self._backend.step(executed)
+        step = self.inner.step(executed)
         self._check_observation(step)
         if verdict is not PASSED:
             actual = executed if step.executed_action is None else step.executed_action
             step = replace(step, verdict=verdict, executed_action=actual)
         if verdict.stop and not step.ended:
-            self._backend.stop(verdict.message)
+            self.inner.stop(verdict.message)
             step = replace(step, truncated=True)
         self._last = None if step.ended else step
         return step
 
-    def render(self) -> NDArray[np.uint8]:
-        return self._backend.render()
-
-    def expert(self, seed: int) -> ScriptedExpert:
-        return self._backend.expert(seed)
-
     def stop(self, reason: str) -> None:
         self._last = None
-        self._backend.stop(reason)
+        self.inner.stop(reason)
 
     def close(self) -> None:
         self._last = None
-        self._backend.close()
+        self.inner.close()
 
     def _begin(self, begin: Callable[[], Step], checks_load: bool) -> Step:
         self._obey_button()
@@ -180,7 +145,7 @@ class SafeBackend:
 
     def _check_observation(self, step: Step) -> None:
         """Stop the robot if a guard rejects the observation."""
-        now_ns = self._backend.clock.now_ns()
+        now_ns = self.inner.clock.now_ns()
         for guard in self._guards:
             verdict = guard(step.observation, step.stamp_ns, now_ns)
             if verdict.stop:
