@@ -34,6 +34,9 @@ NUMBERS = {"joint_positions": "joints", "joint_velocities": "velocities", "joint
 GO_ON = ("joint_velocities", "joint_efforts", "twist")
 """Kinds of command that a controller keeps executing until the next one arrives."""
 
+FAILED = {GoalStatus.ABORTED: "aborted", GoalStatus.CANCELED: "cancelled", GoalStatus.UNKNOWN: "lost"}
+"""Ends of a goal that the driver has not asked for. A goal of another client cancels the driver's, for example."""
+
 COMMAND_QOS = QoSProfile(depth=1)
 SETTLE_SECONDS = 3.0
 """Longest wait until the robot has received all commands [s]."""
@@ -118,7 +121,7 @@ class ArmCommander:
             pose: measured pose of the end effector. A twist leads from it to the target in one control period.
 
         Raises:
-            DriverError: if the last goal was refused or aborted, or its server has ended.
+            DriverError: if the last goal was refused, aborted or cancelled, or its server has ended.
         """
         is_new, self._sent_target = target is not self._sent_target, target
         if self._goals is not None:
@@ -149,9 +152,9 @@ class ArmCommander:
 
     def _check_goal(self) -> None:
         assert self._goals is not None
-        ended = self._goals.ended()
-        if ended is not None and ended[0] is GoalStatus.ABORTED:
-            self._refused = f"aborted with code {ended[1].error_code}: {ended[1].error_string}"
+        ended = self._goals.ended()  # not of a goal that stop() has cancelled: there is no newest goal after that
+        if ended is not None and ended[0] in FAILED:
+            self._refused = f"{FAILED[ended[0]]} with code {ended[1].error_code}: {ended[1].error_string}"
         if self._goals.lost:
             self._refused = self._goals.lost
         if self._refused:

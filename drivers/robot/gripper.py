@@ -8,7 +8,7 @@ import numpy as np
 from robo_rl.core import DriverError
 
 from ..ros2 import ActionClient, GoalStatus, Message, Node, Publisher
-from .commanding import COMMAND_QOS, SETTLE_SECONDS, check_listener
+from .commanding import COMMAND_QOS, FAILED, SETTLE_SECONDS, check_listener
 from .config import GripperConfig
 from .goals import GoalSender
 
@@ -16,7 +16,7 @@ GRIPPER = "control_msgs/action/GripperCommand"
 RETRY_SECONDS = 1.0
 """Pause between goals that were not accepted [s]."""
 MOST_FAILURES = 3
-"""Number of failed goals in a row, rejected or aborted without a stall, after which the gripper counts as dead."""
+"""Number of failed goals in a row, not accepted, or aborted or cancelled without a stall: the gripper is dead."""
 
 
 class GripperCommander:
@@ -36,7 +36,7 @@ class GripperCommander:
         self._retry_at = math.inf
         self._reason = ""  # why the last goal was not accepted
         self._counted_result: Message | None = None  # the newest result that was counted
-        self._aborts = 0  # goals aborted in a row although no finger had stalled
+        self._ends: list[str] = []  # of goals in a row that failed although no finger had stalled
         self.publisher: Publisher | None = None
         self.client: ActionClient | None = None
         self._goals: GoalSender | None = None
@@ -48,7 +48,7 @@ class GripperCommander:
 
     def reset(self) -> None:
         """Begin an episode: clear failures, and send the next opening in any case."""
-        self._sent, self._aborts = None, 0
+        self._sent, self._ends = None, []
         if self._goals is not None:
             self._goals.reset()
 
@@ -56,7 +56,7 @@ class GripperCommander:
         """Move the gripper to ``opening``, 0 closed to 1 open. Return without waiting for the motion.
 
         Raises:
-            DriverError: if the gripper rejects or aborts goals or does not end them, or its topic has no subscription.
+            DriverError: if the gripper rejects, aborts or cancels goals or does not end them, or its topic has no subscription.
         """
         config = self._config
         position = config.closed + opening * (config.open - config.closed)
@@ -91,12 +91,13 @@ class GripperCommander:
     def _check_goals(self, goals: GoalSender) -> None:
         """Raise :class:`DriverError` if the gripper is dead."""
         name, timeout = self._config.name, self._config.timeout
-        self._count_aborts(goals.ended())
+        self._count_failures(goals.ended())
         if goals.failures >= MOST_FAILURES:
             raise DriverError(f"the gripper: {goals.failures} goals of {name} in a row failed: {self._reason}")
-        if self._aborts >= MOST_FAILURES:
+        if len(self._ends) >= MOST_FAILURES:
+            ends = " or ".join(sorted(set(self._ends)))
             raise DriverError(
-                f"the gripper: {self._aborts} goals of {name} in a row were aborted, though no finger had stalled"
+                f"the gripper: {len(self._ends)} goals of {name} in a row were {ends}, though no finger had stalled"
             )
         if goals.runs_for() > timeout:
             raise DriverError(
@@ -112,18 +113,20 @@ class GripperCommander:
         print(f"the gripper: {reason}", flush=True)
         self._reason, self._retry_at = reason, time.monotonic() + RETRY_SECONDS
 
-    def _count_aborts(self, ended: tuple[GoalStatus, Message] | None) -> None:
-        """Count aborted goals, and print each result once."""
+    def _count_failures(self, ended: tuple[GoalStatus, Message] | None) -> None:
+        """Count goals that failed, and print each of their results once."""
         status, result = ended or (None, None)
-        if result is None or result is self._counted_result:
+        if status is None or result is None or result is self._counted_result:
             return
         self._counted_result = result
-        if status is not GoalStatus.ABORTED:
-            self._aborts = 0
-            return
-        self._aborts = 0 if result.stalled else self._aborts + 1
-        stalled = ", stalled" if result.stalled else ""
-        print(f"the gripper: a goal of {self._config.name} was aborted at {result.position:g}{stalled}", flush=True)
+        end = FAILED.get(status)
+        if end is None or result.stalled:
+            self._ends = []
+        else:
+            self._ends.append(end)
+        if end is not None:
+            stalled = ", stalled" if result.stalled else ""
+            print(f"the gripper: a goal of {self._config.name} was {end} at {result.position:g}{stalled}", flush=True)
 
     def close(self) -> None:
         """End the thread that waits for answers."""

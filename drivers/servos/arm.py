@@ -59,7 +59,8 @@ class ServoArm:
         clock: monotonic clock.
 
     Raises:
-        ConfigError: if servos and joints do not have the same names, or the calibration file cannot be read.
+        ConfigError: if servos and joints do not have the same names, a joint has no range, or the calibration file
+            cannot be read.
     """
 
     def __init__(
@@ -78,6 +79,12 @@ class ServoArm:
             raise ConfigError(
                 f"robot.servos: robot {config.name!r} has servos for {', '.join(config.servos)}, but the task's arm "
                 f"has the joints {', '.join(self._names)}; give the task this arm (task=reach_so101, or task.arm)"
+            )
+        if endless := [name for name in self._names if not np.isfinite(limits[name]).all()]:
+            raise ConfigError(
+                f"robot.servos: the task's arm has no range for {', '.join(endless)}, but a servo that controls its "
+                "position turns within one turn, and back by the way it came; give the joint a range in the file of "
+                "task.arm.model"
             )
         self._file = None if config.calibration is None else load_calibration(config.calibration)
         self._ids = [config.servos[name].id for name in self._names]

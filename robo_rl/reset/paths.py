@@ -15,6 +15,8 @@ POSTURES_APART = 0.05
 """Largest joint motion between two checked postures of a path [rad]."""
 LINE_STEP = 0.02
 """Length of a step along a straight line of the end effector [m]."""
+FARTHEST = 50.0
+"""Largest distance of a joint from home [rad or m]; a larger one is no measurement, and its path would take minutes."""
 SLACK = 0.001
 """How much closer a path that begins too close to something may come [m]. A path up along a wall is not exactly
 straight."""
@@ -125,6 +127,8 @@ class ArmPaths:
     def home(self, joints: Array, home: Array, height: float, aside: Array) -> Array | None:
         """Return a clear path (m, n) from ``joints`` to ``home``, or None if neither candidate is clear.
 
+        There is none either if a joint is farther than :data:`FARTHEST` from home, or not a number.
+
         The first candidate goes up to ``height`` and then straight through joint space. The second one goes up, back
         to a point above home, and then through joint space.
 
@@ -134,6 +138,8 @@ class ArmPaths:
             height: height to which the end effector is raised [m].
             aside: shift (3,) of the point above home [m].
         """
+        if not np.isfinite(joints).all() or np.abs(shortest(home - joints, self._endless)).max() > FARTHEST:
+            return None
         start, end = self.pose(joints)[0], self.pose(home)[0]
         lift_target = np.array([start[0], start[1], max(start[2], height)])
         lifted = self.line(joints, lift_target)

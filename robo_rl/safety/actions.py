@@ -212,6 +212,8 @@ class JointPositionActions(JointActions):
         return self.with_joints(observation, action, factor * self.motion(observation, action).joints)
 
     def hold(self, observation: Observation, action: Action) -> Action:
+        if not np.isfinite(self._reader.joint_positions(observation)).all():
+            return np.full_like(action, np.nan)  # an infinite position would be commanded as the end of its range
         return self.with_joints(observation, action, np.zeros(self.joint_count))
 
 

@@ -84,8 +84,20 @@ class FilterChain:
                 raise SafetyStop(FILTER_FAULT, message) from error
 
     def hold(self, observation: Observation, action: Action) -> Action:
-        """Return the action that holds still, with the gripper as in ``action``."""
-        return self._hold(observation, action)
+        """Return the action that holds still, with the gripper as in ``action``.
+
+        The position of joints that are not measured cannot be held by a command of positions: the last action is
+        repeated, whose target is where they are.
+
+        Raises:
+            SafetyStop: if there is no last action either.
+        """
+        held = self._hold(observation, action)
+        if np.isfinite(held).all():
+            return held
+        if self._last is None or self._begins:
+            raise SafetyStop(FILTER_FAULT, "the observation says of no joint where it is, so that nothing can hold it")
+        return self._last
 
     def __call__(
         self, observation: Observation, action: Action, now_ns: int, held: bool = False
@@ -102,7 +114,7 @@ class FilterChain:
             base = np.zeros_like(action) if self._last is None else self._last
             if self._begins and self._measured is not None:  # otherwise the gripper would drop what it holds
                 base = self._measured(observation, base)
-            result, learned = self._hold(observation, base), ()
+            result, learned = self.hold(observation, base), ()
             verdicts = [Verdict(changed=True, stop=True, reasons=(ACTION_NOT_FINITE,), message=message)]
         else:
             result, verdicts = action, []
@@ -154,7 +166,7 @@ class FilterChain:
             reasons: tuple[str, ...] = ()
             if isinstance(verdict, Verdict) and isinstance(verdict.reasons, tuple):
                 reasons = tuple(map(str, verdict.reasons))
-            held = self._hold(observation, action)
+            held = self.hold(observation, action)
             message = plain_text(f"the filter {type(safety_filter).__name__} {fault}")
             return held, Verdict(changed=True, stop=True, reasons=(*reasons, FILTER_FAULT), message=message)
         assert isinstance(result, np.ndarray) and isinstance(verdict, Verdict)

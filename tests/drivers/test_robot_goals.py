@@ -235,15 +235,25 @@ def test_a_gripper_that_does_not_end_its_goal_is_an_error(server: Server) -> Non
 
 
 @pytest.mark.parametrize("stalled", [False, True])
-def test_goals_that_are_aborted_in_a_row_are_an_error_unless_the_fingers_met_something(
-    server: Server, stalled: bool
+@pytest.mark.parametrize(
+    ("ends", "named"),
+    [
+        (["ABORTED"], "aborted"),
+        (["CANCELED"], "cancelled"),  # by another client, or by the server
+        (["UNKNOWN"], "lost"),  # the server no longer knows the goal that it accepted
+        (["ABORTED", "CANCELED"], "aborted or cancelled"),
+    ],
+)
+def test_goals_that_fail_in_a_row_are_an_error_unless_the_fingers_met_something(
+    server: Server, ends: list[str], named: str, stalled: bool
 ) -> None:
     gripper, failed = GripperCommander(server, CONFIG), ""
     try:
         for number in range(2 * MOST_FAILURES):
             goal = Accepted()
-            goal.status = GoalStatus.ABORTED
-            goal.result = lambda timeout: (GoalStatus.ABORTED, SimpleNamespace(position=0.0, stalled=stalled))
+            goal.status = GoalStatus[ends[number % len(ends)]]
+            result = goal.status, SimpleNamespace(position=0.0, stalled=stalled)
+            goal.result = lambda timeout, result=result: result
             server.answers.put(goal)
             gripper.send(0.1 * number)
             wait_until(lambda: gripper._goals._goal is goal)  # noqa: B023
@@ -254,8 +264,49 @@ def test_goals_that_are_aborted_in_a_row_are_an_error_unless_the_fingers_met_som
                 break
     finally:
         gripper.close()
-    expected = "" if stalled else "the gripper: 3 goals of grip in a row were aborted, though no finger had stalled"
+    expected = "" if stalled else f"the gripper: 3 goals of grip in a row were {named}, though no finger had stalled"
     assert failed == expected
+
+
+def test_goals_that_fail_now_and_then_are_no_dead_gripper(server: Server) -> None:
+    gripper = GripperCommander(server, CONFIG)
+    try:
+        for number, end in enumerate(["ABORTED", "CANCELED", "SUCCEEDED"] * 3):
+            goal = Accepted()
+            goal.status = GoalStatus[end]
+            result = goal.status, SimpleNamespace(position=0.0, stalled=False)
+            goal.result = lambda timeout, result=result: result
+            server.answers.put(goal)
+            gripper.send(0.1 * number)
+            wait_until(lambda: gripper._goals._goal is goal)  # noqa: B023
+            gripper.send(0.1 * number)
+    finally:
+        gripper.close()
+
+
+@pytest.mark.parametrize(("end", "named"), [("ABORTED", "aborted"), ("CANCELED", "cancelled"), ("UNKNOWN", "lost")])
+def test_a_goal_of_an_arm_that_nobody_asked_to_end_is_an_error(server: Server, end: str, named: str) -> None:
+    """A second client of the trajectory controller cancels the driver's goal, and moves the arm in its place."""
+    arm = ArmCommander(server, CommandConfig(kind="joint_trajectory_action", topic="follow"), ("a",), 0.1)
+    goal, (target, pose) = Accepted(), joints()
+    result = GoalStatus[end], SimpleNamespace(error_code=-1, error_string="another goal")
+    goal.result = lambda timeout: result
+    server.answers.put(goal)
+    try:
+        arm.send(target, pose)
+        wait_until(lambda: arm._goals._goal is goal)
+        arm.send(target, pose)
+        goal.status = GoalStatus[end]
+        with pytest.raises(DriverError, match=f"a goal of follow was not executed: {named} with code -1: another goal"):
+            arm.send(target, pose)
+        arm.stop()  # whose own cancellation is no failure of the next episode
+        wait_until(lambda: arm._goals.settle(0.0))
+        arm.reset()
+        server.answers.put(Accepted())
+        arm.send(*joints())
+        arm.send(*joints())
+    finally:
+        arm.close()
 
 
 @pytest.mark.parametrize("ended", [False, True])

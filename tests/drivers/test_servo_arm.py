@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from robo_rl.core import ConfigError, DriverError, RobotAwayError
+from robo_rl.core import ConfigError, DriverError, MonotonicClock, RobotAwayError
+from robo_rl.drivers.servos.arm import ServoArm
 from robo_rl.drivers.servos.calibration import (
     Calibration,
     check_calibration,
@@ -15,7 +16,7 @@ from robo_rl.drivers.servos.calibration import (
     map_joint,
     nominal_calibration,
 )
-from robo_rl.drivers.servos.config import ServoConfig
+from robo_rl.drivers.servos.config import ServoArmConfig, ServoConfig
 from robo_rl.drivers.servos.virtual_arm import VirtualServoArm
 from tests.rigs.servo_rig import driving, eventually, make_driver, still
 
@@ -203,6 +204,17 @@ def test_servos_that_are_calibrated_otherwise_do_not_move(tmp_path) -> None:
 def test_what_does_not_fit_is_named(options: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make_driver(*options)
+
+
+@pytest.mark.parametrize("joint", ["pan", "roll", "grip"])
+@pytest.mark.parametrize("limits", [(-math.inf, math.inf), (0.0, math.inf), (-math.inf, 1.0), (math.nan, 1.0)])
+def test_joint_without_a_range_is_refused(joint: str, limits: tuple[float, float]) -> None:
+    """A servo in position control turns back by the way it came, and has no place for such a joint."""
+    names = ("pan", "roll", "grip")
+    config = ServoArmConfig(servos={name: ServoConfig(id=number) for number, name in enumerate(names, 1)})
+    ranges = dict.fromkeys(names, (-1.0, 1.0)) | {joint: limits}
+    with pytest.raises(ConfigError, match=f"the task's arm has no range for {joint}, but a servo"):
+        ServoArm(config, "nowhere", names[:2], ranges, np.ones(2), "grip", MonotonicClock())
 
 
 def test_absent_port_is_waited_for_and_named() -> None:

@@ -134,3 +134,14 @@ def test_a_hand_between_two_walls_may_be_lifted():
     path = paths.home(low, np.array(robot.home), 0.15, np.zeros(3))
     assert path is not None
     assert min(paths.room(posture) for posture in path) > paths.room(low) - 0.001
+
+
+@pytest.mark.parametrize("value", [1e3, -1e4, 1e12, -3e38, 1e300, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("joint", [0, 6])
+def test_there_is_no_path_from_what_no_joint_measures(robot, value, joint, monkeypatch):
+    """A joint at 1e4 rad would be led home through 200,000 postures, which takes a minute."""
+    paths, joints, looked = ArmPaths(robot, CLEARANCE), np.array(robot.home), []
+    joints[joint] = value
+    monkeypatch.setattr(paths, "room", lambda posture: looked.append(posture) or CLEARANCE)
+    assert paths.home(joints, np.array(robot.home), 0.5, np.zeros(3)) is None
+    assert looked == []

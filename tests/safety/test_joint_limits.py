@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robo_rl.core import ConfigError
+from robo_rl.core import ConfigError, SafetyStop
 from robo_rl.safety.compose import make_filter_chain
 from robo_rl.safety.config import BarrierConfig, SafetyConfig, WorkspaceConfig
 
@@ -137,15 +137,35 @@ def test_what_is_observed_as_no_number_stops_the_arm(space, barrier):
     chain = make_filter_chain(backend.spec, backend.robot, SafetyConfig(barrier=BarrierConfig(enabled=barrier)))
     observation = dict(backend.reset(0).observation)
     action = np.full(backend.spec.action.shape, 0.4, np.float32)
-    chain(observation, action, 0)
+    last, _ = chain(observation, action, 0)
     for element in ("joint1_position", "joint4_position", "end_effector_y"):
         state = observation["state"].copy()
         state[backend.spec.observation["state"].names.index(element)] = np.nan
         executed, verdict = chain({**observation, "state": state}, action, 1)
         assert verdict.stop and "filter_fault" in verdict.reasons
-        if space != "joint_position":  # there to hold still is to go to where the joints are, which nobody knows
+        if space != "joint_position" or element == "end_effector_y":
+            assert np.isfinite(executed).all()
+        if space != "joint_position":
             np.testing.assert_array_equal(executed[:-1], 0)
-        assert not chain(observation, action, 2)[1].stop, "nothing of it stays"
+        elif element != "end_effector_y":  # nobody knows where the joints are: the last target is
+            np.testing.assert_array_equal(executed, last)
+        last, verdict = chain(observation, action, 2)
+        assert not verdict.stop, "nothing of it stays"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_no_action_is_made_up_where_nothing_can_be_held(value):
+    """The first observation of an episode has a joint that is no number, and actions are positions."""
+    backend = arm("joint_position", "gripper")
+    chain = make_filter_chain(backend.spec, backend.robot, SafetyConfig())
+    observation = dict(backend.reset(0).observation)
+    chain(observation, np.zeros(backend.spec.action.shape, np.float32), 0)
+    chain.reset()
+    observation["state"] = observation["state"].copy()
+    observation["state"][2] = value
+    for action in (0.4, np.nan):
+        with pytest.raises(SafetyStop, match="says of no joint where it is"):
+            chain(observation, np.full(backend.spec.action.shape, action, np.float32), 1)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e3, 1e5, 1e12, 3e38])
