@@ -1,13 +1,16 @@
 """Configuration of a robot over ROS 2: which topics and cameras give the observation, which topics take the action."""
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields
 
 from robo_rl.core import MAX_RATE, MAX_SECONDS, MIN_RATE, Options, nearest, option, require
 
 from ..cameras import CameraConfig
 
 IMAGES = "images/"
+NAMED = ("joints", "gripper", "object", "rewards")
+"""Kinds of sources whose messages name their numbers."""
 TRANSFORMS = "tf2_msgs/msg/TFMessage"
 GIVES = {
     "joints": ("sensor_msgs/msg/JointState",),
@@ -116,6 +119,9 @@ class SourceConfig(Options, section="robot.sources.*"):
         )
         is_valid = 0 < abs(self.open - self.closed) < math.inf
         require(is_valid, "robot.sources.*.open", f"a number unlike closed={self.closed}", self.open)
+        _refuse_unused(self, "robot.sources.*", ("closed", "open"), self.gives == "gripper", "the source gives gripper")
+        _refuse_unused(self, "robot.sources.*", ("names",), self.gives in NAMED, f"it gives {' or '.join(NAMED)}")
+        _refuse_unused(self, "robot.sources.*", ("camera",), bool(self.camera.device), "camera.device is given")
         for key in ("frame", "parent"):
             is_set, is_required = bool(getattr(self, key)), self.type == TRANSFORMS
             expected = "the name of a frame" if is_required else f"given for {TRANSFORMS} alone"
@@ -172,8 +178,8 @@ class CommandConfig(Options, section="robot.command"):
         require(longer, "robot.command.timeout", allowed, self.timeout)
         for key in ("stiffness", "damping", "effort"):
             values = getattr(self, key)
-            is_valid = bool(values) or self.kind != "joint_efforts"
-            require(is_valid, f"robot.command.{key}", "given where kind=joint_efforts", values)
+            expected = "given where kind=joint_efforts, and nowhere else"
+            require(bool(values) == (self.kind == "joint_efforts"), f"robot.command.{key}", expected, values)
             require(min(values, default=0) >= 0, f"robot.command.{key}", "0 or more", values)
 
 
@@ -231,6 +237,8 @@ class ControllersConfig(Options, section="robot.controllers"):
         unique = len(set(self.active)) == len(self.active) and all(self.active)
         require(unique, "robot.controllers.active", "names, each once", self.active)
         require(bool(self.manager), "robot.controllers.manager", "the name of a node", self.manager)
+        switches = bool(self.active)
+        _refuse_unused(self, "robot.controllers", ("manager", "timeout"), switches, "robot.controllers.active is given")
 
 
 @dataclass(frozen=True)
@@ -270,6 +278,11 @@ class TareConfig(Options, section="robot.tare"):
     seconds: float = option(0.0, low=0, high=10)
     force: float = option(50.0, above=0)
     torque: float = option(5.0, above=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        tares = self.seconds > 0
+        _refuse_unused(self, "robot.tare", ("force", "torque"), tares, "robot.tare.seconds is above 0")
 
 
 @dataclass(frozen=True)
@@ -352,7 +365,30 @@ class RobotConfig(Options, section="robot"):
         require(len(set(kinds)) == len(kinds), "robot.sources", "sources that give different things", sorted(kinds))
         wrist = "wrist_wrench" in kinds or not self.tare.seconds
         require(wrist, "robot.tare.seconds", "0 where no source gives wrist_wrench", self.tare.seconds)
+        stops = bool(self.emergency_service or self.emergency_topic)
+        given = "emergency_service or emergency_topic is given"
+        _refuse_unused(self, "robot", ("rearm_service",), stops, given)
         align = self.align_to
         require(align is None or align in self.sources, "robot.align_to", nearest(align or "", self.sources), align)
         grows_old = align is None or not self.sources[align].latched
         require(grows_old, "robot.align_to", "a source that is not latched", align)
+
+
+def _refuse_unused(options: Options, section: str, keys: Sequence[str], is_used: bool, where: str) -> None:
+    """Raise :class:`ConfigError` for each of ``keys`` that differs from its default but has no effect.
+
+    Args:
+        options: options of a section.
+        section: name of the section.
+        keys: names of options.
+        is_used: whether they have an effect.
+        where: condition under which they have one.
+    """
+    if is_used:
+        return
+    for each in fields(options):
+        if each.name in keys:
+            default = each.default if each.default is not MISSING else each.default_factory()  # type: ignore[misc]
+            value = getattr(options, each.name)
+            value = tuple(value) if isinstance(default, tuple) else value  # a list, if it is from a file
+            require(value == default, f"{section}.{each.name}", f"given only where {where}", value)

@@ -56,7 +56,8 @@ class GripperCommander:
         """Move the gripper to ``opening``, 0 closed to 1 open. Return without waiting for the motion.
 
         Raises:
-            DriverError: if the gripper rejects, aborts or cancels goals or does not end them, or its topic has no subscription.
+            DriverError: if the gripper rejects, aborts or cancels goals or does not end them, or its topic has no
+                subscription.
         """
         config = self._config
         position = config.closed + opening * (config.open - config.closed)

@@ -110,8 +110,8 @@ class RobotWatch:
         return answer.success, f"the robot's own emergency stop: {answer.message}"
 
     def rearm_facts(self) -> dict[str, str] | None:
-        """Return the arguments that re-arm the robot after its own stop; None if it has no service for the stop."""
-        return None if self._client is None else rearm_facts(self._config)
+        """Return the arguments that re-arm the robot after its own stop; None if it has no stop of its own."""
+        return None if self._client is None and self._topic is None else rearm_facts(self._config)
 
     def close(self) -> None:
         """Leave ROS 2 and release the cameras."""

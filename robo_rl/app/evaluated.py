@@ -12,6 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..core import ConfigError, Policy, nearest
 from ..evaluation import EvaluationResult, evaluate
+from ..safety import NoticingBackend
 from .components import build_backend
 from .composition import build_reward
 from .deployed import load_evaluated
@@ -65,7 +66,7 @@ def evaluated_policy(
     Raises:
         CheckpointError, ConfigError, DataError: see :func:`.load_evaluated`.
     """
-    backend = build_backend(config)
+    backend = NoticingBackend(build_backend(config), print)
     try:
         trained = load_evaluated(folder, backend.spec, checkpoint, file)
         with networks_of(trained.checkpoint, "reward"):

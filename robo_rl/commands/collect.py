@@ -18,6 +18,7 @@ from ..recording.episodes import (
     record_episodes,
     summary_if_ended,
 )
+from ..safety import NoticingBackend
 from ..telemetry import Console
 
 
@@ -51,7 +52,7 @@ def run(config: DictConfig) -> int:
     console = Console(highlight=False, markup=False)
     if (note := robot_note(trained_as)) is not None:
         console.print(note, soft_wrap=True)
-    backend = build_backend(trained_as)
+    backend = NoticingBackend(build_backend(trained_as), print)
     try:
         trained = load_policy(folder, backend.spec, settings.checkpoint)
         path = Path(settings.path) if settings.path else default_path(backend.spec, "policy")

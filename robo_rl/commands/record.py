@@ -13,6 +13,7 @@ from ..recording.episodes import (
 )
 from ..recording.scripts import SCRIPTS
 from ..recording.teleoperation import RecordConfig, record_expert, record_human
+from ..safety import NoticingBackend
 from ..telemetry import Console
 
 
@@ -24,7 +25,7 @@ def run(config: DictConfig) -> int:
     only_successful = settings.source != "play" if settings.only_successful is None else settings.only_successful
     if settings.source not in SCRIPTS and "max_episode_steps" in config.task:
         config.task.max_episode_steps = settings.max_episode_steps
-    backend = build_backend(config)
+    backend = NoticingBackend(build_backend(config), print)
     try:
         path = Path(settings.path) if settings.path else default_path(backend.spec, settings.source)
         metadata = {"task": OmegaConf.to_container(config.task, resolve=True)}

@@ -5,55 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core import SafetyStop, Verdict
+from ..safety import ChangeNotices
 
 MAX_STOPS = 3
 """Number of episodes in a row, stopped before their first step, after which a person has to look."""
-
-
-WINDOW_STEPS = 200
-NOTICE_SHARE = 0.1
-"""Share of the actions of a window; if one filter changes more, it is reported."""
-HINTS = {
-    "contact": ". Is the wrist's sensor tared (robot.tare.seconds=0.5), and does safety.contact.force suit the robot?",
-    "workspace": ". Is the box of safety.workspace where the task is?",
-    "speed": ". Do actions ask for more than safety.speed allows?",
-    "joint_limits": ". Do actions ask for more than safety.joints allows?",
-    "end_effector": ". Is the task near the border of safety.workspace?",
-    "singularity": ". Is the task where the arm is stretched?",
-    "barrier": ". Is the task near task.keep_out, or the arm near itself?",
-    "observation_stale": ". Do sources give measurements at the control rate?",
-}
-"""Advice by reason."""
-
-
-class ChangeNotices:
-    """Finds reasons for which more than a tenth of the actions are changed again and again.
-
-    Such a robot moves differently from what its policy requests, and learns from that. Each reason is reported for its
-    first such window, then for its second, fourth, eighth and so on.
-    """
-
-    def __init__(self) -> None:
-        self._steps = 0
-        self._changes: Counter[str] = Counter()
-        self._windows: Counter[str] = Counter()
-
-    def count(self, verdict: Verdict) -> str | None:
-        """Record the verdict on a step; return a notice for operators, if there is one."""
-        self._steps += 1
-        if verdict.changed:
-            self._changes.update(set(verdict.reasons))
-        if self._steps < WINDOW_STEPS:
-            return None
-        changes, self._changes, self._steps = self._changes, Counter(), 0
-        often = {reason: count for reason, count in changes.items() if count > NOTICE_SHARE * WINDOW_STEPS}
-        self._windows.update(often.keys())
-        notices = [
-            f"safety changed {count} of the last {WINDOW_STEPS} actions by {reason}{HINTS.get(reason, '')}"
-            for reason, count in sorted(often.items())
-            if self._windows[reason].bit_count() == 1  # a power of two
-        ]
-        return "; ".join(notices) or None
 
 
 class SafetyRecord:

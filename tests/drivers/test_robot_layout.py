@@ -414,3 +414,24 @@ def test_what_is_measured_cannot_be_unmeasured(beginning: str) -> None:
     with pytest.raises(ConfigError, match=rf"robot\.unmeasured: '{beginning}' has no effect: {beginning}"):
         driver(composed(f"robot.unmeasured=[{beginning}]"))
     driver(composed("robot.unmeasured=[no_such_element]"))  # tasks observe different things
+
+
+UNUSED = [
+    ("robot.sources.pose.closed=0.01", r"robot\.sources\.\*\.closed must be given only where the source gives gripper"),
+    ("robot.sources.joints.open=1.2", r"robot\.sources\.\*\.open must be given only where the source gives gripper"),
+    ("robot.sources.wrench.names=[a]", r"robot\.sources\.\*\.names must be given only where it gives joints or"),
+    ("robot.sources.twist.camera.fps=30", r"robot\.sources\.\*\.camera must be given only where camera\.device is"),
+    ("robot.command.stiffness=[100]", r"robot\.command\.stiffness must be given where kind=joint_efforts, and nowhere"),
+    ("robot.command.damping=[3]", r"robot\.command\.damping must be given where kind=joint_efforts, and nowhere"),
+    ("robot.tare.force=90", r"robot\.tare\.force must be given only where robot\.tare\.seconds is above 0, got 90"),
+    ("robot.tare.torque=9", r"robot\.tare\.torque must be given only where robot\.tare\.seconds is above 0, got 9"),
+    ("robot.controllers.timeout=9", r"robot\.controllers\.timeout must be given only where robot\.controllers\.active"),
+    ("robot.emergency_service='' robot.emergency_topic=''", r"robot\.rearm_service must be given only where emergency"),
+]
+"""Options of a robot without an effect, and the beginning of what is said of them."""
+
+
+@pytest.mark.parametrize(("options", "message"), UNUSED)
+def test_an_option_without_an_effect_is_refused(options: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        driver(composed(*options.split()))

@@ -48,9 +48,14 @@ def test_a_guard_stops_the_robot_itself_by_what_reaches_it(
 ) -> None:
     node = Robot(answers, listens)
     monkeypatch.setattr("robo_rl.drivers.robot.watch.open_node", lambda *arguments: node)
-    words = f"robot.emergency_service='{service}'", f"robot.emergency_topic='{topic}'"
+    words = [f"robot.emergency_service='{service}'", f"robot.emergency_topic='{topic}'"]
+    words += [] if service or topic else ["robot.rearm_service=''"]
     watch = driver(composed(*words)).watch()
     outcome, text = watch.stop()
     assert outcome == stopped and said in text, text
     assert [message.data for message in node.published.get(topic, [])] == ([True] if topic else [])
+    # A person takes the stop back with robo-rl rearm, by whatever it reached the robot.
+    facts = watch.rearm_facts()
+    assert (facts is not None) == bool(service or topic)
+    assert facts is None or (facts["service"], facts["name"]) == ("rearm", "virtual")
     watch.close()
