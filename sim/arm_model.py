@@ -10,6 +10,7 @@ from .controller import EndEffectorController, logarithm
 from .joint_controller import JointController
 from .observation import endless
 from .simulation import ArmSimulation
+from .way_home import WayLimits, joint_motion, schedule
 
 Array = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ class ArmModel:
     """The targets that the controller of a simulated arm would follow in the posture of a real one.
 
     An action therefore has the same meaning on a robot as in simulation. Only the way home, along axes that actions do
-    not move, takes several targets if it is longer than the end effector's largest speed allows in a control period.
+    not move, takes several targets: it uses at most a share of the arm's limits.
 
     Args:
         simulation: simulation of an arm, whose model, state and controller are used. Nothing else may step it in the
@@ -52,8 +53,15 @@ class ArmModel:
         self._velocity = np.empty(6)
         if isinstance(self._controller, EndEffectorController):
             # Filters do not know of this motion, and not every robot limits what a target far away leads to.
-            rate = simulation.config.control_rate
-            self._controller.limit_pull(arm.speed_limit / rate, arm.rotation_speed_limit / rate)
+            count = len(joints)
+            self._limits = WayLimits(
+                arm.command_velocity * np.array(arm.velocity_limits),
+                np.full(count, arm.command_acceleration),
+                np.full(count, arm.command_jerk),
+                np.array([arm.speed_limit, arm.rotation_speed_limit]),
+                1 / simulation.config.control_rate,
+            )
+            self._controller.plan_way_home(self._way_home)
         self._moves_gripper = simulation.actions.names[-1] == "gripper"
 
     def begin(self, joints: Array) -> None:
@@ -115,6 +123,13 @@ class ArmModel:
             step = np.linalg.solve(square, weighted @ error)
             solution = np.clip(solution + np.clip(step, -LARGEST_STEP, LARGEST_STEP), lower, upper)
         return solution
+
+    def _way_home(self, way: Array) -> Array:
+        """Return the share of the rest of a way (6,) home that each of the next targets leaves (m,)."""
+        if not way.any():
+            return np.zeros(0)
+        posture = self._data.qpos[self._qpos]
+        return schedule(way, joint_motion(self._model, self._qpos, self._dofs, self._site, posture, way), self._limits)
 
     def _place(self, joints: Array, velocities: Array) -> None:
         data = self._data

@@ -4,8 +4,8 @@ Every controller compensates gravity and Coriolis forces, keeps joints inside th
 rates. The code of each tick writes into preallocated buffers.
 """
 
-import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import mujoco
@@ -16,6 +16,7 @@ from robo_rl.core import shortest
 
 from .config import ArmConfig, ControllerConfig
 from .observation import endless
+from .way_home import end_frame, kept_offset, way_home
 
 Array = NDArray[np.float64]
 
@@ -185,8 +186,10 @@ class EndEffectorController(Controller):
         self._moves = np.isin(np.arange(6), moved)
         self._local = config.action_frame == "end_effector"
         self._in_motion = (False, False)  # whether the last action had translation and rotation
-        self._largest_pull = math.inf, math.inf
-        self._pulled = [False, False]  # whether more of the way home is left than one action may go, of the same two
+        self._plan_way: Callable[[Array], Array] | None = None
+        self._left = np.zeros(0)  # share of the way home that each of the next actions leaves of its rest
+        self._way_frame = IDENTITY
+        self._pulled = [False, False]  # whether a part of the way home is left, of the same two
 
         home = mujoco.MjData(model)
         home.qpos[self._qpos] = self._home
@@ -213,8 +216,15 @@ class EndEffectorController(Controller):
         self._in_motion, self._pulled = (True, True), [False, False]
         self.reference_position[:] = data.site_xpos[self.site]
         mujoco.mju_mat2Quat(self.reference_quaternion, data.site_xmat[self.site])
-        if math.isinf(self._largest_pull[0]):  # otherwise the first action begins the way home
+        if self._plan_way is None:  # otherwise the first action begins the way home
             self._set_reference(data, np.zeros(len(self._moved)))
+            return
+        rotation = data.site_xmat[self.site].reshape(3, 3)
+        offsets = self.reference_position - self._home_position, logarithm(rotation @ self._home_rotation.T)
+        self._way_frame = (
+            end_frame(rotation, self._home_rotation, offsets[1], self._moves[3:]) if self._local else IDENTITY
+        )
+        self._left = self._plan_way(way_home(*offsets, self._way_frame, self._moves))
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         if self._endless.any():  # the posture is pulled home the shorter way round
@@ -229,44 +239,51 @@ class EndEffectorController(Controller):
         # A second zero action keeps the reference of the first, so that a load does not make the resting arm creep. The
         # way home begins at the last reference for the same reason.
         measures = moves[0] or self._in_motion[0], moves[1] or self._in_motion[1]
+        still = self._way_frame if self._left.size else frame  # of the axes that actions do not move
+        left, self._left = float(self._left[0]) if self._left.size else 0.0, self._left[1:]
         if measures[0] or self._pulled[0]:
             before = self.reference_position - self._home_position
             offset = data.site_xpos[self.site] - self._home_position if measures[0] else before
-            kept, self._pulled[0] = _kept(offset, before, frame, self._moves[:3], self._largest_pull[0])
+            kept, self._pulled[0] = kept_offset(offset, before, still, self._moves[:3], left)
             start = self._home_position + kept
             # From outside the workspace, the way back along each axis is no longer than the action.
             low = np.minimum(self._low, start + np.abs(shift))
             high = np.maximum(self._high, start - np.abs(shift))
             np.clip(start + shift, low, high, out=self.reference_position)
         if measures[1] or self._pulled[1]:
-            reference = self._reference_rotation(rotation if measures[1] else None, frame, turn)
+            reference = self._reference_rotation(rotation if measures[1] else None, still, turn, left)
             mujoco.mju_mat2Quat(self.reference_quaternion, reference.ravel())
         self._in_motion = moves
 
-    def _reference_rotation(self, rotation: Array | None, frame: Array, turn: Array) -> Array:
+    def _reference_rotation(self, rotation: Array | None, frame: Array, turn: Array, left: float) -> Array:
         """Turn an orientation, None for the last reference, by ``turn`` (base frame). Axes not moved stay at home."""
-        moves, largest = self._moves[3:], self._largest_pull[1]
+        moves = self._moves[3:]
         if rotation is not None and moves.all():
             turned: Array = exponential(turn) @ rotation
             return turned
-        if not moves.any() and math.isinf(largest):
+        if not moves.any() and not left:
+            self._pulled[1] = False
             return self._home_rotation
         matrix = np.empty(9)
         mujoco.mju_quat2Mat(matrix, self.reference_quaternion)
         before = logarithm(matrix.reshape(3, 3) @ self._home_rotation.T)
         offset = before if rotation is None else logarithm(rotation @ self._home_rotation.T)
-        kept, self._pulled[1] = _kept(offset, before, frame, moves, largest)
+        kept, self._pulled[1] = kept_offset(offset, before, frame, moves, left)
         turned = exponential(turn) @ exponential(kept) @ self._home_rotation
         return turned
 
-    def limit_pull(self, shift: float, turn: float) -> None:
-        """Limit the way home of one action, along axes that actions do not move, to ``shift`` [m] and ``turn`` [rad].
+    def plan_way_home(self, plan: Callable[[Array], Array]) -> None:
+        """Go home along axes that actions do not move as ``plan`` says, from the next beginning of an episode on.
 
         References along these axes are at home otherwise, however far the arm is from it: the clipped error of this
         controller bounds what becomes of that, but that of a robot need not. The way home is that of the references,
         not of the arm, which a load may keep from following.
+
+        Args:
+            plan: returns for a way (6,), translation [m] and rotation vector [rad], the share of its rest that each of
+                the next actions leaves (m,).
         """
-        self._largest_pull = shift, turn
+        self._plan_way = plan
 
     def set_reference(self, data: mujoco.MjData, position: Array, rotation: Array) -> None:
         """Pull towards a pose: ``position`` (3,) [m] and ``rotation`` (3, 3), both in the base frame.
@@ -353,20 +370,6 @@ def selection(indices: list[int]) -> Any:
     first, last = int(indices[0]), int(indices[-1])
     consecutive = [int(index) for index in indices] == list(range(first, last + 1))
     return slice(first, last + 1) if consecutive else np.array(indices)
-
-
-def _kept(offset: Array, before: Array, frame: Array, moves: NDArray[np.bool_], largest: float) -> tuple[Array, bool]:
-    """Return the offset (3,) from home of a reference, without the motion of its action, and whether more is left.
-
-    It is that of ``offset`` (3,) along axes of ``frame`` (3, 3) that actions move. Along the others it is that of the
-    last reference, ``before`` (3,), less ``largest`` of the way home.
-    """
-    kept: Array = frame @ np.where(moves, frame.T @ offset, 0.0)
-    if math.isinf(largest):
-        return kept, False
-    left = frame @ np.where(moves, 0.0, frame.T @ before)
-    length = float(np.linalg.norm(left))
-    return (kept, False) if length <= largest else (kept + left * (1 - largest / length), True)
 
 
 def exponential(vector: Array) -> Array:

@@ -1,12 +1,18 @@
 """The way home of a robot's end effector along axes that actions do not move."""
 
+import math
+
 import numpy as np
 import pytest
 
 from robo_rl.core import vector_of_matrix
+from robo_rl.safety.kinematics import Kinematics
 from robo_rl.sim import make_backend
 from robo_rl.sim.arm_model import ArmModel
 from robo_rl.sim.config import ArmConfig, ControllerConfig
+from robo_rl.sim.way_home import PARTS, SHARE, WayLimits, schedule
+
+from ..rigs.exact_arm import CASES
 
 
 def moved(model: ArmModel, joints: np.ndarray, displacement: list[float]) -> np.ndarray:
@@ -15,24 +21,72 @@ def moved(model: ArmModel, joints: np.ndarray, displacement: list[float]) -> np.
     return joints + np.linalg.pinv(np.transpose(columns)) @ displacement
 
 
-@pytest.mark.parametrize(("axes", "frame"), [("xyz", "base"), ("x+yaw", "base"), ("x+y+yaw", "end_effector")])
-@pytest.mark.parametrize("rate", [50.0, 500.0])
-def test_targets_lead_home_no_faster_than_the_end_effector_may_move(rate, axes, frame):
-    controller = ControllerConfig(action_space="end_effector_delta", action_axes=axes, action_frame=frame)
-    backend = make_backend("reach", control_rate=rate, arm=ArmConfig(home_noise=0.0), controller=controller)
+AWAY = {
+    "panda": [0.0, 0.0, 0.3, 0.0, 0.4, 0.3, 0.0],
+    "six_joints": [0.1, 0.1, -0.2, 0.3, 0.3, 0.5],
+    "five_joints": [0.03, 0.2, 0.2, -0.2, 0.4],
+}
+"""How far joints are from home at the beginning [rad or m]."""
+
+
+def loads_on_the_way_home(case: str, rate: float, axes: str, frame: str, **limits: float) -> tuple[np.ndarray, float]:
+    """Return the largest share of each limit that is used, by a robot that follows exactly, and what is left [m, rad].
+
+    The limits are those of the joints' velocity, acceleration and jerk, and of the end effector's two speeds.
+    """
+    controller = ControllerConfig(action_axes=axes, action_frame=frame, rate=rate * math.ceil(500 / rate))
+    arm = ArmConfig(home_noise=0.0, **CASES[case].arm, **limits)
+    backend = make_backend("reach", control_rate=rate, arm=arm, controller=controller)
     model, robot, nothing = backend.as_model(), backend.robot, np.zeros(backend.spec.action.shape[0], np.float32)
-    joints = np.add(robot.home, [0.0, 0.0, 0.3, 0.0, 0.4, 0.3, 0.0])
+    kinematics, joints = Kinematics(robot), np.add(robot.home, AWAY[case])
     model.begin(joints)
-    shifts, turns = [], []
-    for _ in range(round(0.6 * rate)):  # the robot follows exactly
+    last = model.pose(joints)  # an arm of five joints does not reach every target
+    used, velocity, acceleration = np.zeros(5), np.zeros(len(joints)), np.zeros(len(joints))
+    most = robot.velocity, robot.acceleration, robot.jerk
+    for _ in range(round(8 * rate)):
         pose, target = model.pose(joints), model.target(joints, nothing).pose
         shift, turn = target.position - pose.position, vector_of_matrix(target.rotation @ pose.rotation.T)
-        shifts.append(np.linalg.norm(shift))
-        turns.append(np.linalg.norm(turn))
-        joints = moved(model, joints, [*shift, *turn])
-    assert max(shifts) <= robot.linear_speed / rate * 1.0001
-    assert 0.99 < max(turns) / (robot.angular_speed / rate) < 1.0001, "it was as fast as it may be"
-    assert shifts[-1] < 1e-3 and turns[-1] < 1e-3, "it arrived"
+        motion = kinematics.joint_motion(joints, np.concatenate([shift, turn]))
+        changed = (motion * rate - velocity) * rate
+        states = motion * rate, changed, (changed - acceleration) * rate
+        shift, turn = target.position - last.position, vector_of_matrix(target.rotation @ last.rotation.T)
+        velocity, acceleration, joints, last = motion * rate, changed, joints + motion, target
+        used[:3] = np.maximum(used[:3], [np.abs(np.divide(*each)).max() for each in zip(states, most, strict=True)])
+        speeds = np.linalg.norm(shift) * rate / robot.linear_speed, np.linalg.norm(turn) * rate / robot.angular_speed
+        used[3:] = np.maximum(used[3:], speeds)
+    return used, max(np.linalg.norm(shift), np.linalg.norm(turn))
+
+
+@pytest.mark.parametrize("case", AWAY)
+@pytest.mark.parametrize(
+    ("rate", "axes", "frame", "limits"),
+    [
+        (5.0, "xyz", "base", {}),
+        (10.0, "x+yaw", "base", {"command_jerk": 40.0}),
+        (50.0, "xyz", "base", {"command_acceleration": 6.0, "command_jerk": 40.0}),
+        (50.0, "x+yaw", "base", {"command_velocity": 0.5}),
+        (200.0, "xyz", "base", {"rotation_speed_limit": 0.5}),
+        (200.0, "x+y+yaw", "end_effector", {"command_acceleration": 2.0}),
+    ],
+)
+def test_targets_lead_home_within_a_share_of_all_limits(case, rate, axes, frame, limits):
+    """A target at home, or one that moves at full speed at once, is a jolt of many times what joints may do."""
+    used, rest = loads_on_the_way_home(case, rate, axes, frame, **limits)
+    assert (used <= SHARE).all(), used
+    assert used.max() > SHARE / 4, "it does not dawdle"
+    assert rest < 1e-3, "it arrived"
+
+
+@pytest.mark.parametrize("way", [[0.0, 0, 0, 0, 0, 0.4], [0.2, -0.1, 0, 0, 0, 0], [0.01, 0, 0.02, 0.3, 0, -0.1]])
+@pytest.mark.parametrize("period", [0.2, 0.02, 0.001])
+def test_the_progress_of_a_way_home_begins_and_ends_at_rest(way, period):
+    motion = np.linspace(0.5, 0.7, PARTS)[:, None] * [1.0, -0.4]
+    limits = WayLimits(np.full(2, 2.0), np.full(2, 8.0), np.full(2, 60.0), np.array([0.5, 2.0]), period)
+    left = schedule(np.array(way), motion, limits)
+    assert left[-1] == 0 and (left >= 0).all() and (left < 1).all()
+    progress = np.concatenate([np.zeros(3), 1 - np.cumprod(left), np.ones(3)])
+    for order, most in ((1, 2.0), (2, 8.0), (3, 60.0)):
+        assert np.abs(np.diff(progress, order)).max() * 0.7 / period**order <= SHARE * most * 1.001
 
 
 @pytest.mark.parametrize("size", [0.0, 0.1])
@@ -44,7 +98,7 @@ def test_a_load_does_not_pull_the_arm_away(size):
     joints = moved(model, home, [0, 0, 0.03, 0, 0, 0])
     model.begin(joints)
     sag = 5 * backend.robot.linear_speed / 500
-    for step in range(100):
+    for step in range(1500):
         action = np.zeros(backend.spec.action.shape[0], np.float32)
         action[0] = size if step % 2 else -size
         pose, target = model.pose(joints), model.target(joints, action).pose
