@@ -20,6 +20,11 @@ MAX_ELEMENTS = 8000
 _FILE_BYTES = 2**26
 _ASSET_BYTES = 2**30
 """Total size of the meshes, pictures and other files of a model, each counted as often as it is named."""
+_DECODED_BYTES = 2**29
+"""Total size of the textures and height fields of a model in memory; compiling needs twice as much."""
+_CHANNELS = 3
+_CUBE_FACES = 6
+_HEIGHT_BYTES = 4
 _MAX_FOLDERS = 20
 _MAX_DEPTH = 200
 _MAX_FILES = 200
@@ -48,7 +53,7 @@ _LARGEST: dict[tuple[str, str], float] = {
     ("size", "nconmax"): 1e5,
     ("size", "nstack"): 1e8,
     ("size", "nuserdata"): 1e6,
-    ("size", "nkey"): 1e4,
+    ("size", "nkey"): 500,
     ("option", "iterations"): 1e4,
     ("option", "ls_iterations"): 1e4,
     ("option", "noslip_iterations"): 1e4,
@@ -73,7 +78,7 @@ def check_mjcf(path: str | Path, option: str) -> None:
     Raises:
         ConfigError: if it exceeds a limit or is not XML; the message gives the place.
     """
-    _Model(option, [], Path(path).parent).check(Path(path))
+    _Model(option, _Totals(), Path(path).parent).check(Path(path))
 
 
 @dataclass
@@ -81,13 +86,28 @@ class _Named:
     """The files that a model and its included files name, except other models.
 
     Attributes:
-        files: for each file the start of the error message, the folder of the file that names it, its name, and whether
-            it is a picture.
+        files: for each file the start of the error message, the folder of the file that names it, its name, and the
+            bytes in memory of each of its pixels; 0 if it is not a picture.
         folders: folders in which ``compiler`` has MuJoCo look for files. They hold for all files, wherever it appears.
     """
 
-    files: list[tuple[str, Path, str, bool]] = field(default_factory=list)
+    files: list[tuple[str, Path, str, int]] = field(default_factory=list)
     folders: set[str] = field(default_factory=lambda: {""})
+
+
+@dataclass
+class _Totals:
+    """Totals of a model with everything that it includes and attaches.
+
+    Attributes:
+        models: number of models that have been read.
+        stored: size of the other files [bytes].
+        decoded: size of textures and height fields in memory [bytes].
+    """
+
+    models: int = 0
+    stored: int = 0
+    decoded: int = 0
 
 
 class _Model:
@@ -95,13 +115,13 @@ class _Model:
 
     Args:
         option: name of the option, for messages.
-        files: files that have been read so far.
+        totals: totals so far, which all files share.
         main: folder of the model's main file, where MuJoCo looks for files before the folder of an included one.
         including: files that include this one, outermost first.
     """
 
-    def __init__(self, option: str, files: list[Path], main: Path, including: tuple[Path, ...] = ()) -> None:
-        self._option, self._files, self._main, self._including = option, files, main, including
+    def __init__(self, option: str, totals: _Totals, main: Path, including: tuple[Path, ...] = ()) -> None:
+        self._option, self._totals, self._main, self._including = option, totals, main, including
         self._factors = [1.0]
         self._attached: dict[str, float] = {}
         self._named = _Named()
@@ -110,17 +130,18 @@ class _Model:
     def check(self, path: Path) -> None:
         """Read a file, and add its elements to ``elements``."""
         self._read(path)
-        remaining = _ASSET_BYTES
-        for where, beside, name, pictured in self._named.files:
+        for where, beside, name, pixel_bytes in self._named.files:
             for file in self._places(beside, name):
-                remaining -= _checked_size(file, where, pictured)
-                if remaining < 0:
+                stored, pixels = _checked_size(file, where, pixel_bytes > 0)
+                self._totals.stored += stored
+                if self._totals.stored > _ASSET_BYTES:
                     raise ConfigError(f"{where}: at most {_ASSET_BYTES:,} bytes of files are read, {file} exceeds them")
+                self._claim(pixels * pixel_bytes, where)
 
     def _read(self, path: Path) -> None:
-        self._files.append(path)
+        self._totals.models += 1
         self._path = path
-        if len(self._files) > _MAX_FILES:
+        if self._totals.models > _MAX_FILES:
             raise ConfigError(f"{self._option}: more than {_MAX_FILES} files are included, with {path}")
         parser = expat.ParserCreate()
         parser.StartDoctypeDeclHandler = self._refuse_doctype
@@ -150,13 +171,14 @@ class _Model:
         elif name == "include" and (file := attributes.get("file")):
             self._include(file, factor)
         elif name == "model" and (file := attributes.get("file")):
-            models = [(_Model(self._option, self._files, path.parent), path) for path in self._found(file)]
+            models = [(_Model(self._option, self._totals, path.parent), path) for path in self._found(file)]
             for model, path in models:
                 model.check(path)
             self._attached[attributes.get("name", Path(file).stem)] = sum(model.elements for model, _ in models)
         elif name == "attach":
             self.elements += factor * self._attached.get(attributes.get("model", ""), 1)
         else:
+            self._claim(self._decoded_size(name, attributes), self._place())
             self._note_files(name, attributes)
         if self.elements > MAX_ELEMENTS or len(self._factors) > _MAX_DEPTH:
             size = f"{self.elements:g} elements including replicas, {len(self._factors)} deep"
@@ -166,7 +188,7 @@ class _Model:
         """Count the elements of an included file; if two files match its name, count those of both."""
         candidates, including = self._found(file), (*self._including, self._path)
         for path in [each for each in candidates if each not in including] or candidates:
-            included = _Model(self._option, self._files, self._main, including)
+            included = _Model(self._option, self._totals, self._main, including)
             included._factors, included._attached, included._named = [factor], self._attached, self._named
             included._read(path)
             self.elements += included.elements
@@ -176,6 +198,26 @@ class _Model:
         if len(self._named.folders) > _MAX_FOLDERS:
             raise self._error(f"compiler names more than {_MAX_FOLDERS} folders of meshes and textures")
 
+    def _decoded_size(self, name: str, attributes: dict[str, str]) -> int:
+        """Return the size in memory of a texture or height field that an element declares, not one from a file."""
+        sides = {"texture": ("width", "height"), "hfield": ("nrow", "ncol")}.get(name)
+        if sides is None:
+            return 0
+        first, second = (int(max(self._numbers(attributes.get(side, "0")), default=0)) for side in sides)
+        if name == "hfield":
+            return first * second * _HEIGHT_BYTES
+        is_flat = attributes.get("type") == "2d"
+        return (first * second if is_flat else _CUBE_FACES * first**2) * _CHANNELS
+
+    def _claim(self, size: int, where: str) -> None:
+        """Add to the size in memory."""
+        self._totals.decoded += size
+        if self._totals.decoded > _DECODED_BYTES:
+            raise ConfigError(
+                f"{where}: textures and height fields take {self._totals.decoded:,} bytes of memory or more; at most "
+                f"{_DECODED_BYTES:,} are allowed"
+            )
+
     def _note_files(self, element: str, attributes: dict[str, str]) -> None:
         """Record the files that an element names, including the value of a plugin's option."""
         where, beside = self._place(), self._path.parent
@@ -183,7 +225,9 @@ class _Model:
             attributes = {"file": attributes.get("value", "")}
         for attribute, value in attributes.items():
             if attribute.startswith("file") and value:  # also fileleft of textures, and filename in URDF
-                self._named.files.append((where, beside, value, element in ("texture", "hfield")))
+                faces = _CUBE_FACES if attributes.get("type") != "2d" and attribute == "file" else 1
+                pixel_bytes = {"texture": _CHANNELS * faces, "hfield": _HEIGHT_BYTES}.get(element, 0)
+                self._named.files.append((where, beside, value, pixel_bytes))
 
     def _found(self, file: str) -> list[Path]:
         """Return the files that an included name may refer to; the path beside this file if none exists."""
@@ -214,28 +258,28 @@ class _Model:
         return ConfigError(f"{self._place()}: {found}")
 
 
-def _checked_size(path: Path, where: str, pictured: bool) -> int:
-    """Return the size of a file; 0 if it is missing or cannot be read, which MuJoCo reports itself.
+def _checked_size(path: Path, where: str, pictured: bool) -> tuple[int, int]:
+    """Return bytes and pixels of a file; zeros if it is missing or cannot be read, which MuJoCo reports itself.
 
     Raises:
         ConfigError: if it is not a regular file, or a picture that declares too large a size.
     """
     try:
         with open_regular(path) as file:
-            if pictured:
-                _check_picture(path, os.pread(file, _HEADER_BYTES, 0), where)
-            return os.fstat(file).st_size
+            pixels = _checked_pixels(path, os.pread(file, _HEADER_BYTES, 0), where) if pictured else 0
+            return os.fstat(file).st_size, pixels
     except DataError as error:
         raise ConfigError(f"{where}: {error}") from error
     except OSError:
-        return 0
+        return 0, 0
 
 
-def _check_picture(path: Path, data: bytes, where: str) -> None:
-    """Check the size that a picture declares; MuJoCo itself reports pictures that it cannot read."""
+def _checked_pixels(path: Path, data: bytes, where: str) -> int:
+    """Return the pixels that a picture declares; 0 if it cannot be read, which MuJoCo reports itself."""
     try:
         header = read_image_header(data)
     except SpecError:
-        return
+        return 0
     if header.height * header.width > MAX_PIXELS:
         raise ConfigError(f"{where}: {path} is {header}, at most {MAX_PIXELS} pixels are read")
+    return header.height * header.width

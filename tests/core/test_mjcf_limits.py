@@ -8,6 +8,8 @@ import pytest
 from robo_rl.core import ConfigError
 from robo_rl.core.mjcf_limits import check_mjcf
 
+from ..rigs.bombs.images import png
+
 ASSETS = [
     '<mesh name="a" file="{file}"/>',
     '<hfield name="a" file="{file}" size="1 1 1 1"/>',
@@ -143,4 +145,37 @@ def test_compilers_that_name_many_folders_are_refused(tmp_path):
     compilers = "".join(f'<compiler meshdir="m{n}"/>' for n in range(30))
     (tmp_path / "arm.xml").write_text(f"<mujoco>{compilers}</mujoco>")
     with pytest.raises(ConfigError, match="more than 20 folders"):
+        check_mjcf(tmp_path / "arm.xml", "arm.model")
+
+
+CUBE = '<texture name="t{n}" type="cube" builtin="flat" width="4096" height="4096"/>'
+SKY = '<texture name="t{n}" type="skybox" builtin="gradient" width="4096"/>'
+UNSAID = '<texture name="t{n}" builtin="checker" width="4096" height="8"/>'
+FLAT = '<texture name="t{n}" type="2d" builtin="flat" width="8192" height="8192"/>'
+FIELD = '<hfield name="t{n}" nrow="4096" ncol="4096" size="1 1 1 1"/>'
+PICTURE = '<texture name="t{n}" type="2d" file="sky.png"/>'
+CUBE_PICTURE = '<texture name="t{n}" type="cube" file="sky.png"/>'
+HEIGHTS = '<hfield name="t{n}" file="sky.png" size="1 1 1 1"/>'
+
+
+@pytest.mark.parametrize(
+    ("asset", "most"),
+    [(CUBE, 1), (SKY, 1), (UNSAID, 1), (FLAT, 2), (FIELD, 8), (PICTURE, 5), (CUBE_PICTURE, 0), (HEIGHTS, 4)],
+)
+@pytest.mark.parametrize("place", ["file", "included", "attached"])
+def test_textures_and_height_fields_that_take_much_memory_together_are_refused(asset, most, place, tmp_path):
+    """Each is small enough; a kilobyte of them took nine gigabytes."""
+    (tmp_path / "sky.png").write_bytes(png(5000, 6000))
+
+    def write_with(count: int) -> None:
+        assets = "".join(asset.format(n=number) for number in range(count))
+        content = f"<mujoco><asset>{assets}</asset></mujoco>"
+        parts = {"included": '<include file="part.xml"/>', "attached": '<asset><model file="part.xml"/></asset>'}
+        (tmp_path / "part.xml").write_text(content)
+        (tmp_path / "arm.xml").write_text(content if place == "file" else f"<mujoco>{parts[place]}</mujoco>")
+
+    write_with(most)
+    check_mjcf(tmp_path / "arm.xml", "arm.model")
+    write_with(most + 1)
+    with pytest.raises(ConfigError, match=r"line 1: textures and height fields take .* bytes of memory or more"):
         check_mjcf(tmp_path / "arm.xml", "arm.model")

@@ -90,6 +90,8 @@ SAID = {
     "data_set/blosc_shard": "a chunk declares a size of 2000000000 bytes",
     "data_set/many_steps": "is missing or cut short",
     "model/nested_replicate": "elements",
+    "model/many_textures": "textures and height fields take",
+    "model/many_hfields": "textures and height fields take",
     "model/texture_file": "sky.png is a PNG of 20000 x 20000",
 }
 """What some errors say: that it is the size for which the file is refused, and nothing before it."""

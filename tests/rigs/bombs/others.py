@@ -147,6 +147,14 @@ MODELS = {
     "texture": model(asset='<texture name="t" type="2d" builtin="flat" width="60000" height="60000"/>'),
     "texture_file": model(asset='<texture name="t" type="2d" file="sky.png"/>'),
     "hfield": model(asset='<hfield name="h" nrow="60000" ncol="60000" size="1 1 1 1"/>'),
+    "cube_texture": model(asset='<texture name="t" type="cube" builtin="flat" width="8192" height="8192"/>'),
+    "many_textures": model(
+        asset="".join(f'<texture name="{n}" type="2d" builtin="flat" width="8192" height="8192"/>' for n in range(20))
+    ),
+    "many_hfields": model(
+        asset="".join(f'<hfield name="{n}" nrow="4096" ncol="4096" size="1 1 1 1"/>' for n in range(100))
+    ),
+    "keys": model(head='<size nkey="10000"/>'),
     "memory": model(head='<size memory="200G"/>'),
     "include": model(head='<include file="model.xml"/>'),
     "entities": entities,
