@@ -4,13 +4,15 @@ import contextlib
 import difflib
 import importlib
 import math
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from robo_rl.core import MAX_RATE, MIN_RATE, PYTHON_NAMESPACE, ConfigError, RoboRLError, nearest
+from robo_rl.core import MAX_RATE, MIN_RATE, PYTHON_NAMESPACE, ConfigError, RoboRLError, check_mjcf, nearest
 
 from .gymnasium_options import GymnasiumConfig
 
@@ -103,6 +105,7 @@ def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
                 f"task.env_id={env_id} needs a package that is not installed ({error}): pip install {package.pip}"
             ) from error
     spec = _spec(env_id)
+    _check_models(config)
     with arguments_named(config):
         creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
         modes = getattr(creator, "metadata", {}).get("render_modes", ())
@@ -139,6 +142,20 @@ def _spec(env_id: str) -> EnvSpec:
                 "robo_rl.load(RUN, environment=FUNCTION)"
             ) from error
         raise ConfigError(f"unknown task.env_id {env_id!r}: {_suggestions(name)}") from error
+
+
+def _check_models(config: GymnasiumConfig) -> None:
+    """Check the models of MuJoCo that arguments name: a saved configuration may come from anyone.
+
+    Raises:
+        ConfigError: if one is not a regular file, or requests more than any robot needs.
+    """
+    for name, value in config.env_kwargs.items():
+        if not isinstance(value, str) or not (value.endswith(".xml") or "xml" in name or "model" in name):
+            continue
+        path = Path(value).expanduser()  # as Gymnasium's environments do
+        if os.path.lexists(path) and not path.is_dir():
+            check_mjcf(path, f"task.env_kwargs.{name}")
 
 
 def legacy_random(env_id: str) -> bool:

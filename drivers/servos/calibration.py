@@ -1,13 +1,12 @@
 """Calibration of servos: the relation of their ticks to joint positions, from the servos and from LeRobot's files."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from robo_rl.core import ConfigError, DriverError
+from robo_rl.core import ConfigError, DataError, DriverError, parse_json, read_bytes
 
 from .config import ServoConfig
 from .registers import TICKS
@@ -107,10 +106,8 @@ def load_calibration(path: str) -> dict[str, Calibration]:
     """
     file = Path(path).expanduser()
     try:
-        if file.stat().st_size > LARGEST_FILE:
-            raise ConfigError(f"robot.calibration: {path} is larger than {LARGEST_FILE} bytes")
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = parse_json(read_bytes(file, LARGEST_FILE), "the file")
+    except (DataError, OSError) as error:
         raise ConfigError(
             f"robot.calibration: {path} cannot be read ({error}); LeRobot writes it to "
             "~/.cache/huggingface/lerobot/calibration/robots/so101_follower/ID.json (so_follower in newer versions)"

@@ -7,7 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
-from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, Metrics, Options, State, nearest, option, require
+from robo_rl.core import (
+    Batch,
+    CheckpointError,
+    ConfigError,
+    DataError,
+    EnvSpec,
+    Metrics,
+    Options,
+    State,
+    nearest,
+    option,
+    read_bytes,
+    require,
+)
 
 from ..parts.arrays import taken
 from ..parts.module import Floats, Module
@@ -15,6 +28,8 @@ from ..sandbox.process import RewardCodeError, Sandbox
 
 BEFORE = "before_"
 ACTION = "action_"
+CODE_BYTES = 1 << 20
+"""Largest file of code."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +58,8 @@ class CodeConfig(Options):
         option = f"reward.modules.{name}.file"
         require(bool(self.file), option, "a file of Python with a function 'reward'", self.file)
         try:
-            code = Path(self.file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            code = read_bytes(Path(self.file), CODE_BYTES).decode()
+        except (DataError, OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{option}: {self.file} cannot be read: {error}") from error
         return CodeReward(self, name, spec, code)
 

@@ -11,6 +11,8 @@ from safetensors.numpy import save
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, SpecError, State, parse_json, write_durably
 
 FORMAT = "robo_rl stages 2"
+MOST_BYTES = 1 << 28
+"""Largest file that is read."""
 
 OF_FILE = ("keys", "images", "stages", "hidden", "guard")
 """Options whose values in the file replace those of the configuration."""
@@ -50,6 +52,8 @@ def read_classifier(path: Path, spec: EnvSpec, option: str) -> tuple[dict[str, A
     if not path.is_file():
         raise ConfigError(f"{option}: there is no file {path}: give one that robo-rl label made")
     try:
+        if (size := path.stat().st_size) > MOST_BYTES:
+            raise ValueError(f"expected at most {MOST_BYTES:,} bytes, found {size:,}")
         with safe_open(path, framework="numpy") as stream:
             card = parse_json((stream.metadata() or {})["card"], str(path), finite=False)
             state = {key: stream.get_tensor(key) for key in stream.keys()}  # noqa: SIM118 (not a dictionary)

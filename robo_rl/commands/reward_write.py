@@ -11,10 +11,13 @@ from omegaconf import DictConfig
 
 from ..app import build, build_backend
 from ..command_line.destination import new_output
-from ..core import Batch, ConfigError, EnvSpec, RewardModule, require, typed
+from ..core import Batch, ConfigError, DataError, EnvSpec, RewardModule, read_bytes, require, typed
 from ..evaluation.correlation import rank_correlation
 from ..monitoring.reward_benchmark import NOISES, graded_episodes
 from ..telemetry import Console
+
+CODE_BYTES = 1 << 20
+"""Largest file of earlier code."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ def run(config: DictConfig) -> int:
     previous = None
     if settings.previous is not None:
         try:
-            previous = Path(settings.previous).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            previous = read_bytes(Path(settings.previous), CODE_BYTES).decode()
+        except (DataError, OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"code.previous: {settings.previous} cannot be read: {error}") from error
     writer = cast(Writer, build(config.writer))
     backend = build_backend(config)

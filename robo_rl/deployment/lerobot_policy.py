@@ -1,6 +1,7 @@
 """Policies from folders that LeRobot wrote (``pretrained_model``), computed by LeRobot in an environment of its own."""
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError, EnvSpec, Observation, parse_json, printable, read_bytes, reading, whole_number
+from robo_rl.core import (
+    DataError,
+    EnvSpec,
+    Observation,
+    open_regular,
+    parse_json,
+    printable,
+    read_bytes,
+    reading,
+    whole_number,
+)
 
 from .lerobot_process import LeRobotProcess
 
@@ -138,7 +149,7 @@ class LeRobotPolicy:
 def _hash(folder: Path) -> str:
     digest = hashlib.sha256()
     for name in LEROBOT_FILES:
-        with (folder / name).open("rb") as file:
+        with open_regular(folder / name) as number, os.fdopen(number, "rb", closefd=False) as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:16]
 

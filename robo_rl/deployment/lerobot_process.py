@@ -5,12 +5,12 @@ import os
 import socket
 import struct
 import subprocess
-import tempfile
 import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from threading import Thread
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ START_SECONDS = 300.0
 ANSWER_SECONDS = 60.0
 """Time limit for one action [s]."""
 MOST_HEADER = 1 << 16
+KEPT_BYTES = 4096
+"""Bytes that are kept of what the process prints: the last ones."""
+FOREIGN_VARIABLES = ("PYTHONPATH", "PYTHONHOME")
+"""Variables for the interpreter of this program, whose packages LeRobot's must not import."""
 
 
 class LeRobotError(RoboRLError):
@@ -50,7 +54,6 @@ class LeRobotProcess:
                 f"{folder} is a policy of LeRobot: set the environment variable {VARIABLE} to the Python interpreter "
                 "of an environment in which lerobot is installed, such as ~/lerobot/bin/python"
             )
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._socket, other = socket.socketpair()
         with other:
             try:
@@ -58,13 +61,16 @@ class LeRobotProcess:
                 self._process = subprocess.Popen(
                     [python, "-u", str(WORKER), str(folder)],
                     stdin=other.fileno(),
-                    stdout=self._errors,
-                    stderr=self._errors,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env={name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES},
                     start_new_session=True,
                 )
             except OSError as error:
                 raise LeRobotError(f"{VARIABLE}={python} cannot be started: {error.strerror or error}") from error
-        weakref.finalize(self, _end, self._process, self._socket, self._errors)
+        self._output = _Output(cast(IO[bytes], self._process.stdout))
+        self._output.start()
+        weakref.finalize(self, _end, self._process, self._socket)
         self._header(time.monotonic() + START_SECONDS)
 
     def act(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
@@ -130,11 +136,29 @@ class LeRobotProcess:
     def _failure(self, what: str) -> LeRobotError:
         """End the process, and return an error with the last lines that it printed."""
         _end_process(self._process)
-        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - 4096))
-        lines = self._errors.read().decode(errors="replace").split("\n")
+        lines = self._output.text().split("\n")
         printed = " / ".join(printable(line.strip()) for line in lines if line.strip() and not line.startswith(" "))
         printed = printed[-600:] or "nothing"
         return LeRobotError(f"LeRobot's process for {self._folder} {what}. It printed: {printed}")
+
+
+class _Output(Thread):
+    """A thread that reads what a process prints without end, and keeps the last :data:`KEPT_BYTES` of it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__(name="lerobot output", daemon=True)
+        self._stream = stream
+        self._kept = b""
+
+    def run(self) -> None:
+        with self._stream as stream:
+            while part := os.read(stream.fileno(), 1 << 16):
+                self._kept = (self._kept + part)[-KEPT_BYTES:]
+
+    def text(self) -> str:
+        """Return the last text of a process that has ended."""
+        self.join(1.0)  # not for ever: a process that it started may still hold the stream
+        return self._kept.decode(errors="replace")
 
 
 def _end_process(process: "subprocess.Popen[bytes]") -> None:
@@ -142,7 +166,6 @@ def _end_process(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _end(process: "subprocess.Popen[bytes]", connection: socket.socket, errors: IO[bytes]) -> None:
+def _end(process: "subprocess.Popen[bytes]", connection: socket.socket) -> None:
     _end_process(process)
     connection.close()
-    errors.close()

@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from robo_rl.core import ConfigError
+from robo_rl.core import ConfigError, DataError, read_bytes
 
 from . import messages_pb2 as messages
 from .config import UNIX, TransportConfig
+
+KEY_BYTES = 1 << 20
+"""Largest file of a certificate or key."""
 
 PROTOCOL = 4
 SERVICE = "robo_rl.transport.v1.Learner"
@@ -153,9 +156,10 @@ def read_key(file: Path) -> bytes:
         ConfigError: if it cannot be read.
     """
     try:
-        return file.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read ({error.strerror}); make it with robo-rl keys") from error
+        return read_bytes(file, KEY_BYTES)
+    except (DataError, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{file} cannot be read ({reason}); make it with robo-rl keys") from error
 
 
 def metadata(token: str) -> list[tuple[str, str]]:

@@ -111,6 +111,7 @@ def test_the_fingerprint_changes_with_each_file(tmp_path: Path) -> None:
     ("kind", "message"),
     [
         ("crash", "ended. It printed: .*ValueError: the weights are strange"),
+        ("talkative", "ended. It printed: .*ValueError: the weights are strange"),
         ("exit", "ended. It printed: .*out of memory"),
         ("silent", "was silent for too long. It printed: a line that libraries print"),
         ("shape", r"returned an action of shape \[4\], expected \[3\]"),
@@ -126,6 +127,18 @@ def test_a_process_that_misbehaves_is_ended_and_named(
         policy.act(observed())
     process = policy._process
     assert process is not None and process._process.poll() is not None
+    assert len(process._output._kept) <= lerobot_process.KEPT_BYTES  # of 100 MB that one of them prints
+
+
+@pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONHOME"])
+@pytest.mark.parametrize("module", ["json", "torch", "lerobot"])
+def test_packages_of_this_interpreter_are_not_those_of_lerobots(
+    variable: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For example those of a sourced ROS 2, or the current folder where the variable has an empty entry."""
+    (tmp_path / f"{module}.py").write_text("raise SystemExit('imported')")
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert opened(tmp_path).act(observed()).shape == (3,)
 
 
 def test_an_answer_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

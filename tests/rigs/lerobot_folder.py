@@ -13,8 +13,8 @@ VARIABLE = "ROBO_RL_LEROBOT_PYTHON"
 
 def use_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this interpreter, with the stand-in for lerobot, compute LeRobot policies."""
-    monkeypatch.setenv(VARIABLE, sys.executable)
-    monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
+    monkeypatch.setenv(VARIABLE, str(STAND_IN / "python"))
+    monkeypatch.setenv("STAND_IN_PYTHON", sys.executable)
 
 
 def write_lerobot(folder: Path, kind: str = "plain", **shapes: list[int]) -> Path:

@@ -32,6 +32,11 @@ class StandIn:
         size = self.config.output_features["action"]["shape"][0]
         if kind == "crash":
             raise ValueError("the weights are strange")
+        if kind == "talkative":
+            line = "x" * 999 + "\n"
+            for _ in range(100_000):
+                sys.stderr.write(line)
+            raise ValueError("the weights are strange")
         if kind == "exit":
             sys.exit("out of memory")
         if kind == "silent":
