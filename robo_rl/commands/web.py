@@ -1,6 +1,7 @@
 """robo-rl web: a web page on which to watch runs, to command active ones, and to edit data sets."""
 
 import asyncio
+import gc
 import sys
 
 from omegaconf import DictConfig
@@ -46,5 +47,6 @@ def run(config: DictConfig) -> int:
             await asyncio.get_running_loop().create_future()
 
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.freeze()  # searching all that was imported for garbage would stop every thread for tens of milliseconds
     asyncio.run(serve())
     return 0

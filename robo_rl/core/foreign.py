@@ -20,6 +20,8 @@ import yaml
 from .errors import DataError
 
 JSON_BYTES = 1 << 20
+JSON_COLLECTIONS = 20_000
+"""Most lists and objects in a JSON file: while a text is parsed, no other thread runs, not even that of a stop."""
 YAML_BYTES = 256 << 10
 DEPTH = 64
 """Deepest nesting of lists and objects that is accepted."""
@@ -75,8 +77,11 @@ class ForeignFolder:
         return self.read_bytes(name, most).decode(errors="replace")
 
     def read_json(self, name: str, most: int = JSON_BYTES) -> Any:
-        """Return the value in a JSON file; NaN and infinities are not accepted."""
-        return parse_json(self.read_text(name, most), str(self.path / name))
+        """Return the value in a JSON file, of few lists and objects; NaN and infinities are not accepted."""
+        text = self.read_text(name, most)
+        if text.count("[") + text.count("{") > JSON_COLLECTIONS:
+            raise DataError(f"{self.path / name}: expected at most {JSON_COLLECTIONS:,} lists and objects, found more")
+        return parse_json(text, str(self.path / name))
 
     def read_yaml(self, name: str, most: int = YAML_BYTES) -> str:
         """Return the text of a YAML file that :func:`check_yaml` accepts."""

@@ -12,6 +12,8 @@ METRICS_BYTES = 128 << 20
 end."""
 LINE_BYTES = 64 << 10
 """Longest line of metrics.jsonl that is read."""
+LINE_COLLECTIONS = 1000
+"""Most lists and objects in a line of metrics.jsonl that is read."""
 
 
 def read_summary(folder: ForeignFolder) -> dict[str, Any]:
@@ -34,6 +36,8 @@ def read_metrics(folder: ForeignFolder, problems: list[str]) -> tuple[Mapping[st
             size = os.fstat(file).st_size
             for row in _rows(stream, size):
                 try:
+                    if row.count("[") + row.count("{") > LINE_COLLECTIONS:
+                        raise ValueError("too many lists and objects")
                     line = parse_json(row, "metrics.jsonl")
                     check_line(line)
                     lines.append(line)

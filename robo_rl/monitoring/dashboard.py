@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..core import MAX_SECONDS, EmergencyStop, RoboRLError, require
 from ..evaluation.runs import load_run
 from ..telemetry import Command, LiveStatus, LiveWatch
-from ..web.reading import Readers
+from ..web.reading import TURNS, Readers
 from .run_table import clip
 from .stop_button import StopButton
 from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
@@ -68,7 +68,7 @@ class Dashboard:
 
     def __init__(self, settings: WatchConfig) -> None:
         self._settings = settings
-        self._readers, self._button = Readers(READ_SECONDS), StopButton()
+        self._readers, self._button = Readers(READ_SECONDS, TURNS), StopButton()
         self._looks: dict[Path, Look] = {}
         self._paths: dict[str, Path] = {}
         self._listed: tuple[float, list[Path], str] | None = None

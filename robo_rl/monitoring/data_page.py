@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import re
 import time
@@ -16,10 +17,11 @@ from typing import Any
 from ..core import ConfigError, DataError, RoboRLError, require
 from ..recording.edits import EditConfig, command_of, edit, summary_of
 from ..replay import EpisodeStore
-from ..web.reading import Readers
+from ..web.reading import TURNS, Readers
 from .run_table import clip
 from .stop_button import StopButton
 from .watched_data import (
+    Found,
     check_files,
     data_sets_in,
     describe_set,
@@ -33,8 +35,8 @@ from .watched_runs import stamp_of
 
 READ_SECONDS = 5.0
 """Longest wait for a folder."""
-LONG_SECONDS = 3600.0
-"""Longest wait for flags, and for a new data set."""
+FLAG_SECONDS = 3600.0
+"""Longest wait for flags."""
 ALIVE_SECONDS = 1.0
 PROGRESS_SECONDS = 0.3
 MOST_DATA_SETS = 100
@@ -91,7 +93,8 @@ class DataPage:
 
     def __init__(self, folders: list[str]) -> None:
         self._folders = folders
-        self._readers, self._workers, self._button = Readers(READ_SECONDS), Readers(LONG_SECONDS), StopButton()
+        self._readers, self._button = Readers(READ_SECONDS, TURNS), StopButton()
+        self._flag_readers, self._writers = Readers(FLAG_SECONDS), Readers(math.inf)
         self._paths: dict[str, Path] = {}
         self._saved: list[Path] = []
         self._stores: OrderedDict[Path, tuple[object, EpisodeStore]] = OrderedDict()
@@ -114,12 +117,13 @@ class DataPage:
                     message = read_message(data)
                     if message.get("command") == "emergency_stop":
                         self._button.press(partial(_send, page), message.get("run"))
-                    elif len(open_requests) < MOST_REQUESTS:
-                        task = group.create_task(self._answer(page, message, reads))
+                    elif len(open_requests) < 2 * MOST_REQUESTS:  # a page with more does not receive the answers
+                        excess = len(open_requests) >= MOST_REQUESTS
+                        # Not sent here: a page that does not receive could then not press the emergency stop.
+                        work = _refuse(page, message) if excess else self._answer(page, message, reads)
+                        task = group.create_task(work)
                         open_requests.add(task)
                         task.add_done_callback(open_requests.discard)
-                    else:
-                        await _send(page, {"number": message.get("number"), "error": "too many requests at a time"})
             for task in (alive, *open_requests):
                 task.cancel()
 
@@ -187,11 +191,20 @@ class DataPage:
         """Find the data sets, and describe each; one that does not answer hides no other."""
         # A data set may have the path of a folder, but a late outcome of one must not count as that of the other.
         searches = {f"search {folder}": partial(data_sets_in, folder) for folder in self._folders}
-        saved = {"saved": lambda: [path for path in self._saved if os.path.lexists(path)]}
+        saved = {"saved": lambda: Found([path for path in self._saved if os.path.lexists(path)], [])}
         outcomes = await self._readers.read(searches | saved)
-        problems = [str(each) for each in outcomes.values() if isinstance(each, Exception)]
-        found = [path for each in outcomes.values() if not isinstance(each, Exception) for path in each]
-        paths = list(dict.fromkeys(found))[:MOST_DATA_SETS]
+        notes = [str(each) for each in outcomes.values() if isinstance(each, Exception)]
+        found = [each for each in outcomes.values() if not isinstance(each, Exception)]
+        paths = list(dict.fromkeys(path for each in found for path in each.sets))
+        if links := [link for each in found for link in each.links]:
+            more = f" and {len(links) - 1} more" * (len(links) > 1)
+            notes.append(f"links are not followed: {links[0]}{more}; name what they lead to, as data=[{links[0]}]")
+        if len(paths) > MOST_DATA_SETS:
+            notes.append(
+                f"{len(paths) - MOST_DATA_SETS:,} of {len(paths):,} data sets are not shown; name those to see, as "
+                f"data=[{paths[MOST_DATA_SETS]}]"
+            )
+        paths = paths[:MOST_DATA_SETS]
         self._paths = {str(path): path for path in paths}
         facts = await self._readers.read({f"facts {path}": partial(self._facts, path) for path in paths})
         sets = [
@@ -201,8 +214,8 @@ class DataPage:
             for path in paths
         ]
         if not sets:
-            problems.append(f"no data set found in {', '.join(self._folders)}; record one with robo-rl record")
-        return {"sets": sets, "notes": [clip(problem) for problem in problems]}
+            notes.append(f"no data set found in {', '.join(self._folders)}; record one with robo-rl record")
+        return {"sets": sets, "notes": [clip(note) for note in notes]}
 
     def _facts(self, path: Path) -> dict[str, Any]:
         store = self._store(path)
@@ -229,7 +242,7 @@ class DataPage:
 
     async def _compute_flags(self, path: Path) -> Any:
         async with self._measuring:
-            return await self._workers.call(f"flags {path}", lambda: flagged(self._store(path)))
+            return await self._flag_readers.call(f"flags {path}", lambda: flagged(self._store(path)))
 
     def _start(self, work: Any) -> "asyncio.Task[Any]":
         """Start work that does not end with the page that asked for it."""
@@ -272,7 +285,7 @@ class DataPage:
             return settings.output, summary_of(output)
 
         try:
-            output, summary = await self._workers.call(f"save {path} {time.monotonic_ns()}", write)
+            output, summary = await self._writers.call(f"save {path} {time.monotonic_ns()}", write)
         finally:
             self._saving = None
         self._saved.append(Path(output))
@@ -332,6 +345,10 @@ def _whole(message: Message, key: str) -> int:
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, RoboRLError | OSError) else f"{type(error).__name__} in its files"
+
+
+async def _refuse(page: Any, message: Message) -> None:
+    await _send(page, {"number": message.get("number"), "error": "too many requests at a time"})
 
 
 async def _send(page: Any, message: Message | bytes, heading: Message | None = None) -> None:

@@ -73,28 +73,40 @@ THUMBNAIL_WIDTH = 192
 Array = NDArray[np.float64]
 
 
-def data_sets_in(pattern: str) -> list[Path]:
+class Found(NamedTuple):
+    """Data sets, and links to folders, which are not searched."""
+
+    sets: list[Path]
+    links: list[Path]
+
+
+def data_sets_in(pattern: str) -> Found:
     """Return the data sets at or below the folders that a pattern names. Links below these folders are not followed.
 
     Raises:
         DataError: if the pattern is not valid, or there are too many folders.
     """
-    budget = iter(range(MOST_FOLDERS))
-    return [path for match in matching(pattern) for path in _data_sets_below(match, LEVELS, budget)]
+    found, budget = Found([], []), iter(range(MOST_FOLDERS))
+    for match in matching(pattern):
+        _find_below(match, LEVELS, budget, found)
+    return found
 
 
-def _data_sets_below(path: Path, levels: int, budget: Iterator[int]) -> list[Path]:
+def _find_below(path: Path, levels: int, budget: Iterator[int], found: Found) -> None:
     if next(budget, None) is None:
         raise DataError(f"more than {MOST_FOLDERS:,} folders to search; name those of the data sets, as data=[{path}]")
     try:
         if stat.S_ISREG(os.lstat(path / FACTS_FILE).st_mode):
-            return [path if path.name not in ("", "..") else path.resolve()]  # the new data sets lie beside it
+            # The new data sets lie beside it.
+            found.sets.append(path if path.name not in ("", "..") else path.resolve())
+            return
     except OSError:
         pass
-    if levels == 0:
-        return []
-    below = [each for each in folders_in(path) if not each.is_symlink() and ".partial-" not in each.name]
-    return [found for each in below for found in _data_sets_below(each, levels - 1, budget)]
+    for each in folders_in(path) if levels else ():
+        if each.is_symlink():
+            found.links.append(each)
+        elif ".partial-" not in each.name:
+            _find_below(each, levels - 1, budget, found)
 
 
 def check_files(path: Path) -> None:

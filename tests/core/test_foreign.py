@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,19 @@ def test_no_link_below_the_folder_is_followed_and_none_listed(tmp_path: Path) ->
 def test_json_that_nests_or_is_none_is_refused(text: str, reason: str) -> None:
     with pytest.raises(DataError, match=rf"^f\.json: expected JSON \(.*{reason}"):
         parse_json(text, "f.json")
+
+
+@pytest.mark.parametrize("part", ["[]", "{}", '{"a":1}', "[[1],{}]", '"["'])
+def test_json_of_many_lists_and_objects_is_refused_before_it_is_parsed(part: str, tmp_path: Path) -> None:
+    """While it is parsed no other thread runs."""
+    for count, complaint in ((1000, None), (20_001, "at most 20,000 lists and objects")):
+        (tmp_path / "f.json").write_text(f"[{','.join([part] * count)}]")
+        read = partial(ForeignFolder(tmp_path).read_json, "f.json")
+        if complaint is None:
+            assert len(read()) == count
+        else:
+            with pytest.raises(DataError, match=complaint):
+                read()
 
 
 def test_json_of_some_depth_is_read() -> None:

@@ -75,6 +75,8 @@ def test_links_to_data_sets_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "sets" / "root").symlink_to("/")
     (found,) = listed(tmp_path / "sets")
     assert [each["name"] for each in found["sets"]] == ["honest"]
+    (note,) = found["notes"]
+    assert note.startswith(f"links are not followed: {tmp_path}/sets/link and 1 more; name what they lead to")
     (named,) = listed(tmp_path / "sets" / "link")
     assert [each["name"] for each in named["sets"]] == ["link"], "the operator named it"
 
@@ -132,6 +134,29 @@ def test_a_data_set_that_never_answers_hides_no_other_and_delays_no_stop(
         over.set()
 
 
+@pytest.mark.parametrize("asked", [{"request": "list"}, {"request": "describe", "path": "none"}, {}, {"request": "?"}])
+def test_a_page_that_floods_and_receives_nothing_can_press_the_stop(
+    asked: dict[str, Any], tmp_path: Path, emergency: EmergencyStop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / "sets" / "honest")
+    monkeypatch.setattr(data_page, "MOST_REQUESTS", 5)
+
+    class Deaf(AskingPage):
+        async def send(self, message: str | bytes) -> None:
+            await asyncio.Event().wait()
+
+        async def __aiter__(self) -> Any:
+            for number in range(50):
+                yield json.dumps({"number": number, **asked})
+            yield json.dumps(PRESS)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                while not emergency.pressed():
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(DataPage([str(tmp_path / "sets")]).serve(Deaf()))
+    assert emergency.pressed() == "the page of robo-rl web"
+
+
 def test_a_page_that_asks_without_end_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(tmp_path / "sets" / "honest")
     monkeypatch.setattr(data_page, "MOST_REQUESTS", 5)
@@ -140,9 +165,10 @@ def test_a_page_that_asks_without_end_is_limited(tmp_path: Path, monkeypatch: py
         async def __aiter__(self) -> Any:
             for number in range(50):
                 yield json.dumps({"number": number, "request": "list"})
-            while len(self.answers) < 50:
+            while len(self.answers) < 10:
                 await asyncio.sleep(0.01)
 
     visit = Flooding()
     asyncio.run(DataPage([str(tmp_path / "sets")]).serve(visit))
-    assert sum(each.get("error") == "too many requests at a time" for each in visit.answers) >= 40
+    refused = sum(each.get("error") == "too many requests at a time" for each in visit.answers)
+    assert refused >= 5 and len(visit.answers) == 10, "those beyond twice the limit have no answer"

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import shutil
+import time
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -212,6 +213,32 @@ def test_a_data_set_is_saved_though_its_page_leaves_and_only_one_at_a_time(
 
     asyncio.run(run())
     assert sorted(each.name for each in tmp_path.iterdir()) == ["first", "mine"]
+
+
+def test_what_is_not_listed_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abcd":
+        recorded(tmp_path / "sets" / name)
+    for most, complaint in ((4, None), (3, "1 of 4 data sets are not shown"), (1, "3 of 4 data sets are not shown")):
+        monkeypatch.setattr(data_page, "MOST_DATA_SETS", most)
+        (answer,) = listed(tmp_path / "sets")
+        assert len(answer["sets"]) == most
+        assert [complaint] == [note.partition(";")[0] for note in answer["notes"]] or complaint is None
+
+
+def test_a_long_save_is_neither_given_up_nor_joined_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / "mine")
+    save = {"request": "save", "path": str(tmp_path / "mine"), "name": "new", "edits": {"drop": [0]}}
+    original = data_page.edit
+
+    def slow(*arguments: Any) -> Any:
+        time.sleep(0.5)
+        return original(*arguments)
+
+    monkeypatch.setattr(data_page, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(data_page, "FLAG_SECONDS", 0.2)
+    monkeypatch.setattr(data_page, "edit", slow)
+    _, saved = listed(tmp_path, save)
+    assert saved["saved"] == str(tmp_path / "new")
 
 
 def test_a_data_set_that_has_grown_is_read_again(tmp_path: Path) -> None:

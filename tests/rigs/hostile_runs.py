@@ -48,6 +48,16 @@ def _nested_json(run: Path) -> None:
     (run / "live" / "status.json").write_text('{"robots": ' + "[" * 50_000)
 
 
+def _many_values(run: Path) -> None:
+    """A megabyte of empty lists in each file: no other thread runs while they are parsed."""
+    text = ",".join(["[]"] * 340_000)
+    (run / "summary.json").write_text(f'{{"x": [{text}]}}')
+    line = json.dumps(LINE)[:-1] + f', "x": [{text[:60_000]}[]]}}'
+    (run / "metrics.jsonl").write_text(f"{json.dumps(LINE)}\n" + f"{line}\n" * 20)
+    _going_on(run)
+    (run / "live" / "status.json").write_text(f'{{"x": [{text}]}}')
+
+
 def _nested_yaml(run: Path) -> None:
     (run / "config.yaml").write_text("run: " + "[" * 50_000)
 
@@ -125,7 +135,7 @@ def _going_on(run: Path) -> None:
 KINDS: dict[str, Callable[[Path], None]] = {
     make.__name__.removeprefix("_"): make
     for make in (
-        *(_pipes, _sparse, _aliases, _recursive, _nested_json, _nested_yaml, _links, _linked_writes),
+        *(_pipes, _sparse, _aliases, _recursive, _nested_json, _many_values, _nested_yaml, _links, _linked_writes),
         *(_stop_elsewhere, _wrong_types, _long_texts, _many_files, _folders),
     )
 }

@@ -2,7 +2,11 @@
 
 import asyncio
 import contextlib
+import math
 import time
+from collections.abc import Callable
+from threading import Event, Lock, Semaphore
+from typing import Any
 
 import pytest
 
@@ -45,3 +49,85 @@ def test_a_call_that_was_cancelled_before_it_began_is_made_again() -> None:
             assert await readers.call("a", lambda: "read") == "read"
 
     asyncio.run(run())
+
+
+class Counting:
+    """Calls that note how many of them run at a time."""
+
+    def __init__(self, seconds: float = 0.02) -> None:
+        self._seconds, self._lock, self._running = seconds, Lock(), 0
+        self.most = self.made = 0
+
+    def __call__(self) -> None:
+        with self._lock:
+            self._running += 1
+            self.made += 1
+            self.most = max(self.most, self._running)
+        time.sleep(self._seconds)
+        with self._lock:
+            self._running -= 1
+
+
+@pytest.mark.parametrize(("readers", "calls"), [(1, 20), (5, 4), (20, 1)])
+def test_calls_of_all_readers_begin_in_turns(readers: int, calls: int) -> None:
+    """Threads that compute delay the event loop, and an emergency stop with it."""
+    turns, counting = Semaphore(2), Counting()
+
+    async def run() -> None:
+        each = [Readers(20.0, turns) for _ in range(readers)]
+        await asyncio.gather(*(one.call(str(number), counting) for one in each for number in range(calls)))
+
+    asyncio.run(run())
+    assert counting.most <= 2 and counting.made == 20
+    assert turns.acquire(timeout=5) and turns.acquire(timeout=5), "each turn was given back once"
+    assert not turns.acquire(blocking=False)
+
+
+def test_a_late_call_gives_up_its_turn_once() -> None:
+    turns, release = Semaphore(1), Event()
+
+    async def run() -> None:
+        readers = Readers(0.2, turns)
+        with pytest.raises(TimeoutError):
+            await readers.call("slow", lambda: release.wait(20))
+        assert await readers.call("quick", lambda: "read") == "read"
+        release.set()
+        while "slow" in readers._late and "slow" not in readers._late["slow"].outcomes:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    time.sleep(0.1)
+    assert turns.acquire(timeout=5) and not turns.acquire(blocking=False)
+
+
+def test_time_in_which_a_call_waits_for_its_turn_does_not_count() -> None:
+    turns = Semaphore(1)
+
+    async def run() -> None:
+        readers = Readers(0.5, turns)
+        await asyncio.gather(*(readers.call(str(number), lambda: time.sleep(0.1)) for number in range(10)))
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_cancelled_before_its_turn_is_never_made() -> None:
+    turns, made = Semaphore(0), Counting()
+
+    async def run() -> None:
+        readers = Readers(0.5, turns)
+        task = asyncio.create_task(readers.call("a", made))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.wait({task})
+        turns.release()
+        await asyncio.sleep(0.1)
+        await readers.call("a", made)
+
+    asyncio.run(run())
+    assert made.made == 1 and turns.acquire(timeout=5)
+
+
+@pytest.mark.parametrize("turns", [None, Semaphore(1)])
+def test_a_call_may_have_no_time_limit(turns: Semaphore | None) -> None:
+    call: Callable[[], Any] = lambda: time.sleep(0.2) or "written"  # noqa: E731
+    assert asyncio.run(Readers(math.inf, turns).call("a", call)) == "written"
