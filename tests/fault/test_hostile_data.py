@@ -134,9 +134,11 @@ def test_a_data_set_that_never_answers_hides_no_other_and_delays_no_stop(
         over.set()
 
 
-@pytest.mark.parametrize("asked", [{"request": "list"}, {"request": "describe", "path": "none"}, {}, {"request": "?"}])
+@pytest.mark.parametrize(
+    "question", [{"request": "list"}, {"request": "describe", "path": "none"}, {}, {"request": "?"}]
+)
 def test_a_page_that_floods_and_receives_nothing_can_press_the_stop(
-    asked: dict[str, Any], tmp_path: Path, emergency: EmergencyStop, monkeypatch: pytest.MonkeyPatch
+    question: dict[str, Any], tmp_path: Path, emergency: EmergencyStop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded(tmp_path / "sets" / "honest")
     monkeypatch.setattr(data_page, "MOST_REQUESTS", 5)
@@ -147,7 +149,7 @@ def test_a_page_that_floods_and_receives_nothing_can_press_the_stop(
 
         async def __aiter__(self) -> Any:
             for number in range(50):
-                yield json.dumps({"number": number, **asked})
+                yield json.dumps({"number": number, **question})
             yield json.dumps(PRESS)
             async with asyncio.timeout(ANSWER_SECONDS):
                 while not emergency.pressed():
