@@ -4,9 +4,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable
 from threading import Event, Lock, Semaphore
-from typing import Any
 
 import pytest
 
@@ -129,5 +127,8 @@ def test_a_call_that_is_cancelled_before_its_turn_is_never_made() -> None:
 
 @pytest.mark.parametrize("turns", [None, Semaphore(1)])
 def test_a_call_may_have_no_time_limit(turns: Semaphore | None) -> None:
-    call: Callable[[], Any] = lambda: time.sleep(0.2) or "written"  # noqa: E731
-    assert asyncio.run(Readers(math.inf, turns).call("a", call)) == "written"
+    def write() -> str:
+        time.sleep(0.2)
+        return "written"
+
+    assert asyncio.run(Readers(math.inf, turns).call("a", write)) == "written"
