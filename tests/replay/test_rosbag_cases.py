@@ -348,7 +348,8 @@ def test_names_of_actions_are_followed_too(tmp_path):
         (joint_state(["a"], [0]), (), "expected b, got a; set names"),
         (joint_state(["a", "b", "c"], [0, 0, 0]), (), "expected a, b, got a, b, c; set names"),
         (joint_state(["a", "b"], []), (), "expected 2 values in 'position', one per name, got 0"),
-        (joint_state(["a", "c"], [0, 0]), ("a", "b"), "expected b, got a, c"),
+        (joint_state(["a", "c"], [0, 0]), ("a", "b"), "expected b, got a, c; if several messages name"),
+        (joint_state(["b"], [0]), ("a", "b"), "expected a, got b; .* give each part its own entry in format.topics"),
         (joint_state(["a", "b"], [0, np.inf]), ("a", "b"), r"b_position is inf; expected finite numbers"),
         (joint_state([], [0, 0]), (), r"expected 2 numbers \(a_position, b_position\), got position_0, position_1"),
     ],
@@ -360,6 +361,24 @@ def test_what_is_wrong_with_a_message_is_said_with_topic_and_time(tmp_path, bad,
         DataError, match=rf"bag: /joints \(sensor_msgs/msg/JointState\) at {START / 1e9 + 1.25:.3f} s: .*{message}"
     ):
         load(path, topic, COMMAND)
+
+
+@pytest.mark.parametrize("found", [("left/a", "left/b"), ("A", "B"), ("gripper",)])
+def test_joints_under_other_names_are_named(tmp_path, found):
+    path = record_messages(tmp_path / "bag", joints(found))
+    topic = TopicConfig(topic="joints", gives="state", fields=("position",), names=("a", "b"))
+    with pytest.raises(DataError, match=rf"no message on /joints that names any of a, b; they name {', '.join(found)}"):
+        load(path, topic, COMMAND)
+
+
+def test_joints_that_several_messages_name_in_parts_are_topics_of_their_own(tmp_path):
+    states = [
+        ("/joints", n / 50, joint_state(name, [value])) for n in range(50) for name, value in (("a", 1), ("b", 2))
+    ]
+    path = record_messages(tmp_path / "bag", sorted(states + commands(), key=lambda message: message[1]))
+    parts = [TopicConfig(topic="joints", gives="state", fields=("position",), names=(name,)) for name in "ab"]
+    (episode,), _ = load(path, *parts, COMMAND)
+    np.testing.assert_array_equal(episode.observation["state"], [[1, 2]] * 10)
 
 
 def test_values_that_are_not_finite_end_an_episode_on_request(tmp_path):

@@ -170,6 +170,18 @@ def _episode(
     return make_episode(record, spec, observation, step_columns, episode.where)
 
 
+def as_stamps(rows: Array, where: str) -> NDArray[np.int64]:
+    """Return times of steps in seconds (n,) as times in nanoseconds.
+
+    Raises:
+        DataError: if they are not one finite number per step, or not in seconds.
+    """
+    if rows.ndim != 1 or rows.dtype.kind not in "iuf" or not np.isfinite(rows).all():
+        raise DataError(f"{where} must be one finite number per step, the time in seconds")
+    check_times(rows, where)
+    return np.rint(np.asarray(rows, np.float64) * 1e9).astype(np.int64)
+
+
 def check_times(seconds: Array, where: str) -> None:
     """Check times (n,) in seconds.
 

@@ -1,6 +1,7 @@
 """Files of a LeRobotDataset: metadata, tables, images and videos, which are read only if their sizes are plausible."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from robo_rl.core import DataError, ImageHeader, SpecError, decode_image_file, r
 from . import lerobot_layout as layout
 from .data import library, read_small
 from .foreign_json import read_foreign_json
+from .lerobot_spans import VideoSpan, video_spans
 from .parquet import ColumnLimit, ParquetReader
 from .pictures import VideoDecoder
 
@@ -21,6 +23,7 @@ Array = NDArray[Any]
 MAX_EPISODES = 10**6
 MAX_FRAMES = 10**9
 _TASK_BYTES = 2**16
+_REQUIRED = ("features", "fps", "total_frames", "total_episodes")
 _IMAGE_BYTES = 2**20
 """Bytes that an image file may have in addition to four times the bytes of its pixels."""
 _FIRST_IMAGE_BYTES = 2**25
@@ -61,12 +64,18 @@ class LeRobotFiles:
                 raise DataError(
                     f"{root}: {key} is {self.info[key]!r}, but only LeRobot's own layout is supported: {path!r}"
                 )
+        if missing := [key for key in _REQUIRED if self.info.get(key) is None]:
+            raise DataError(f"{root / layout.INFO} lacks {', '.join(missing)}, which every LeRobotDataset states")
         self.features: dict[str, layout.Feature] = self.info["features"]
         self.rate = float(self.info["fps"])
         if not 0 < self.rate < float("inf"):
             raise DataError(f"{root / layout.INFO}: fps must be above 0, found {self.info['fps']!r}")
         self._frames = self._number("total_frames", MAX_FRAMES)
         self.episodes = self._read_episodes(self._number("total_episodes", MAX_EPISODES))
+        self._rows_listed = self._list_tables()
+        self._spans = {
+            name: self._video_spans(name) for name, feature in self.features.items() if feature["dtype"] == "video"
+        }
         self._table: tuple[Path, tuple[str, ...], Any] | None = None
         self._videos: dict[str, tuple[Path, VideoDecoder]] = {}
         self._cells: dict[str, _Cells] = {}
@@ -111,7 +120,7 @@ class LeRobotFiles:
         path = self.data_path(number)
         if self._table is None or self._table[:2] != (path, names):
             columns = {name: self.features[name] for name in names} | {"episode_index": layout.INDICES["episode_index"]}
-            self._table = path, names, ParquetReader(path, self._rows_of(number), _limits(columns)).read()
+            self._table = path, names, ParquetReader(path, self._rows_listed[path], _limits(columns)).read()
         table = self._table[2]
         table = table.filter(library("pyarrow.compute").equal(table["episode_index"], number))
         length = self.episodes[number]["length"]
@@ -122,8 +131,22 @@ class LeRobotFiles:
             )
         return path, table
 
-    def _rows_of(self, number: int) -> int:
-        return self._frames if self._v3 else int(self.episodes[number]["length"])
+    def _list_tables(self) -> Counter[Path]:
+        """Return the number of rows of each table according to the episodes.
+
+        Raises:
+            DataError: if there are tables that no episode is in, whose data would be lost.
+        """
+        listed = Counter[Path]()
+        for number, entry in enumerate(self.episodes):
+            listed[self.data_path(number)] += int(entry["length"])
+        for path in sorted(self.root.glob("data/*/*.parquet")):
+            if path not in listed:
+                raise DataError(
+                    f"{path} is in the data set, but no episode in meta/episodes is in it: the metadata is incomplete, "
+                    "as after a recorder was killed, or the file is of another data set; correct it, or move the file"
+                )
+        return listed
 
     # --- images ------------------------------------------------------------------------------------------------------
 
@@ -158,8 +181,9 @@ class LeRobotFiles:
         if self.features[feature]["dtype"] == "video":
             decoder, first = self._video(number, feature, stored[:2])
             images: Array = decoder.read(first, length)
-            if not self._v3 and not decoder.is_over():
-                raise DataError(f"{self._videos[feature][0]}: more images than the {length} rows of episode {number}")
+            path, _, is_last = self._spans[feature][number]
+            if is_last and not decoder.is_over():
+                raise DataError(f"{path}: more images than the {first + length} rows of the episodes in it")
             return images
         rows: list[Array] = []
         absent = []
@@ -195,7 +219,7 @@ class LeRobotFiles:
         cells = self._cells.get(feature)
         if cells is None or cells.path != path or cells.number >= number:
             limits = {feature: ColumnLimit(2, most), "episode_index": ColumnLimit()}
-            cells = self._cells[feature] = _Cells(ParquetReader(path, self._rows_of(number), limits), feature)
+            cells = self._cells[feature] = _Cells(ParquetReader(path, self._rows_listed[path], limits), feature)
         for frame, cell in enumerate(cells.of(number)):
             image = cell if isinstance(cell, dict) else {"path" if isinstance(cell, str) else "bytes": cell}
             data = image.get("bytes")
@@ -219,21 +243,25 @@ class LeRobotFiles:
 
     def _video(self, number: int, feature: str, size: tuple[int, ...] | None = None) -> tuple[VideoDecoder, int]:
         """Return an open video, and the number of the episode's first image in it."""
-        entry, first = self.episodes[number], 0
-        if self._v3:
-            place = {name: int(entry[f"videos/{feature}/{name}"]) for name in ("chunk_index", "file_index")}
-            path = self.root / layout.VIDEO_V3.format(video_key=feature, **place)
-            first = round(float(entry[f"videos/{feature}/from_timestamp"]) * self.rate)
-        else:
-            chunk = number // int(self.info["chunks_size"])
-            path = self.root / layout.VIDEO_V21.format(episode_chunk=chunk, video_key=feature, episode_index=number)
+        path, first, _ = self._spans[feature][number]
         video = self._videos.get(feature)
         if video is None or video[0] != path:
             if video is not None:
                 video[1].close()
             expected = (size[0], size[1]) if size is not None else None
-            video = self._videos[feature] = path, VideoDecoder(path, self.rate, self._rows_of(number), expected)
+            frames = self._frames if self._v3 else int(self.episodes[number]["length"])
+            video = self._videos[feature] = path, VideoDecoder(path, self.rate, frames, expected)
         return video[1], first
+
+    def _video_spans(self, feature: str) -> list[VideoSpan]:
+        if self._v3:
+            return video_spans(self.root, feature, self.episodes, self.rate)
+        size = int(self.info["chunks_size"])
+        names = [
+            layout.VIDEO_V21.format(episode_chunk=number // size, video_key=feature, episode_index=number)
+            for number in range(len(self.episodes))
+        ]
+        return [VideoSpan(self.root / name) for name in names]
 
     # --- metadata ----------------------------------------------------------------------------------------------------
 
@@ -269,7 +297,9 @@ class LeRobotFiles:
         ]
         numbers = ["episode_index", "length", "data/chunk_index", "data/file_index", *places]
         limits = {name: ColumnLimit() for name in numbers} | {"tasks": ColumnLimit(64, _TASK_BYTES)}
-        table = ParquetReader(path, count, limits, optional=("tasks",)).read()
+        ends = [f"videos/{name}/to_timestamp" for name in videos]
+        limits |= {name: ColumnLimit() for name in ends}
+        table = ParquetReader(path, count, limits, optional=("tasks", *ends)).read()
         try:
             rows: list[dict[str, Any]] = table.to_pylist()
         except UnicodeDecodeError as error:

@@ -226,6 +226,16 @@ class ForeignReader:
             if rows is not None and not np.isfinite(rows).all():
                 frame = int((~np.isfinite(rows)).argmax())
                 raise DataError(f"{place}: {name!r} of frame {frame} is missing or not finite")
+        if (
+            frames is not None
+            and (back := np.diff(frames) < 0).any()
+            and (np.sort(frames) == np.arange(len(frames))).all()
+        ):
+            row = int(back.argmax())
+            raise DataError(
+                f"{place}: its rows are not in the order of 'frame_index': frame {frames[row + 1]:g} follows frame "
+                f"{frames[row]:g}; sort the table by episode_index and frame_index"
+            )
         if seconds is None:
             seconds = (
                 np.arange(self._files.episodes[number]["length"]) if frames is None else frames

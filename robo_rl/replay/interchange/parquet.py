@@ -70,7 +70,10 @@ class ParquetReader:
             raise DataError(f"{path} has no column {', '.join(missing)}")
         self.rows = int(self._file.metadata.num_rows)
         if self.rows > rows:
-            raise DataError(f"{path} has {self.rows} rows, expected at most {rows}")
+            raise DataError(
+                f"{path} has {self.rows} rows, expected at most {rows} as the data set states: its metadata is "
+                "incomplete or the file is of another data set"
+            )
         self._largest_dictionary = 0
         check_packed(path.stat().st_size, self.rows * sum(8 * columns[name].values for name in self.names), path)
         try:

@@ -122,7 +122,8 @@ class VideoDecoder:
         size: height and width.
 
     Raises:
-        DataError: if the file is missing or damaged, has another size, or claims more images.
+        DataError: if the file is missing or damaged, has another size, claims more images, or is grey with more than
+            8 bits.
     """
 
     def __init__(self, path: Path, rate: float, frames: int, size: tuple[int, int] | None = None) -> None:
@@ -138,6 +139,12 @@ class VideoDecoder:
             self.size = context.height, context.width
             if context.name not in DECODERS:
                 raise DataError(f"{path}: the codec {context.name!r} is not supported, only {', '.join(DECODERS)}")
+            components = context.format.components if context.format is not None else ()
+            if len(components) == 1 and components[0].bits > 8:
+                raise DataError(
+                    f"{path}: a grey video of {components[0].bits} bits, such as depth, which would be reduced to 8 "
+                    "bits: foreign.leave_out=[images/CAMERA] leaves the camera out"
+                )
         if self.size != (size or self.size) or math.prod(self.size) > MAX_PIXELS:
             expected = (
                 f"of {size[0]} x {size[1]} pixels (height x width)" if size else f"of at most {MAX_PIXELS} pixels"

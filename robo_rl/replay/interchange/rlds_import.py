@@ -14,7 +14,7 @@ from ..layout import EpisodeArrays
 from . import rlds_layout as layout
 from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record, read_small
 from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
-from .foreign_episodes import ForeignEpisode, check_times, foreign_episodes
+from .foreign_episodes import ForeignEpisode, as_stamps, foreign_episodes
 from .foreign_json import read_foreign_json
 from .notes import ImportNotes
 from .rlds_layout import STEPS, Feature
@@ -262,11 +262,7 @@ class ForeignReader:
             observation[key] = images.convert(values) if images else self._as_rows(source.name, values, shape, where)
         # RLDS ignores action and reward of the last step.
         acting = slice(None) if self._has_action else slice(-1)
-        times = None if self._time is None else np.asarray(rows[self._time], np.float64)
-        if times is not None and (times.ndim != 1 or not np.isfinite(times).all()):
-            raise DataError(f"{where}: {self._time!r} must be one finite number per step")
-        if times is not None:
-            check_times(times, f"{where}: {self._time!r}")
+        stamps = None if self._time is None else as_stamps(rows[self._time], f"{where}: {self._time!r}")
         terminal = rows.get(f"{STEPS}/is_terminal")
         rewards = rows.get(f"{STEPS}/reward")
         return ForeignEpisode(
@@ -276,7 +272,7 @@ class ForeignReader:
             rows[f"{STEPS}/action"][acting],
             rewards=None if rewards is None else rewards[acting],
             done=None if terminal is None else _flag_last(terminal[-1:], len(rows[f"{STEPS}/action"][acting])),
-            stamp_ns=None if times is None else np.rint(times * 1e9).astype(np.int64),
+            stamp_ns=stamps,
             names={key: source.name for key, source in self._observations.items()},
         )
 

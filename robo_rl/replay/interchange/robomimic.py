@@ -27,15 +27,18 @@ _GYM_ENVIRONMENT = 2
 
 @dataclass(frozen=True)
 class Robomimic(Options, section="format"):
-    """One HDF5 file. The options are only for export.
+    """One HDF5 file. All options but ``time`` are only for export.
 
     Attributes:
         action: action that becomes ``actions``: the ``proposed`` one, to be imitated, or the ``executed`` one.
         compression: level of gzip for arrays, from 1 (fast) to 9 (small); 0: no compression.
+        time: name of the time of a step [s] in the episodes of imported data, for example ``obs/timestamp``; an episode
+            ends where it jumps. Null: the data has no times.
     """
 
     action: str = option("proposed", choices=("proposed", "executed"))
     compression: int = option(1, low=0, high=9)
+    time: str | None = None
 
     def export(self, data: DataSet, path: Path) -> None:
         """Write ``data`` to the file ``path``; see :class:`DataFormat`."""
@@ -76,7 +79,7 @@ class Robomimic(Options, section="format"):
 
     def load(self, path: Path, foreign: ForeignConfig) -> DataSet:
         """Read the file ``path``; see :class:`DataFormat`."""
-        return read_robomimic(path, foreign)
+        return read_robomimic(path, foreign, self.time)
 
 
 class _PatientFile(io.FileIO):

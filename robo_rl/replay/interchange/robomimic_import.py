@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, DataError, EnvSpec, ImageLayout
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, ImageLayout, nearest
 
 from ..layout import EpisodeArrays
 from .data import IMAGES, DataSet, counted, library, make_episode, read_facts, read_record
 from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
-from .foreign_episodes import ForeignEpisode, foreign_episodes
+from .foreign_episodes import ForeignEpisode, as_stamps, foreign_episodes
 from .foreign_json import check_text, read_foreign_json
 from .hdf5 import find_array, open_hdf5, read_array
 from .notes import ImportNotes
@@ -28,6 +28,9 @@ _OF_STEPS = ("rewards", "dones")
 """Arrays with one value per step. HDF5 returns zeros if they were never written."""
 
 
+_TIME_NAME = re.compile(r"(^|[/_])time(_?stamp)?s?(_|$)|stamp")
+_SMALLEST = 16
+"""Smallest side of an array of bytes with two axes that counts as an image by its shape [pixels]."""
 _NUMBERS = "buif"
 """NumPy's kinds of types for numbers."""
 
@@ -37,10 +40,16 @@ def name_of(key: str) -> str:
     return f"{key.removeprefix(IMAGES).replace('/', '_')}{IMAGE if key.startswith(IMAGES) else ''}"
 
 
-def read_robomimic(path: Path, foreign: ForeignConfig) -> DataSet:
+def read_robomimic(path: Path, foreign: ForeignConfig, time: str | None = None) -> DataSet:
     """Return the data set in the file ``path``.
 
+    Args:
+        path: path of the file.
+        foreign: options for data that robo-rl did not write.
+        time: name of the time of a step in such data, or None; see :class:`Robomimic`.
+
     Raises:
+        ConfigError: if ``time`` names nothing.
         DataError: if it is damaged, or not a file of robomimic.
     """
     with open_hdf5(path, "data") as file:
@@ -53,7 +62,7 @@ def read_robomimic(path: Path, foreign: ForeignConfig) -> DataSet:
             spec, metadata, instructions = read_facts(read_array(holder, OURS, path).item(), path)
             count = len(instructions)
             return DataSet(spec, metadata, instructions, lambda: counted(_own_episodes(path, demos, spec), count, path))
-        reader = _ForeignReader(path, group, demos, foreign)
+        reader = _ForeignReader(path, group, demos, foreign, time)
         instructions = [_instruction(group[demo], path) or foreign.task for demo in demos]
     metadata = {"imported": {"format": "robomimic", "environment": reader.environment}}
     return DataSet(reader.spec, metadata, instructions, reader.episodes, reader.notes)
@@ -96,6 +105,7 @@ class _ForeignReader:
         group: group ``data`` of the file.
         demos: names of the episodes.
         config: properties that the file does not state.
+        time: name of the time of a step within an episode; None: none.
 
     Attributes:
         spec: spec of the imported data.
@@ -106,8 +116,8 @@ class _ForeignReader:
         DataError: if arrays are missing, or their lengths differ from each other or from the stated ones.
     """
 
-    def __init__(self, path: Path, group: Any, demos: list[str], config: ForeignConfig) -> None:
-        self._path, self._demos, self._config = path, demos, config
+    def __init__(self, path: Path, group: Any, demos: list[str], config: ForeignConfig, time: str | None) -> None:
+        self._path, self._demos, self._config, self._time = path, demos, config, time
         self.notes = ImportNotes()
         self.environment, rate = _environment(group, path)
         self._layouts: dict[str, ImageLayout] = {}
@@ -119,7 +129,8 @@ class _ForeignReader:
                 f"{path}: {demos[0]} has no 'obs' or no 'actions'; extract observations with robomimic's scripts"
             )
         self._check_lengths(group)
-        if unknown := sorted(name for name in first if name not in ("actions", "obs", "next_obs", *_OF_STEPS)):
+        self._check_times(first)
+        if unknown := sorted(name for name in first if name not in ("actions", "obs", "next_obs", *_OF_STEPS, time)):
             self.notes.add("Members of episodes left out", *unknown)
         if rate and config.control_rate not in (None, rate):
             self.notes.add(f"Control rate of {config.control_rate:g} Hz as configured; the file states {rate:g} Hz")
@@ -189,6 +200,14 @@ class _ForeignReader:
         if unknown := sorted(name for name in group if name not in self._demos):
             self.notes.add("Members of 'data' that are not episodes (demo_N), left out", *unknown)
 
+    def _check_times(self, demo: Any) -> None:
+        """Check that the time of a step exists; add a note about times that are not used."""
+        names = [*_arrays(demo, ""), *(f"obs/{name}" for name in _arrays(demo))]
+        if self._time is not None and self._time not in names:
+            raise ConfigError(f"format.time names {self._time!r}, which no step has; {nearest(self._time, names)}")
+        if self._time is None and (times := [name for name in names if _TIME_NAME.search(name.lower())]):
+            self.notes.add("Times that are not compared with the control rate (format.time)", *times)
+
     def _compare(self, group: Any, attribute: str, count: int) -> None:
         stated = group.attrs.get(attribute)
         if stated is not None and not (np.size(stated) == 1 and str(np.ravel(stated)[0]) in (str(count), f"{count}.0")):
@@ -213,6 +232,7 @@ class _ForeignReader:
                     actions if actions.ndim > 1 else actions[:, None],
                     rewards=self._of_steps(demo, "rewards") if self.spec.reward_terms else None,
                     done=self._of_steps(demo, "dones"),
+                    stamp_ns=self._stamps(demo, len(actions)),
                     names={key: f"obs/{stored_name}" for key, stored_name in self._keys.items()},
                 )
                 yield from foreign_episodes(self._config, self.spec, episode, self.notes)
@@ -230,6 +250,15 @@ class _ForeignReader:
                 f"{self._demos[0]} have shape {shape} ({kind})"
             )
         return as_float32(rows, name, self.notes) if images is None else images.convert(rows)
+
+    def _stamps(self, demo: Any, count: int) -> Array | None:
+        """Return the times [ns] of the observations (L,) or (L + 1,), if they are known."""
+        if self._time is None:
+            return None
+        where, rows = f"{self._path}: {demo.name}/{self._time}", read_array(demo, self._time, self._path)
+        if rows.ndim == 0 or len(rows) not in (count, count + 1):
+            raise DataError(f"{where} has {rows.size} times, but there are {count} actions")
+        return as_stamps(rows[:, 0] if rows.shape[1:] == (1,) else rows, where)
 
     def _numbers(self, demo: Any, name: str) -> Array:
         rows = read_array(demo, name, self._path)
@@ -254,8 +283,8 @@ class _ForeignReader:
 
 
 def _arrays(demo: Any, part: str = "obs") -> list[str]:
-    """Return the names of the arrays in a group of observations."""
-    members = demo.get(part)
+    """Return the names of the arrays in a group of observations, or of an episode itself."""
+    members = demo.get(part) if part else demo
     return [name for name in members if _is_array(members, name)] if hasattr(members, "keys") else []
 
 
@@ -274,9 +303,15 @@ def _is_array(group: Any, name: str) -> bool:
 
 
 def _key(name: str, rows: Any) -> str:
-    """Return the key of an observation. Rows of three axes are images; rows of two axes are if their name says so."""
-    has_image_name = name.endswith((IMAGE, _DEPTH)) and rows.ndim > 2
-    return f"{IMAGES}{name.removesuffix(IMAGE)}" if has_image_name or rows.ndim >= 4 else name
+    """Return the key of an observation.
+
+    Rows of three axes are images; rows of two axes are if their name or their size and type indicate it.
+    """
+    is_image = rows.ndim >= 4
+    if rows.ndim == 3:
+        is_pixels = rows.dtype in (np.uint8, np.uint16) and min(rows.shape[1:]) >= _SMALLEST
+        is_image = name.endswith((IMAGE, _DEPTH)) or is_pixels
+    return f"{IMAGES}{name.removesuffix(IMAGE)}" if is_image else name
 
 
 def _environment(group: Any, path: Path) -> tuple[Mapping[str, Any], float | None]:

@@ -129,7 +129,9 @@ class NumberReader:
             self.passed_over = elements
             return None
         if missing := [name for name in self._wanted if name not in present]:
-            raise SpecError(f"expected {', '.join(missing)}, got {', '.join(elements) or 'no names'}; set names")
+            parts = "if several messages name the joints in parts, give each part its own entry in format.topics"
+            advice = parts if self._topic.names else "set names"
+            raise SpecError(f"expected {', '.join(missing)}, got {', '.join(elements) or 'no names'}; {advice}")
         if not self._topic.names and len(elements) > len(self._wanted):
             raise SpecError(f"expected {', '.join(self._wanted)}, got {', '.join(elements)}; set names")
         return [elements.index(name) for name in self._wanted]

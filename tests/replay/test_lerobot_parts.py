@@ -1,0 +1,152 @@
+"""LeRobot data sets of which a part is missing, superfluous or in another place: read whole, or refused by name."""
+
+import json
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pyarrow
+import pyarrow.parquet as parquet
+import pytest
+
+from robo_rl.core import DataError
+from robo_rl.replay.interchange import ForeignConfig, LeRobot
+
+CASES = Path(__file__).parents[1] / "data/cases/lerobot"
+TABLE, EPISODES = "data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet"
+CAMERA = "observation.images.front"
+SIZE = (24, 32)
+LENGTHS = (12, 9)
+
+
+def steps(path):
+    return [episode.record.steps for episode in LeRobot().load(path, ForeignConfig()).episodes()]
+
+
+def change(path, name, edit):
+    parquet.write_table(edit(parquet.read_table(path / name)), path / name)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    return lambda name="listed_success": Path(shutil.copytree(CASES / name, tmp_path / name))
+
+
+@pytest.mark.parametrize("order", ["reversed", "swapped", "random"])
+def test_rows_in_another_order_than_that_of_frames_are_refused(copy, order):
+    rows = {"reversed": [*range(20, -1, -1)], "swapped": [0, 1, 3, 2, *range(4, 21)]}
+    rows["random"] = np.random.default_rng(0).permutation(21).tolist()
+    change(path := copy(), TABLE, lambda table: table.take(pyarrow.array(rows[order])))
+    with pytest.raises(
+        DataError, match=r"episode 0: its rows are not in the order of 'frame_index': .* sort the table"
+    ):
+        steps(path)
+
+
+def test_tables_that_no_episode_is_in_are_refused(copy):
+    path = copy()
+    shutil.copy(path / TABLE, path / "data/chunk-000/file-001.parquet")
+    with pytest.raises(DataError, match=r"file-001\.parquet is in the data set, but no episode .* is in it"):
+        steps(path)
+    path = copy("images_by_path")
+    shutil.copy(path / "data/chunk-000/episode_000001.parquet", path / "data/chunk-000/episode_000002.parquet")
+    with pytest.raises(DataError, match=r"episode_000002\.parquet is in the data set, but no episode"):
+        steps(path)
+
+
+def test_rows_of_episodes_that_are_not_listed_are_refused(copy):
+    """As after a recorder was killed before it had written its metadata; another table is as long as all rows."""
+    path = copy()
+    shutil.copy(path / TABLE, path / "data/chunk-000/file-001.parquet")
+    places = pyarrow.array([0, 1])
+    change(path, EPISODES, lambda table: table.drop(["data/file_index"]).append_column("data/file_index", places))
+    with pytest.raises(
+        DataError, match=r"file-000\.parquet has 21 rows, expected at most 12 .* metadata is incomplete"
+    ):
+        steps(path)
+
+
+@pytest.mark.parametrize("key", ["features", "fps", "total_frames", "total_episodes"])
+@pytest.mark.parametrize("value", ["absent", None])
+def test_what_info_has_to_state_is_named(copy, key, value):
+    path = copy()
+    info = json.loads((path / "meta/info.json").read_text())
+    del info[key]
+    (path / "meta/info.json").write_text(json.dumps(info if value else {**info, key: None}))
+    with pytest.raises(DataError, match=rf"info\.json lacks {key}, which every LeRobotDataset states"):
+        steps(path)
+
+
+# --- videos ----------------------------------------------------------------------------------------------------------
+
+
+def write_video(path, count, codec="libx264", form="yuv420p", missing=()):
+    """Write a video of 10 Hz, each image brighter than the one before."""
+    path.parent.mkdir(parents=True)
+    options = {"x265-params": "log-level=none"} if codec == "libx265" else {}
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream(codec, rate=Fraction(10), options=options)
+        stream.height, stream.width, stream.pix_fmt, stream.thread_count = *SIZE, form, 1
+        for number in range(count):
+            frame = av.VideoFrame.from_ndarray(np.full((*SIZE, 3), 10 * number, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = number, Fraction(1, 10)
+            packets = stream.encode(frame.reformat(format=form)) if number not in missing else []
+            for packet in packets:
+                container.mux(packet)
+        for packet in stream.encode(None):
+            container.mux(packet)
+
+
+def filmed(path, count=21, begins=(0.0, 1.2), ends=(1.2, 2.1), **video):
+    """Give a data set a camera with one video of both episodes."""
+    info = json.loads((path / "meta/info.json").read_text())
+    info["features"][CAMERA] = {"dtype": "video", "shape": [*SIZE, 3], "names": ["height", "width", "channels"]}
+    (path / "meta/info.json").write_text(json.dumps(info))
+    columns = {"chunk_index": [0, 0], "file_index": [0, 0], "from_timestamp": begins, "to_timestamp": ends}
+
+    def add(table):
+        for name, values in columns.items():
+            if values is not None:
+                table = table.append_column(f"videos/{CAMERA}/{name}", pyarrow.array(list(values)))
+        return table
+
+    change(path, EPISODES, add)
+    write_video(path / f"videos/{CAMERA}/chunk-000/file-000.mp4", count, **video)
+    return path
+
+
+@pytest.mark.parametrize("fields", [{}, {"ends": None}, {"begins": (0.9, 0.0), "ends": (2.1, 0.9)}])
+def test_each_episode_gets_its_own_images(copy, fields):
+    data = LeRobot().load(filmed(copy(), **fields), ForeignConfig())
+    firsts = [round(10 * begin) for begin in fields.get("begins", (0.0, 1.2))]
+    for episode, first, length in zip(data.episodes(), firsts, LENGTHS, strict=True):
+        brightness = episode.observation["images/front"].mean((1, 2, 3))
+        np.testing.assert_allclose(brightness, 10 * np.arange(first, first + length), atol=3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"count": 20}, r"file-000\.mp4: expected at least 21 images, found 20"),
+        ({"count": 22}, r"file-000\.mp4: more images than the 21 rows of the episodes in it"),
+        ({"count": 22, "missing": (4,)}, r"image 4 is shown at 0\.5 s, but at 10 Hz it should be at 0\.4 s"),
+        ({"ends": None, "begins": (0.0, 1.1)}, r"of episodes 0 and 1 are the same images of .*file-000\.mp4, 11 to 11"),
+        ({"ends": None, "begins": (0.5, 0.0)}, r"of episodes 1 and 0 are the same images"),
+        ({"begins": (0.0, 1.1), "ends": (1.1, 2.0)}, r"of episode 0 .* 11 images at 10 Hz, but the episode has 12"),
+        (
+            {"ends": (1.2, 2.6)},
+            r"of episode 1 .* from 1\.2 to 2\.6 s, 14 images at 10 Hz, but the episode has 9 frames",
+        ),
+        ({"ends": (1.2, float("nan"))}, r"of episode 1 .* nan images"),
+        ({"begins": (0.0, float("nan"))}, r"of episode 1 .* begins at nan s"),
+        ({"begins": (-0.1, 1.2)}, r"of episode 0 .* begins at -0\.1 s"),
+        ({"begins": (None, 1.2)}, r"of episode 0 .* begins at None s"),
+        ({"codec": "libx265", "form": "gray12le"}, r"a grey video of 12 bits, such as depth, .* foreign\.leave_out"),
+        ({"codec": "libx265", "form": "gray10le"}, r"a grey video of 10 bits"),
+    ],
+)
+def test_videos_that_are_not_as_the_episodes_are_refused(copy, fields, message):
+    with pytest.raises(DataError, match=message):
+        steps(filmed(copy(), **fields))
