@@ -69,14 +69,22 @@ class GymnasiumBackend:
 
     def __init__(self, config: GymnasiumConfig) -> None:
         self._config = config
+        with arguments_named(config):
+            self._open()
+
+    def _open(self) -> None:
+        config = self._config
         self._env = make_environment(config)
         self._legacy_random = legacy_random(config.env_id)
         self._mujoco_state = _mujoco_state(self._env)
         space = self._env.action_space
         if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
             raise ConfigError(f"task.env_id={config.env_id}: expected continuous actions (a Box), got {space}")
-        if not space.is_bounded():
-            raise ConfigError(f"task.env_id={config.env_id}: expected bounded actions, got {space}")
+        if not space.is_bounded() or not np.prod(space.shape):
+            raise ConfigError(
+                f"task.env_id={config.env_id}: expected bounded actions of at least one element, got {space}"
+            )
+        self._action_space = space
         self._reader = ObservationReader(self._env.observation_space, config.env_id, config.images)
         self.translation = SpaceTranslation(self._reader, space)
         self._success = SuccessReader(config)
@@ -132,6 +140,8 @@ class GymnasiumBackend:
                 np.random.seed(seed)  # noqa: NPY002 - nothing else in this project uses this generator
         with self._failures_named("reset"):
             observation, info = self._env.reset(seed=seed)
+            if self._env.action_space != self._action_space:
+                raise ValueError(f"its actions were {self._action_space}, and are {self._env.action_space} now")
             success = self._success.read(info)
             observed = self._observe(observation)
         self._running = True
@@ -256,15 +266,17 @@ class GymnasiumBackend:
                 options need it.
         """
         config = self._config
-        with arguments_named(config):
-            self._env.reset(seed=0)
-            observation, reward, terminated, truncated, info = self._env.step(
-                self.translation.action(np.zeros(self.translation.action_size, np.float32))
-            )
+        self._env.reset(seed=0)
+        observation, reward, terminated, truncated, info = self._env.step(
+            self.translation.action(np.zeros(self.translation.action_size, np.float32))
+        )
+        try:
             self._reader.read(observation)
             read_number("the reward", reward)
             ends = [read_flag("terminated", terminated), read_flag("truncated", truncated)]
             has_success = self._success.read(info, any(ends)) is not None
+        except ValueError as error:
+            raise ConfigError(f"task.env_id={config.env_id}, first step: {error}") from error
         keys = ", ".join(map(str, info)) or "nothing"
         if not has_success and config.success_key is not None:
             if hint := self._success.hint(info):

@@ -3,9 +3,10 @@
 import contextlib
 import difflib
 import importlib
+import inspect
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,7 +110,8 @@ def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
     with arguments_named(config):
         creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
         modes = getattr(creator, "metadata", {}).get("render_modes", ())
-        kwargs: dict[str, Any] = {"render_mode": "rgb_array"} if "rgb_array" in modes else {}
+        renders = "rgb_array" in modes and _accepts(creator, "render_mode")
+        kwargs: dict[str, Any] = {"render_mode": "rgb_array"} if renders else {}
         kwargs |= {**(package.defaults if package is not None else {}), **config.env_kwargs}
         limit = None if config.max_episode_steps is None else config.max_episode_steps * config.action_repeat
         known = spec.id if spec.id in gymnasium.registry else spec
@@ -117,6 +119,15 @@ def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
         if package is not None and package.always_renders:
             env.unwrapped.render_mode = "rgb_array"
         return env if config.action_repeat == 1 else RepeatedActions(env, config.action_repeat)
+
+
+def _accepts(creator: Callable[..., Any], argument: str) -> bool:
+    """Return whether ``creator`` has an argument of this name, as far as Python knows."""
+    try:
+        parameters = inspect.signature(creator).parameters
+    except (TypeError, ValueError):
+        return True
+    return argument in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
 def _spec(env_id: str) -> EnvSpec:
@@ -179,9 +190,10 @@ def arguments_named(config: GymnasiumConfig) -> Iterator[None]:
         raise ConfigError(f"task.env_id={config.env_id} needs a package that is not installed: {error}") from error
     except BaseException as error:  # each environment fails in its own way
         reraise_signal(error)
+        advice = "; +task.env_kwargs.NAME=VALUE gives it an argument" if "required" in first_line(error) else ""
         raise ConfigError(
             f"task.env_id={config.env_id} does not work with task.env_kwargs={config.env_kwargs} "
-            f"({first_line(error)}; --debug shows where)"
+            f"({first_line(error)}; --debug shows where){advice}"
         ) from error
 
 

@@ -45,9 +45,12 @@ class ObservationReader:
         for missing in images.keys() - set(boxes):
             raise ConfigError(f"task.images: there is no observation {missing!r}; {nearest(missing, boxes)}")
         for path, leaf in leaves.items():
-            if not isinstance(leaf, gymnasium.spaces.Box):
-                raise ConfigError(f"task.env_id={env_id}: expected observations of Box (in Dict), got {leaf}")
             name = _name(path)
+            if not isinstance(leaf, gymnasium.spaces.Box):
+                raise ConfigError(
+                    f"task.env_id={env_id}: expected observations of Box (in Dict), got {leaf} as {name!r}; "
+                    "gymnasium.wrappers.FlattenObservation or an ObservationWrapper of one's own can make a Box of it"
+                )
             try:
                 picture = picture_space(name, leaf, images.get(name))
             except ConfigError as error:
@@ -62,6 +65,8 @@ class ObservationReader:
         self.has_goal = achieved is not None and achieved == desired  # goals that are pictures do not count
         if self.has_goal and achieved is not None:
             names += [f"desired_goal-achieved_goal[{index}]" for index in range(int(np.prod(achieved)))]
+        if not names and not self._pictures:
+            raise ConfigError(f"task.env_id={env_id}: it observes nothing, {space}")
         if names:
             self.specs["state"] = ArraySpec((len(names),), names=tuple(names))
 

@@ -16,13 +16,17 @@ FINAL_OBSERVATIONS = ("final_observation", "final_obs")
 """Keys of ``info`` for the true last observation if an environment resets itself and returns the next first one."""
 FINAL_INFO = "final_info"
 
+_LARGEST = float(np.finfo(np.float32).max)
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def as_array(value: Any) -> NDArray[Any]:
-    """Return ``value`` as an array. Tensors of PyTorch may be on any device."""
+    """Return ``value`` as an array. Tensors of PyTorch may be on any device, and of a type that NumPy lacks."""
     detach = getattr(value, "detach", None)
-    return np.asarray(detach().cpu() if callable(detach) else value)
+    if not callable(detach):
+        return np.asarray(value)
+    tensor = detach().cpu()
+    return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
 
 
 def single(value: Any) -> Any:
@@ -37,12 +41,21 @@ def read_number(name: str, value: Any) -> float:
     """Return ``value``, a number or an array of one number, as a float.
 
     Raises:
-        ValueError: if it is anything else, or not finite.
+        ValueError: if it is anything else, not finite, or too large for float32, in which it is stored.
     """
     element = single(value)
-    if isinstance(element, bool | int | float | np.number | np.bool_) and math.isfinite(element):
+    element = element.item() if isinstance(element, np.generic) else element
+    if isinstance(element, bool | int | float) and abs(element) <= _LARGEST:
         return float(element)
-    raise ValueError(f"{name} is {value!r}, expected one finite number")
+    raise ValueError(f"{name} is {_shown(value)}, expected one finite number of at most {_LARGEST:.2g}")
+
+
+def _shown(value: Any) -> str:
+    """Return ``value`` for a message. Python does not print integers of thousands of digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"an integer of {value.bit_length()} bits"
 
 
 def read_flag(name: str, value: Any) -> bool:

@@ -24,8 +24,8 @@ class SpaceTranslation:
 
     def __init__(self, reader: ObservationReader, space: gymnasium.spaces.Box) -> None:
         self._reader, self._space = reader, space
-        self._centre = (space.high.astype(np.float64) + space.low) / 2
-        self._half_range = (space.high.astype(np.float64) - space.low) / 2
+        low, high = space.low.astype(np.float64) / 2, space.high.astype(np.float64) / 2
+        self._centre, self._half_range = high + low, high - low  # halved first: the widest Box has an infinite range
         self.action_size = self._centre.size
 
     def observation(self, observation: Any) -> Observation:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from robo_rl.core import ConfigError
+from robo_rl.core import ConfigError, DriverError
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
 from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
@@ -29,6 +29,24 @@ class OldStep(Odd):
 class OldReset(Odd):
     def reset(self) -> Any:  # type: ignore[override]
         return super().reset()
+
+
+class NoRenderMode(Odd):
+    def __init__(self, size: int = 1) -> None:
+        super().__init__()
+
+
+class NeedsSize(Odd):
+    def __init__(self, size: int, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+
+
+class Spaceless(gymnasium.Env[Any, Any]):
+    pass
+
+
+class OddPeriod(Odd):
+    dt = "0.1 s"
 
 
 class Reused(Odd):
@@ -80,12 +98,22 @@ def backend(entry_point: Callable[..., Odd], **fields: Any) -> GymnasiumBackend:
         (NoFrameRate, "does not tell its control rate: give task.control_rate=<Hz>"),
         (OldStep, "does not work with task.env_kwargs={} (ValueError: not enough values to unpack (expected 5, got 4)"),
         (OldReset, "does not work with task.env_kwargs={} (TypeError: "),
+        (NeedsSize, "'size' was raised from the environment creator"),
+        (NeedsSize, "+task.env_kwargs.NAME=VALUE gives it an argument"),
+        (Spaceless, "(AttributeError: 'Spaceless' object has no attribute 'action_space'"),
+        (OddPeriod, "does not work with task.env_kwargs={} (TypeError: "),
+        (lambda: gymnasium.vector.SyncVectorEnv([Odd]), "must inherit from the gymnasium.Env class"),
+        (acting(spaces.Box(-1, 1, (0,))), "expected bounded actions of at least one element"),
         (acting(spaces.Box(0, 10, (2,), np.int64)), "expected continuous actions (a Box), got Box(0, 10, (2,), int64)"),
         (acting(spaces.MultiDiscrete([2, 3])), "expected continuous actions (a Box), got MultiDiscrete([2 3])"),
         (acting(spaces.Dict({"arm": spaces.Box(-1, 1, (2,))})), "expected continuous actions (a Box), got Dict("),
         (acting(spaces.Box(np.array([-1, -np.inf], np.float32), 1)), "expected bounded actions"),
         (seeing(spaces.Tuple((spaces.Box(-1, 1, (2,)),))), "expected observations of Box (in Dict), got Tuple("),
-        (seeing(spaces.Dict({"stage": spaces.Discrete(3)})), "expected observations of Box (in Dict), got Discrete(3)"),
+        (seeing(spaces.Dict({"arm": spaces.Dict({"stage": spaces.Discrete(3)})})), "got Discrete(3) as 'arm.stage'; "),
+        (seeing(spaces.MultiBinary(4)), "got MultiBinary(4) as 'observation'; gymnasium.wrappers.FlattenObservation"),
+        (seeing(spaces.MultiDiscrete([2, 3])), "got MultiDiscrete([2 3]) as 'observation'"),
+        (seeing(spaces.Sequence(spaces.Box(-1, 1, (2,)))), "got Sequence("),
+        (seeing(spaces.Box(-1, 1, (0,))), "it observes nothing"),
         (seeing(spaces.Text(5)), "expected observations of Box (in Dict), got Text("),
     ],
 )
@@ -110,3 +138,40 @@ def test_an_element_of_actions_that_cannot_move_stays() -> None:
     locked = backend(acting(spaces.Box(np.array([-1, 0.5], np.float32), np.array([1, 0.5], np.float32))))
     locked.reset(seed=0)
     assert np.isfinite(locked.step(np.ones(2, np.float32)).observation["state"]).all()
+
+
+def test_the_widest_box_has_finite_actions() -> None:
+    wide = backend(acting(spaces.Box(-1.5e308, 1.5e308, (2,), np.float64)))
+    actions = [wide.translation.action(np.full(2, value, np.float32)) for value in (-1, 0, 1)]
+    np.testing.assert_array_equal([action[0] for action in actions], [-1.5e308, 0, 1.5e308])
+
+
+def test_an_environment_without_the_argument_render_mode_works_without_pictures() -> None:
+    assert backend(NoRenderMode).spec.observation.keys() == {"state"}
+    assert backend(NoRenderMode, env_kwargs={"size": 2}).spec.max_episode_steps == 12
+    with pytest.raises(ConfigError, match="unexpected keyword argument 'width'"):
+        backend(NoRenderMode, env_kwargs={"width": 2})
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-5, 5, (2,), np.float32),
+        spaces.Box(-1, 1, (3,), np.float32),
+        spaces.Box(np.array([-1, -1], np.float32), np.array([1, 2], np.float32)),
+        spaces.Discrete(2),
+    ],
+)
+def test_actions_that_change_their_meaning_end_the_run(space: spaces.Space[Any]) -> None:
+    class Changing(Odd):
+        def reset(self, **arguments: Any) -> Any:
+            if self.episode == 2:  # one to try it, one to train
+                self.action_space = space
+            return super().reset(**arguments)
+
+    changing = backend(Changing)
+    changing.reset(seed=0)
+    with pytest.raises(
+        DriverError, match=r"test/Case-v0, reset: its actions were Box\(-1\.0, 1\.0, .*, and are .* now"
+    ):
+        changing.reset(seed=1)

@@ -146,7 +146,10 @@ def test_options_that_need_success_are_refused_without_it(options: dict[str, Any
 
 @pytest.mark.parametrize(
     ("reward", "number"),
-    [(np.array([-0.5]), -0.5), (torch.tensor(0.25), 0.25), (np.float64(2), 2.0), ([1.5], 1.5), (True, 1.0)],
+    [
+        *((np.array([-0.5]), -0.5), (torch.tensor(0.25), 0.25), (np.float64(2), 2.0), ([1.5], 1.5), (True, 1.0)),
+        *((torch.tensor([0.5], dtype=torch.bfloat16), 0.5), (np.float16(-3), -3.0), (10**30, 1e30)),
+    ],
 )
 def test_rewards_of_one_element_are_numbers(reward: Any, number: float) -> None:
     with registered(reward=lambda env: reward, truncated=lambda env: np.array([env.count >= 3])) as env_id:
@@ -155,10 +158,20 @@ def test_rewards_of_one_element_are_numbers(reward: Any, number: float) -> None:
     assert steps[-1].truncated is True and steps[-1].terminated is False
 
 
-@pytest.mark.parametrize("reward", [None, float("nan"), -np.inf, np.array([1.0, 2.0]), "1", {}])
+@pytest.mark.parametrize(
+    "reward",
+    [
+        *(None, float("nan"), -np.inf, np.array([1.0, 2.0]), "1", {}),
+        *(1e39, np.float64(-1e300), 10**400, 10**5000, 1 + 0j, np.array([1j])),  # too large to be stored, complex
+    ],
+    ids=lambda reward: type(reward).__name__,  # Python does not print the longest
+)
 def test_other_rewards_are_refused(reward: Any) -> None:
     message = "the reward is .*expected one finite number"
-    with registered(reward=lambda env: reward) as env_id, pytest.raises(ConfigError, match=f"test/Odd-v0 .*{message}"):
+    with (
+        registered(reward=lambda env: reward) as env_id,
+        pytest.raises(ConfigError, match=f"test/Odd-v0, first step: {message}"),
+    ):
         make(env_id)
     with registered(reward=lambda env: reward if env.count == 5 else 0.0) as env_id:
         backend = make(env_id)
