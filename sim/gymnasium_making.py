@@ -6,7 +6,7 @@ import importlib
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,7 +121,7 @@ def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
         return env if config.action_repeat == 1 else RepeatedActions(env, config.action_repeat)
 
 
-def _accepts(creator: Callable[..., Any], argument: str) -> bool:
+def _accepts(creator: Any, argument: str) -> bool:
     """Return whether ``creator`` has an argument of this name, as far as Python knows."""
     try:
         parameters = inspect.signature(creator).parameters

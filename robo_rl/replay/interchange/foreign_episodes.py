@@ -179,7 +179,8 @@ def as_stamps(rows: Array, where: str) -> NDArray[np.int64]:
     if rows.ndim != 1 or rows.dtype.kind not in "iuf" or not np.isfinite(rows).all():
         raise DataError(f"{where} must be one finite number per step, the time in seconds")
     check_times(rows, where)
-    return np.rint(np.asarray(rows, np.float64) * 1e9).astype(np.int64)
+    stamps: NDArray[np.int64] = np.rint(np.asarray(rows, np.float64) * 1e9).astype(np.int64)
+    return stamps
 
 
 def check_times(seconds: Array, where: str) -> None:
