@@ -24,9 +24,10 @@ from robo_rl.core import (
 from ..ros2 import Node
 from .agreement import TURN_TOLERANCE, MismatchError, PoseCorrection
 from .commanding import GO_ON, ArmCommander, BaseCommander, check_command
-from .config import RobotConfig
-from .gripper import GripperCommander
+from .config import COMMANDS, RobotConfig
+from .gripper import GRIPPER, GripperCommander
 from .layout import BASE_KINDS, ArmModel, ObservationLayout, SourceLayout
+from .namesakes import acted_instead, unheard
 
 Array = NDArray[np.float64]
 
@@ -163,17 +164,22 @@ class ArmBody:
         return self._layout
 
     def open(self, node: Node) -> None:
+        self._node = node
         self._arm = ArmCommander(node, self._config.command, self._description.joints, self._period)
         self._gripper = GripperCommander(node, self._config.gripper)
 
     def missing(self) -> list[str]:
         missing = [
-            f"nobody listens to {publisher.topic}"
+            unheard(self._node, publisher)
             for publisher in (self._arm.publisher, self._gripper.publisher)
             if publisher is not None and publisher.matched_count == 0
         ]
-        actions = {self._config.command.topic: self._arm.client, self._config.gripper.name: self._gripper.client}
-        missing += [f"no action {name}" for name, client in actions.items() if client and not client.wait(0.0)]
+        actions = ((COMMANDS[self._config.command.kind], self._arm.client), (GRIPPER, self._gripper.client))
+        missing += [
+            f"no action {client.action}{acted_instead(self._node, client.action, kind)}"
+            for kind, client in actions
+            if client and not client.wait(0.0)
+        ]
         return missing
 
     def turn_on(self) -> None:
@@ -328,11 +334,12 @@ class BaseBody:
         return self._layout
 
     def open(self, node: Node) -> None:
+        self._node = node
         self._commander = BaseCommander(node, self._config.command)
 
     def missing(self) -> list[str]:
         publisher = self._commander.publisher
-        return [] if publisher.matched_count else [f"nobody listens to {publisher.topic}"]
+        return [] if publisher.matched_count else [unheard(self._node, publisher)]
 
     def turn_on(self) -> None: ...
 

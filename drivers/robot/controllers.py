@@ -7,6 +7,7 @@ from robo_rl.core import DriverError, nearest
 
 from ..ros2 import Node
 from .config import ControllersConfig
+from .namesakes import served_instead
 
 LIST = "controller_manager_msgs/srv/ListControllers"
 SWITCH = "controller_manager_msgs/srv/SwitchController"
@@ -33,8 +34,12 @@ class ControllerSwitch:
         """Return the services that are not available."""
         if not self._config.active:
             return []
-        clients = {"list_controllers": self._list, "switch_controller": self._switch}
-        return [f"no service {self._config.manager}/{name}" for name, client in clients.items() if not client.wait(0.0)]
+        clients = {LIST: self._list, SWITCH: self._switch}
+        return [
+            f"no service {client.service}{served_instead(self._node, client.service, kind)}"
+            for kind, client in clients.items()
+            if not client.wait(0.0)
+        ]
 
     def activate(self) -> None:
         """Activate the configured controllers, and deactivate controllers that command the same joints.

@@ -10,14 +10,13 @@ from robo_rl.core import Clock
 from ..ros2 import LATCHED, Node, QoSProfile, Subscription
 from .assembly import ObservationAssembler, SourceTiming
 from .config import IMAGES, TRANSFORMS, SourceConfig
+from .namesakes import like
 from .transforms import FrameSubscription
 from .velocities import VelocityEstimator
 
 DISCOVERY_NS = 2_000_000_000
 """Longest wait for the publishers of images, whose profiles determine that of the subscription [ns]."""
 _POLL_NS = 20_000_000
-NEAR = 4
-"""Largest number of topics that are suggested for a topic without a publisher."""
 
 
 @dataclass
@@ -115,10 +114,8 @@ class Listener:
             return "" if images is None else images.describe(source, self._clock.now_ns())
         own, kind = subscription.topic, self._sources[source].type
         alike = [name for name, kinds in self._node.graph.topics.items() if kind in kinds and name != own]
-        published = [name for name in alike if self._node.offered(name)]
-        ending = own.rpartition("/")[2]
-        published.sort(key=lambda name: (name.rpartition("/")[2] != ending, name))
-        return f"published with this type are {', '.join(published[:NEAR])}" if published else ""
+        published = like(own, [name for name in alike if self._node.offered(name)])
+        return f"published with this type are {', '.join(published)}" if published else ""
 
     def _receive(self, sources: list[str], message: Any) -> None:
         """Put a message into the assembler; called in the node's thread."""

@@ -5,6 +5,7 @@ from robo_rl.core import RESET_UNANSWERED, ROBOT_AWAY, Clock, DriverError, Reset
 from ..ros2 import Node, ServerLostError
 from ..ros2.answers import Servers
 from .config import ResetConfig
+from .namesakes import served_instead
 
 TRIGGER = "std_srvs/srv/Trigger"
 POLL_NS = 50_000_000
@@ -34,7 +35,11 @@ class ResetService:
 
     def missing(self) -> list[str]:
         """Return the service if it is not available."""
-        return [] if self._client.wait(0.0) else [f"no service {self._config.service} ({TRIGGER})"]
+        if self._client.wait(0.0):
+            return []
+        return [
+            f"no service {self._config.service} ({TRIGGER}){served_instead(self._node, self._client.service, TRIGGER)}"
+        ]
 
     def call(self) -> None:
         """Reset arm and scene.

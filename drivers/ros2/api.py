@@ -118,7 +118,13 @@ class Repeater(Protocol):
 
 
 class Publisher(Protocol):
-    """Sender of messages on a topic."""
+    """Sender of messages on a topic.
+
+    Attributes:
+        message_type: ``package/msg/Name``.
+    """
+
+    message_type: str
 
     @property
     def topic(self) -> str: ...
@@ -160,7 +166,13 @@ class Subscription(Protocol):
 
 
 class Client(Protocol):
-    """Client of a service."""
+    """Client of a service.
+
+    Attributes:
+        service: fully qualified name.
+    """
+
+    service: str
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether a server became available within ``timeout_s``."""
@@ -206,7 +218,13 @@ class Goal(Protocol):
 
 
 class ActionClient(Protocol):
-    """Client of an action server."""
+    """Client of an action server.
+
+    Attributes:
+        action: fully qualified name.
+    """
+
+    action: str
 
     @property
     def servers(self) -> Callable[[], Servers]:

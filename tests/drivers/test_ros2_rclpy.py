@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator
@@ -17,7 +18,10 @@ from robo_rl.core import ConfigError, DriverError
 
 OURS = "robo_rl.drivers.ros2.with_rclpy"
 PACKAGES = {
-    "rclpy": "action clock context duration exceptions executors parameter qos signals task",
+    "rclpy": (
+        "action callback_groups clock context duration exceptions executors guard_condition impl"
+        " impl.implementation_singleton parameter qos signals subscription task"
+    ),
     "a": "action",
     "rcl_interfaces": "msg",
     "rosidl_runtime_py": "utilities",
@@ -36,6 +40,8 @@ def rclpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
     for package, modules in PACKAGES.items():
         for name in (package, *(f"{package}.{module}" for module in modules.split())):
             monkeypatch.setitem(sys.modules, name, MagicMock())
+    library = sys.modules["rclpy.impl.implementation_singleton"].rclpy_implementation
+    library.WaitSet.return_value.wait.side_effect = lambda nanoseconds: time.sleep(0.01)
     yield lambda name: importlib.import_module(f"{OURS}.{name}")
     forget()
 
@@ -194,7 +200,7 @@ def test_names_that_ros_2_does_not_allow_are_said_as_of_plain_dds(rclpy: Callabl
     node.close()
 
 
-def test_a_node_spins_in_two_threads_with_an_executor_of_one_thread_each(rclpy: Callable[[str], Any]) -> None:
+def test_a_node_has_an_executor_of_one_thread_for_callbacks_and_one_for_answers(rclpy: Callable[[str], Any]) -> None:
     node = rclpy("node").RclpyNode("lab", "cell", {"__node": "hall", "reset": "home"})
     executors = sys.modules["rclpy.executors"]
     assert executors.SingleThreadedExecutor.call_count == 2 and not executors.MultiThreadedExecutor.called
@@ -209,7 +215,7 @@ def test_a_node_spins_in_two_threads_with_an_executor_of_one_thread_each(rclpy: 
 
 @pytest.mark.parametrize("closes", [False, True])
 def test_what_a_callback_raises_does_not_end_the_thread(rclpy: Callable[[str], Any], closes: bool) -> None:
-    made, guard, turns = rclpy("node"), MagicMock(), []
+    made, guard, turns = rclpy("spinning"), MagicMock(), []
     sys.modules["rclpy.executors"].ExternalShutdownException = made.ExternalShutdownException = TimeoutError
     spinner: Any = None
 
@@ -229,6 +235,89 @@ def test_what_a_callback_raises_does_not_end_the_thread(rclpy: Callable[[str], A
     assert (len(turns), guard.report.call_count) == ((1, 0) if closes else (3, 2))
     spinner.close()
     assert executor.shutdown.called
+
+
+class Subscribed:
+    """A subscription of rclpy's with messages in its queue."""
+
+    msg_type = "Bool"
+
+    def __init__(self, *messages: Any) -> None:
+        self.queue, self.received, self.handle = list(messages), [], MagicMock(pointer=id(self))
+        self.handle.take_message = self._take
+        self.callback = self.received.append
+
+    def _take(self, kind: Any, raw: bool) -> Any:
+        assert (kind, raw) == ("Bool", False)
+        if not self.queue:
+            return None
+        if isinstance(self.queue[0], Exception):
+            raise self.queue.pop(0)
+        return self.queue.pop(0), "where it is from"
+
+
+def test_messages_are_received_in_order_and_by_turns(rclpy: Callable[[str], Any]) -> None:
+    spinning, guard, ended = rclpy("spinning"), MagicMock(), threading.Event()
+    many = Subscribed(*range(spinning.BATCH), UnicodeDecodeError("utf-8", b"", 0, 1, "damaged"), "last")
+    few, order = Subscribed("a"), []
+    many.callback = order.append
+    few.callback = order.append
+    library = sys.modules["rclpy.impl.implementation_singleton"].rclpy_implementation
+    wait_set = library.WaitSet.return_value
+    # What is ready is what has messages and is in the set.
+    wait_set.get_ready_entities.side_effect = lambda kind: [each.handle.pointer for each in (many, few) if each.queue]
+    wait_set.wait.side_effect = lambda nanoseconds: (order[-1:] == ["last"] and ended.set(), time.sleep(0.01))
+    spinner = spinning.MessageSpinner("lab", MagicMock(), guard)
+    spinner.add(many)
+    spinner.add(few)
+    assert ended.wait(10)
+    spinner.close()
+    assert [each for each in order if each != "a"] == [*range(spinning.BATCH), "last"]
+    assert order.index("a") < order.index("last") and guard.report.call_count == 1
+    assert spinning.GuardCondition.return_value.destroy.called
+    assert library.WaitSet.call_args.args[:2] == (2, 1), "of no more than the subscriptions"
+
+
+def test_a_callback_for_a_message_may_close_the_node(rclpy: Callable[[str], Any]) -> None:
+    node = rclpy("node").RclpyNode("lab")
+    wait_set = sys.modules["rclpy.impl.implementation_singleton"].rclpy_implementation.WaitSet.return_value
+    only = Subscribed(1, 2)
+    wait_set.get_ready_entities.side_effect = lambda kind: [only.handle.pointer] if only.queue else []
+    only.callback = lambda message: (only.received.append(message), node.close())
+    node._messages.add(only)
+    node._messages._thread.join(10)
+    assert not node._messages._thread.is_alive() and only.received == [1]
+
+
+def test_callbacks_of_two_threads_take_turns_until_the_node_is_closed(rclpy: Callable[[str], Any]) -> None:
+    guard, running, overlaps = rclpy("endpoints").Guard(MagicMock()), [0], []
+
+    def work() -> None:
+        running[0] += 1
+        overlaps.append(running[0])
+        time.sleep(0.001)
+        running[0] -= 1
+
+    def answer() -> None:
+        for _ in range(50):
+            with guard.turn():
+                work()
+
+    threads = [threading.Thread(target=lambda: [guard(work)() for _ in range(50)]), threading.Thread(target=answer)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert overlaps == [1] * 100
+
+    def close() -> None:
+        late.start()
+        guard.closed = True
+        late.join(10)  # as closing a node waits for its threads
+
+    late = threading.Thread(target=guard(lambda: overlaps.append(2)))
+    guard(close)()
+    assert not late.is_alive() and 2 not in overlaps and not guard._logger.error.called
 
 
 def test_a_package_that_the_workspace_lacks_is_named_with_what_to_do(

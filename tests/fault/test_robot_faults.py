@@ -188,7 +188,7 @@ def test_what_is_missing_is_named(domain):
                 ("robot.sources.gripper.names=[jaw]",),
                 r"/joint_states gives none of jaw, but joint1, .*finger_joint2\.",
             ),
-            (("robot.command.topic=servo",), r"nobody listens to /servo\."),
+            (("robot.command.topic=servo",), r"nobody listens to /servo: topics of this type are /\w+"),
             (("robot.reset.service=home",), r"no service home \(std_srvs/srv/Trigger\)\."),
         ):
             inner = patient_driver("robot.start_timeout=3", *options)

@@ -195,9 +195,9 @@ class Reader:
 class DdsPublisher:
     """Publisher of a topic; see :class:`.api.Publisher`."""
 
-    def __init__(self, topic: str, name: str, messages: RosbagsTypes, writer: Writer) -> None:
+    def __init__(self, topic: str, message_type: str, messages: RosbagsTypes, writer: Writer) -> None:
         self.topic = topic
-        self._name = name
+        self.message_type = message_type
         self._messages = messages
         self._writer = writer
 
@@ -212,14 +212,16 @@ class DdsPublisher:
             ConfigError: if it does not match the topic's type.
             DriverError: if it cannot be sent.
         """
-        self.send(self._messages.serialize(self._name, message))
+        self.send(self._messages.serialize(self.message_type, message))
 
     def wait_for_all_acked(self, timeout_s: float) -> bool:
         return self._writer.wait_for_all_acked(timeout_s)
 
     def repeater(self, message: Message) -> "DdsRepeater":
         return DdsRepeater(
-            self, self._messages.serialize(self._name, message), self._messages.places(self._name, message)
+            self,
+            self._messages.serialize(self.message_type, message),
+            self._messages.places(self.message_type, message),
         )
 
     def send(self, data: bytearray) -> None:
@@ -231,7 +233,7 @@ class DdsPublisher:
         try:
             self._writer.write(data)
         except DDSException as error:
-            raise DriverError(f"{self.topic}: {self._name} could not be sent: {error}") from error
+            raise DriverError(f"{self.topic}: {self.message_type} could not be sent: {error}") from error
 
 
 class DdsRepeater:

@@ -91,7 +91,7 @@ class RclpyActionClient:
             answered = wait_for_answer(description, answer.wait, servers, self.servers, deadline - time.monotonic())
         finally:
             if not answered:
-                future.add_done_callback(self._guard(_cancel_late))
+                future.add_done_callback(self._guard.logged(_cancel_late))
         if not answered:
             raise DriverError(f"{description} did not answer within {seconds(timeout_s)}")
         if not answer.value.accepted:
@@ -167,7 +167,8 @@ def serve_action(
 
     def decide(goal: Message) -> Any:
         try:
-            return GoalResponse.ACCEPT if accept is None or accept(goal) else GoalResponse.REJECT
+            with guard.turn():
+                return GoalResponse.ACCEPT if accept is None or accept(goal) else GoalResponse.REJECT
         except Exception:
             guard.report()
             return GoalResponse.REJECT

@@ -4,7 +4,8 @@ import array
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from robo_rl.core import ConfigError, DriverError
 from ..answers import Servers, seconds, wait_for_answer
 from ..api import Message
 from ..qos import QoSProfile
+
+CLOSED_SECONDS = 0.1
+"""Time between two checks for a closed node, while a callback waits for its turn [s]."""
 
 
 def rclpy_qos(qos: QoSProfile) -> Any:
@@ -35,27 +39,55 @@ def rclpy_qos(qos: QoSProfile) -> Any:
 
 
 class Guard:
-    """Wrapper that logs exceptions of callbacks, which would otherwise end rclpy's executor.
+    """Wrapper that runs the callbacks of a node one after another, whichever thread they are called in.
+
+    Exceptions are logged; they would otherwise end rclpy's executor.
 
     Args:
         logger: logger of the node.
+
+    Attributes:
+        closed: whether the node is closed. Callbacks that still wait for their turn are then left out.
     """
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
+        self._running = threading.RLock()
+        self.closed = False
 
     def __call__(self, callback: Callable[..., Any]) -> Callable[..., None]:
         def guarded(*arguments: Any) -> None:
+            with self.turn():
+                callback(*arguments)
+
+        return self.logged(guarded)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait until no other callback runs. Raises a DriverError if the node is closed meanwhile."""
+        while not self._running.acquire(timeout=CLOSED_SECONDS):
+            if self.closed:  # by the callback that runs, which waits for this thread
+                raise DriverError("the node is closed")
+        try:
+            yield
+        finally:
+            self._running.release()
+
+    def logged(self, callback: Callable[..., Any]) -> Callable[..., None]:
+        """Return ``callback`` with its exceptions logged, but without a turn."""
+
+        def reporting(*arguments: Any) -> None:
             try:
                 callback(*arguments)
             except Exception:
                 self.report()
 
-        return guarded
+        return reporting
 
     def report(self) -> None:
-        """Log the current exception."""
-        self._logger.error(f"A callback failed:\n{traceback.format_exc()}")
+        """Log the current exception, unless the node is closed."""
+        if not self.closed:
+            self._logger.error(f"A callback failed:\n{traceback.format_exc()}")
 
 
 class RclpyPublisher:

@@ -1,13 +1,11 @@
-"""ROS 2 node over rclpy, and the threads in which it spins."""
+"""ROS 2 node over rclpy."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import rclpy
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from robo_rl.core import Closing
@@ -20,59 +18,16 @@ from .endpoints import Guard, RclpyClient, RclpyPublisher, RclpySubscription, Se
 from .message_types import RclpyTypes, interface_class
 from .mismatches import find_problems, profile_of
 from .parameters import RclpyParameters
-
-JOIN_SECONDS = 5.0
-"""Longest wait for a running callback when the node closes [s]."""
-
-
-class Spinner:
-    """Separate thread that runs the callbacks of one rclpy node, one after another.
-
-    An exception of a callback is reported and the thread continues, while rclpy's ``spin`` would end with it.
-
-    Args:
-        node: rclpy's node.
-        context: context of the node.
-        guard: reports exceptions.
-    """
-
-    def __init__(self, node: Any, context: Context, guard: Guard) -> None:
-        self._context, self._guard = context, guard
-        self._closing = False
-        self.executor = SingleThreadedExecutor(context=context)
-        self.executor.add_node(node)
-        self._thread = threading.Thread(target=self._run, name=f"{node.get_name()}: executor", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the thread after the current callback, then free the executor.
-
-        The executor is freed last, because a running callback would still use resources that belong to it.
-        """
-        self._closing = True
-        self.executor.wake()
-        if self._thread is not threading.current_thread():
-            self._thread.join(JOIN_SECONDS)
-        self.executor.shutdown(timeout_sec=0.0)
-
-    def _run(self) -> None:
-        while not self._closing and self._context.ok():
-            try:
-                self.executor.spin_once()
-            except ExternalShutdownException:
-                return
-            except Exception:
-                if not self._closing:  # otherwise a callback has closed its own node
-                    self._guard.report()
+from .spinning import MessageSpinner, Spinner
 
 
 class RclpyNode(Closing):
     """Node with its own rclpy context; see :class:`.api.Node`.
 
-    It spins in two threads, each with a SingleThreadedExecutor. A MultiThreadedExecutor would pass each message to
-    another thread of the interpreter, which on Fast DDS takes a whole core for a few hundred messages per second.
-    Callbacks run in one thread. Answers that callbacks may wait for arrive in the other, through a second node with a
-    hidden name: rclpy cannot divide one node between two executors. Goals are executed in separate threads.
+    It spins in three threads: messages arrive in one, requests and timers in another, and callbacks take turns. Answers
+    that callbacks may wait for arrive in the third, through a second node with a hidden name: rclpy cannot divide one
+    node between two executors. Goals are executed in separate threads. A MultiThreadedExecutor would pass each message
+    to another thread of the interpreter, which on Fast DDS takes a whole core for a few hundred messages per second.
 
     Args:
         name: name of the node.
@@ -112,12 +67,12 @@ class RclpyNode(Closing):
             enable_rosout=False,
             start_parameter_services=False,
         )
-        self.parameters = RclpyParameters(self._node, for_node(name, parameters or {}))
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._publishers: list[RclpyPublisher] = []
         self._subscriptions: list[RclpySubscription] = []
         self._guard = Guard(self._node.get_logger())
-        self._closed = False
+        self.parameters = RclpyParameters(self._node, for_node(name, parameters or {}), self._guard)
+        self._messages = MessageSpinner(self._names.node, self._context, self._guard)
         self._callbacks = Spinner(self._node, self._context, self._guard)
         self._calls = Spinner(self._calls_node, self._context, self._guard)
 
@@ -149,12 +104,14 @@ class RclpyNode(Closing):
     ) -> RclpySubscription:
         full = self._node.resolve_topic_name(self._checked(topic))
         subscription = RclpySubscription(self._node, full, message_type, qos, callback)
-        self._node.create_subscription(
+        own = self._node.create_subscription(
             self.types[message_type],
             topic,
             self._guard(subscription.receive),
             rclpy_qos(qos),
+            callback_group=self._messages.group,
         )
+        self._messages.add(own)
         self._subscriptions.append(subscription)
         return subscription
 
@@ -172,7 +129,8 @@ class RclpyNode(Closing):
 
         def answer(request: Message, response: Message) -> Message:
             try:
-                return callback(request)
+                with self._guard.turn():
+                    return callback(request)
             except Exception:
                 self._guard.report()
                 return response  # rclpy cannot leave a request unanswered
@@ -191,7 +149,7 @@ class RclpyNode(Closing):
         self, action_type: str, action: str, execute: Execute, accept: Accept | None = None
     ) -> None:
         kind, full = interface_class(action_type), self._names.resolve(action)
-        serve_action(self._node, kind, full, execute, accept, self._guard, is_closing=lambda: self._closed)
+        serve_action(self._node, kind, full, execute, accept, self._guard, is_closing=lambda: self._guard.closed)
 
     def _checked(self, name: str) -> str:
         """Return ``name`` after checking it: rclpy remaps names itself, but raises other errors for invalid ones."""
@@ -202,9 +160,10 @@ class RclpyNode(Closing):
         return wall_time(self.types)
 
     def close(self) -> None:
-        if self._closed:
+        if self._guard.closed:
             return
-        self._closed = True  # running goals must end: the interpreter would wait for their threads
+        self._guard.closed = True  # running goals must end: the interpreter would wait for their threads
+        self._messages.close()
         self._callbacks.close()
         self._calls.close()
         self._calls_node.destroy_node()

@@ -9,6 +9,8 @@ from rclpy.parameter import Parameter
 
 from robo_rl.core import ConfigError
 
+from .endpoints import Guard
+
 
 class RclpyParameters:
     """Parameters of an rclpy node; see :class:`.api.Parameters`.
@@ -16,10 +18,11 @@ class RclpyParameters:
     Args:
         node: rclpy's node.
         overrides: values that override the defaults of declared parameters.
+        guard: gives callbacks their turn.
     """
 
-    def __init__(self, node: Any, overrides: Mapping[str, Any]) -> None:
-        self._node, self._overrides = node, overrides
+    def __init__(self, node: Any, overrides: Mapping[str, Any], guard: Guard) -> None:
+        self._node, self._overrides, self._guard = node, overrides, guard
         self._changes: dict[str, Callable[[Any], None]] = {}
 
     def declare(
@@ -56,7 +59,8 @@ class RclpyParameters:
         try:
             for parameter in parameters:
                 if parameter.name in self._changes:
-                    self._changes[parameter.name](parameter.value)
+                    with self._guard.turn():
+                        self._changes[parameter.name](parameter.value)
                     changed.append(parameter.name)
         except ConfigError as error:
             for name in changed:
