@@ -108,9 +108,15 @@ class Listener:
 
     def advice(self, source: str) -> str:
         """Return the likely reason why a source provides nothing or too little; empty if none is known."""
-        subscription = self.subscriptions[source]
+        subscription, images = self.subscriptions[source], self.images.get(source)
+        if images is not None and self._sources[source].reliability == "auto":
+            offered = _reliability_for(self._node.offered(subscription.topic))
+            if offered not in ("", images.reliability):
+                return (
+                    f"it is published {offered} and subscribed to {images.reliability}, as its publishers were "
+                    "others, or not there, when robo-rl started: start robo-rl again"
+                )
         if subscription.matched_count:
-            images = self.images.get(source)
             return "" if images is None else images.describe(source, self._clock.now_ns())
         own, kind = subscription.topic, self._sources[source].type
         alike = [name for name, kinds in self._node.graph.topics.items() if kind in kinds and name != own]
@@ -161,9 +167,15 @@ def _reliabilities_of(node: Node, sources: Mapping[str, SourceConfig], clock: Cl
             break
         clock.sleep_until_ns(clock.now_ns() + _POLL_NS)
     for name in automatic:
-        if offered[name] and all(profile.reliability == "reliable" for profile in offered[name]):
-            chosen[name] = "reliable"
+        chosen[name] = _reliability_for(offered[name]) or chosen[name]
     return chosen
+
+
+def _reliability_for(offered: tuple[QoSProfile, ...]) -> str:
+    """Return the reliability that suits publishers with these profiles; empty without publishers."""
+    if not offered:
+        return ""
+    return "reliable" if all(profile.reliability == "reliable" for profile in offered) else "best_effort"
 
 
 def _quality_of(reliability: str, latched: bool) -> QoSProfile:

@@ -88,6 +88,27 @@ def test_topics_of_the_same_type_are_named_the_same_last_name_first() -> None:
     assert listen(Laboratory({}), ManualClock(), joints=joints).advice("joints") == ""
 
 
+@pytest.mark.parametrize(
+    ("before", "later", "said"),
+    [
+        ((), (RELIABLE,), "it is published reliable and subscribed to best_effort, as"),
+        ((ROUGH,), (RELIABLE, RELIABLE), "it is published reliable and subscribed to best_effort, as"),
+        ((RELIABLE,), (ROUGH,), "it is published best_effort and subscribed to reliable, as"),
+        ((RELIABLE,), (RELIABLE, ROUGH), "it is published best_effort and subscribed to reliable, as"),
+        ((RELIABLE,), (RELIABLE,), "no image, reliable"),
+        ((RELIABLE,), (), ""),
+    ],
+)
+def test_a_camera_that_comes_later_or_comes_back_otherwise_is_said_to(before: Any, later: Any, said: str) -> None:
+    laboratory = Laboratory({"/front": (IMAGE, before)})
+    listener = listen(laboratory, ManualClock(), front=camera("/front"))
+    laboratory.published["/front"] = IMAGE, later
+    listener.subscriptions["front"].matched_count = len(later)
+    assert listener.advice("front").startswith(said) and (said or not listener.advice("front"))
+    fixed = listen(laboratory, ManualClock(), front=camera("/front", "best_effort"))
+    assert "start robo-rl again" not in fixed.advice("front"), "it is as it is configured"
+
+
 def test_what_was_seen_of_images_is_said_with_what_helps() -> None:
     laboratory, clock = Laboratory({"/rough": (IMAGE, (ROUGH,)), "/good": (IMAGE, (RELIABLE,))}), ManualClock()
     listener = listen(laboratory, clock, rough=camera("/rough"), good=camera("/good"))
