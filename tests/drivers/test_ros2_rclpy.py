@@ -40,6 +40,7 @@ def rclpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
     for package, modules in PACKAGES.items():
         for name in (package, *(f"{package}.{module}" for module in modules.split())):
             monkeypatch.setitem(sys.modules, name, MagicMock())
+    sys.modules["rclpy.exceptions"].InvalidHandle = type("InvalidHandle", (Exception,), {})  # type: ignore[attr-defined]
     library = sys.modules["rclpy.impl.implementation_singleton"].rclpy_implementation
     library.WaitSet.return_value.wait.side_effect = lambda nanoseconds: time.sleep(0.01)
     yield lambda name: importlib.import_module(f"{OURS}.{name}")
@@ -318,6 +319,23 @@ def test_callbacks_of_two_threads_take_turns_until_the_node_is_closed(rclpy: Cal
     late = threading.Thread(target=guard(lambda: overlaps.append(2)))
     guard(close)()
     assert not late.is_alive() and 2 not in overlaps and not guard._logger.error.called
+
+
+def test_what_is_under_way_when_a_node_is_closed_ends_with_an_error_of_ours(rclpy: Callable[[str], Any]) -> None:
+    endpoints, gone = rclpy("endpoints"), sys.modules["rclpy.exceptions"].InvalidHandle("destroyed")
+    watch = MagicMock(side_effect=[frozenset("a"), gone])
+    client = MagicMock()
+    client.call_async.return_value = Future()
+    with pytest.raises(DriverError, match=r"/reset \(a/srv/B\): the node is closed"):
+        endpoints.RclpyClient(client, "a/srv/B", "/reset", watch).call(None, 5.0)
+    assert client.remove_pending_request.called
+    publisher = MagicMock(topic_name="/state", publish=MagicMock(side_effect=gone))
+    with pytest.raises(DriverError, match="/state: the node is closed"):
+        endpoints.RclpyPublisher(publisher, "a/msg/B", None).publish(None)
+    node, actions = MagicMock(get_publishers_info_by_topic=MagicMock(side_effect=gone)), rclpy("actions")
+    move = actions.RclpyActionClient(node, None, "a/action/B", "/move", Spins(), Spins(), endpoints.Guard(MagicMock()))
+    with pytest.raises(DriverError, match="/move: the node is closed"):
+        move.send_goal(None)
 
 
 def test_a_package_that_the_workspace_lacks_is_named_with_what_to_do(

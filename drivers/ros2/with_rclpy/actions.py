@@ -13,7 +13,7 @@ from robo_rl.core import DriverError
 from ..answers import seconds, wait_for_answer
 from ..api import GoalStatus, Message, ServerGoal
 from ..qos import SERVICES
-from .endpoints import Answer, Guard, ServerWatch, rclpy_qos
+from .endpoints import Answer, Guard, ServerWatch, rclpy_qos, while_open
 
 
 class Spins(Protocol):
@@ -36,7 +36,9 @@ class RclpyGoal:
 
     def result(self, timeout_s: float) -> tuple[GoalStatus, Message]:
         action, servers = self._client.action, self._client.servers
-        if not wait_for_answer(f"a goal of {action}", self._result.wait, self._executors, servers, timeout_s):
+        with while_open(action):
+            ended = wait_for_answer(f"a goal of {action}", self._result.wait, self._executors, servers, timeout_s)
+        if not ended:
             raise DriverError(f"{action}: the goal did not end within {seconds(timeout_s)}")
         return GoalStatus(self._result.value.status), self._result.value.result
 
@@ -74,6 +76,10 @@ class RclpyActionClient:
     def send_goal(
         self, goal: Message, feedback: Callable[[Message], None] | None = None, timeout_s: float = 5.0
     ) -> RclpyGoal:
+        with while_open(self.action):
+            return self._send_goal(goal, feedback, timeout_s)
+
+    def _send_goal(self, goal: Message, feedback: Callable[[Message], None] | None, timeout_s: float) -> RclpyGoal:
         deadline = time.monotonic() + timeout_s
         description = f"{self.action} ({self._type})"
         if not self.wait(timeout_s):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.duration import Duration
+from rclpy.exceptions import InvalidHandle
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, ReliabilityPolicy
 from rclpy.qos import QoSProfile as RclpyProfile
 
@@ -36,6 +37,15 @@ def rclpy_qos(qos: QoSProfile) -> Any:
         ),
         **lifespan,
     )
+
+
+@contextmanager
+def while_open(what: str) -> Iterator[None]:
+    """Raise a DriverError about ``what`` if its node is closed meanwhile."""
+    try:
+        yield
+    except InvalidHandle as error:
+        raise DriverError(f"{what}: the node is closed") from error
 
 
 class Guard:
@@ -105,7 +115,8 @@ class RclpyPublisher:
 
     def publish(self, message: Message) -> None:
         try:
-            self._publisher.publish(message)
+            with while_open(self.topic):
+                self._publisher.publish(message)
         except TypeError as error:
             raise ConfigError(f"{self.topic} ({self.message_type}): {error}") from error
 
@@ -253,8 +264,12 @@ class RclpyClient:
             ServerLostError: if the server ends or restarts before it answers.
             DriverError: if there is no server, or no answer in time.
         """
-        deadline = time.monotonic() + timeout_s
         description = f"{self.service} ({self._type})"
+        with while_open(description):
+            return self._call(request, timeout_s, description)
+
+    def _call(self, request: Message, timeout_s: float, description: str) -> Message:
+        deadline = time.monotonic() + timeout_s
         if not self.wait(timeout_s):
             raise DriverError(f"no server of {description} was there within {seconds(timeout_s)}")
         servers = self.servers()

@@ -45,7 +45,7 @@ class Spinner:
         The executor is freed last, because a running callback would still use resources that belong to it.
         """
         self._closing = True
-        self.executor.wake()
+        self.executor.create_task(lambda: None)  # a mere wake() leaves it waiting for work
         if self._thread is not threading.current_thread():
             self._thread.join(JOIN_SECONDS)
         self.executor.shutdown(timeout_sec=0.0)
