@@ -1,51 +1,39 @@
 """Reward modules and their composition; docs/reference/rewards.md describes them."""
 
+from functools import partial
+
 from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig
 
 from robo_rl.core import RewardWeights, config_node
+from robo_rl.core.choices import store_choice
+from robo_rl.core.lazy import ClassTable
 
 from .composition import ComposedReward, ComposedRewardConfig, TermConfig
-from .modules.annotations import AnnotationsConfig
-from .modules.classifier import ClassifierConfig, ViceConfig
-from .modules.clip import ClipConfig
-from .modules.code import CodeConfig
-from .modules.ensemble import EnsembleConfig
-from .modules.gail import GailConfig
-from .modules.interventions import InterventionsConfig
-from .modules.keypoints import KeypointsConfig
-from .modules.novelty import NoveltyConfig
-from .modules.occupancy import OccupancyConfig
-from .modules.optimal_transport import OptimalTransportConfig
-from .modules.perceptual import PerceptualConfig
-from .modules.preferences import PreferencesConfig
-from .modules.specification import SpecificationConfig
-from .modules.stages import StagesConfig
-from .modules.successes import SuccessesConfig
-from .modules.toggles import TogglesConfig
 from .parts.module import FunctionModule, Module
 from .vision.config import ContrastConfig, PretrainingConfig
-from .writing import WriterConfig
 
-MODULES: dict[str, type] = {
-    "annotations": AnnotationsConfig,
-    "classifier": ClassifierConfig,
-    "clip": ClipConfig,
-    "code": CodeConfig,
-    "ensemble": EnsembleConfig,
-    "gail": GailConfig,
-    "interventions": InterventionsConfig,
-    "keypoints": KeypointsConfig,
-    "novelty": NoveltyConfig,
-    "occupancy": OccupancyConfig,
-    "optimal_transport": OptimalTransportConfig,
-    "perceptual": PerceptualConfig,
-    "preferences": PreferencesConfig,
-    "specification": SpecificationConfig,
-    "stages": StagesConfig,
-    "successes": SuccessesConfig,
-    "toggles": TogglesConfig,
-    "vice": ViceConfig,
-}
+MODULES = ClassTable(
+    "robo_rl.rewards.modules",
+    annotations="annotations.AnnotationsConfig",
+    classifier="classifier.ClassifierConfig",
+    clip="clip.ClipConfig",
+    code="code.CodeConfig",
+    ensemble="ensemble.EnsembleConfig",
+    gail="gail.GailConfig",
+    interventions="interventions.InterventionsConfig",
+    keypoints="keypoints.KeypointsConfig",
+    novelty="novelty.NoveltyConfig",
+    occupancy="occupancy.OccupancyConfig",
+    optimal_transport="optimal_transport.OptimalTransportConfig",
+    perceptual="perceptual.PerceptualConfig",
+    preferences="preferences.PreferencesConfig",
+    specification="specification.SpecificationConfig",
+    stages="stages.StagesConfig",
+    successes="successes.SuccessesConfig",
+    toggles="toggles.TogglesConfig",
+    vice="classifier.ViceConfig",
+)
 """Configuration classes of the modules by their name in the group ``reward/module``."""
 
 
@@ -54,13 +42,13 @@ def register_configs() -> None:
     store = ConfigStore.instance()
     store.store(group="reward", name="reward_schema", node=config_node(RewardWeights, RewardWeights))
     store.store(group="reward", name="composed_schema", node=config_node(ComposedRewardConfig, ComposedRewardConfig))
-    for name, config_class in MODULES.items():
-        register_module(name, config_class)
+    for name in MODULES:
+        store_choice("reward/module", name, partial(_module_node, name))
     trainer = config_node("robo_rl.rewards.vision.pretraining.make_trainer", PretrainingConfig)
     store.store(group="trainer", name="clip", node=trainer)
     trainer = config_node("robo_rl.rewards.vision.contrast.make_contrastive_trainer", ContrastConfig)
     store.store(group="contrastive_trainer", name="time_contrastive", node=trainer)
-    store.store(group="writer", name="endpoint", node=config_node("robo_rl.rewards.writing.Writer", WriterConfig))
+    store_choice("writer", "endpoint", _writer_node)
 
 
 def register_module(name: str, config_class: type) -> None:
@@ -73,6 +61,16 @@ def register_module(name: str, config_class: type) -> None:
         config_class: a frozen dataclass with a method ``make(name, spec, seed)`` that returns the module.
     """
     ConfigStore.instance().store(group="reward/module", name=name, node=config_node(config_class, config_class))
+
+
+def _module_node(name: str) -> DictConfig:
+    return config_node(MODULES[name], MODULES[name])
+
+
+def _writer_node() -> DictConfig:
+    from .writing import WriterConfig
+
+    return config_node("robo_rl.rewards.writing.Writer", WriterConfig)
 
 
 __all__ = [

@@ -3,11 +3,14 @@
 Importing this package registers the tasks with Gymnasium and is quick: MuJoCo is imported with the first backend.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .tasks import TASKS
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from .backend import ArmBackend
     from .driving import CarBackend
     from .episode import SimulatedBackend, SimulatedTask
@@ -54,15 +57,21 @@ def register_configs() -> None:
 
 def _register(name: str) -> None:
     """Register the task ``name`` of ``TASKS`` with Hydra."""
-    from hydra.core.config_store import ConfigStore
+    from importlib.resources import files
 
+    from robo_rl.core.choices import store_choice
+
+    has_file = files("robo_rl.configs").joinpath("task", f"{name}.yaml").is_file()
+    store_choice("task", f"{name}_schema" if has_file else name, partial(_task_node, name))
+
+
+def _task_node(name: str) -> "DictConfig":
+    """Return the configuration of the task ``name`` of ``TASKS``."""
     from robo_rl.core import config_node
 
-    task_class = TASKS[name]
-    node = config_node(make_backend, task_class.config_class)
+    node = config_node(make_backend, TASKS[name].config_class)
     node.name = name
-    choice = f"{name}_schema" if task_class.has_file else name
-    ConfigStore.instance().store(group="task", name=choice, node=node)
+    return node
 
 
 def register_task(name: str, task_class: "type[SimulatedTask]") -> None:

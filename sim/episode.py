@@ -109,13 +109,11 @@ class SimulatedTask(ABC):
     Attributes:
         config_class: configuration class of this task, whose defaults define the task.
         cameras: cameras for ``observation.cameras`` that the task has in any configuration.
-        has_file: whether configs/task contains a file of this task.
         shaped_terms: names of the reward terms besides ``success``.
     """
 
     config_class: ClassVar[Any]
     cameras: ClassVar[tuple[str, ...]]
-    has_file: ClassVar[bool] = False
     shaped_terms: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: Any) -> None:

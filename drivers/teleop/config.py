@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from robo_rl.core import MAX_SECONDS, Options, nearest, option, require
 
+DEVICES = ("keyboard", "window", "browser", "gamepad", "spacemouse", "joy", "twist", "leader")
 ELEMENTS = ("x", "y", "z", "roll", "pitch", "yaw", "steering", "throttle")
 """Elements of actions that an axis of a device may move."""
 

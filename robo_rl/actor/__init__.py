@@ -1,12 +1,19 @@
 """Actor that steps a backend and produces transitions, and the spool that keeps these until the learner has them."""
 
-from .actor import ActionChoice, Actor, EpisodeRefusedError
-from .human_like import HumanLikeChooser
-from .intervention import InterventionConfig, Interventions, SimulatedIntervention
-from .marking import marked
-from .simulated_operator import SimulatedOperator
-from .spool import Spool, SpoolFullError
-from .view import View, jpeg
+from typing import TYPE_CHECKING
+
+from robo_rl.core.lazy import imported_on_use
+
+if TYPE_CHECKING:
+    from .actor import ActionChoice, Actor, EpisodeRefusedError
+    from .human_like import HumanLikeChooser
+    from .intervention import InterventionConfig, Interventions, SimulatedIntervention
+    from .marking import marked
+    from .simulated_operator import SimulatedOperator
+    from .spool import Spool, SpoolFullError
+    from .view import View, jpeg
+else:
+    __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
     "ActionChoice",

@@ -5,50 +5,56 @@ user's own package therefore needs a line of configuration, but no registration 
 only what an allow-list permits: see :func:`allow_packages`.
 """
 
-from .allow_list import allow_packages, needed_packages
-from .base import keep_base, load_base
-from .components import Components, build_backend, build_resets
-from .composition import (
-    agent_facts,
-    build,
-    build_acting_agent,
-    build_agent,
-    build_reward,
-    has_robot,
-    is_relative,
-    register_all_configs,
-    register_configs,
-    set_threads,
-)
-from .config import (
-    ActorConfig,
-    AsyncRuntimeConfig,
-    DemonstrationsConfig,
-    LocalRuntimeConfig,
-    RayRuntimeConfig,
-    RunConfig,
-    StartConfig,
-    check_resources,
-)
-from .deployed import load_evaluated, write_deployed
-from .evaluated import Evaluated, change_task, evaluated_policy
-from .expert import make_intervention
-from .network_limits import networks_of, networks_of_run
-from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
-from .trained import (
-    RESUMED,
-    TrainedAgent,
-    TrainedPolicy,
-    TrainedReward,
-    acting_config,
-    complete_config,
-    load_agent,
-    load_policy,
-    load_reward,
-    robot_note,
-    run_config,
-    saved_config,
-)
+from typing import TYPE_CHECKING
+
+from ..core.lazy import imported_on_use
+
+if TYPE_CHECKING:
+    from .allow_list import allow_packages, needed_packages
+    from .base import keep_base, load_base
+    from .components import Components, build_backend, build_resets
+    from .composition import (
+        agent_facts,
+        build,
+        build_acting_agent,
+        build_agent,
+        build_reward,
+        has_robot,
+        is_relative,
+        set_threads,
+    )
+    from .config import (
+        ActorConfig,
+        AsyncRuntimeConfig,
+        DemonstrationsConfig,
+        LocalRuntimeConfig,
+        RayRuntimeConfig,
+        RunConfig,
+        StartConfig,
+        check_resources,
+    )
+    from .deployed import load_evaluated, write_deployed
+    from .evaluated import Evaluated, change_task, evaluated_policy
+    from .expert import make_intervention
+    from .network_limits import networks_of, networks_of_run
+    from .registration import register_all_configs, register_configs
+    from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
+    from .trained import (
+        RESUMED,
+        TrainedAgent,
+        TrainedPolicy,
+        TrainedReward,
+        acting_config,
+        complete_config,
+        load_agent,
+        load_policy,
+        load_reward,
+        robot_note,
+        run_config,
+        saved_config,
+    )
+else:
+    __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
     "RESUMED",

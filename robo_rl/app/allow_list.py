@@ -17,7 +17,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from ..core import ConfigError
-from .composition import ENTRY_POINTS, register_all_configs
+from .registration import ENTRY_POINTS, register_all_configs
 from .removed_options import drop_removed_options
 
 _NAME = re.compile(r"[\w.:-]+")

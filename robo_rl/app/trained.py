@@ -27,8 +27,9 @@ from ..core.search_path import inner_hydra
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .allow_list import check_saved, with_current_names
 from .base_copy import use_copy
-from .composition import build_acting_agent, build_agent, build_reward, has_robot, register_all_configs
+from .composition import build_acting_agent, build_agent, build_reward, has_robot
 from .network_limits import networks_of
+from .registration import register_all_configs
 
 OTHER = "use another checkpoint"
 

@@ -31,6 +31,7 @@ from .usage import (
     require_known_additions,
     require_options,
     require_read,
+    require_valid,
 )
 from .whole_numbers import with_whole_numbers
 
@@ -96,6 +97,7 @@ def _run(command: str, overrides: list[str], run: Callable[[DictConfig], int]) -
         try:
             require_known(config)
             _expand_home(config)
+            require_valid(config)
             swept.extend(_swept_runs(config))
             status = max(status, _call(run, config))
         except Exception as error:

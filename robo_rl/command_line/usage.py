@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hydra import compose, initialize_config_module
@@ -12,7 +12,7 @@ from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from ..core import ConfigError, nearest
 from .option_help import Option, help_page, options
@@ -120,6 +120,22 @@ def require_known(config: DictConfig, path: str = "") -> None:
             child = config[name]
             if isinstance(child, DictConfig):
                 require_known(child, f"{path}{name!s}.")
+
+
+def require_valid(config: DictConfig) -> None:
+    """Check the values of all sections, before the command's module is imported, which takes seconds.
+
+    Sections with missing values are left to the command.
+
+    Raises:
+        ConfigError: if a value is out of range.
+    """
+    for name in config:
+        if OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, str(name)):
+            continue
+        if dataclasses.is_dataclass(OmegaConf.get_type(config, str(name))):
+            with suppress(MissingMandatoryValue):
+                OmegaConf.to_object(config[name])
 
 
 def require_flags(command: str, words: Sequence[str]) -> None:

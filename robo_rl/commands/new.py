@@ -105,7 +105,7 @@ def _choices(group: str) -> set[str]:
     """Return the file names of the configurations in ``group``, of robo-rl and of installed packages."""
     from hydra.core.config_store import ConfigStore
 
-    from ..app.composition import register_all_configs
+    from ..app import register_all_configs
 
     register_all_configs()
     store, folder = ConfigStore.instance(), importlib.resources.files("robo_rl.configs") / group

@@ -1,12 +1,36 @@
-"""Packages whose names are imported with their first use."""
+"""Names and classes of packages that are imported with their first use."""
 
 import ast
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+
+class ClassTable(Mapping[str, type]):
+    """Classes by name. The module of a class is imported when the class is looked up.
+
+    Args:
+        package: name of the package that contains the modules.
+        classes: the module in the package and the name of the class, as ``module.Class``, by name in the table.
+    """
+
+    def __init__(self, package: str, **classes: str) -> None:
+        self._package = package
+        self._classes = classes
+
+    def __getitem__(self, name: str) -> type:
+        module, _, class_name = self._classes[name].rpartition(".")
+        found: type = getattr(importlib.import_module(f"{self._package}.{module}"), class_name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
 
 
 def imported_on_use(package: str, file: str) -> Callable[[str], Any]:

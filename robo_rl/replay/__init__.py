@@ -1,14 +1,21 @@
 """Replay buffer for online data, data sets of episodes on disk, and a sampler that mixes both."""
 
-from .hindsight import Hindsight
-from .intake import Intake, IntakeTotals
-from .labels import UNKNOWN, LabelBook
-from .layout import EpisodeArrays, EpisodeRecord
-from .ring import ReplayRing
-from .sampler import MixedSampler
-from .saved_episodes import SavedEpisodes
-from .store import EpisodeStore, StoreSummary
-from .writer import EpisodeWriter
+from typing import TYPE_CHECKING
+
+from robo_rl.core.lazy import imported_on_use
+
+if TYPE_CHECKING:
+    from .hindsight import Hindsight
+    from .intake import Intake, IntakeTotals
+    from .labels import UNKNOWN, LabelBook
+    from .layout import EpisodeArrays, EpisodeRecord
+    from .ring import ReplayRing
+    from .sampler import MixedSampler
+    from .saved_episodes import SavedEpisodes
+    from .store import EpisodeStore, StoreSummary
+    from .writer import EpisodeWriter
+else:
+    __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
     "UNKNOWN",

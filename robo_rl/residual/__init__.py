@@ -1,9 +1,17 @@
 """Reinforcement learning on top of a frozen base policy: bounded corrections of its actions (residuals)."""
 
-from .agent import ResidualAgent, residual_scale
-from .backend import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions
-from .base_policy import BasePolicy
+from typing import TYPE_CHECKING
+
+from robo_rl.core.lazy import imported_on_use
+
 from .config import BaseConfig
+
+if TYPE_CHECKING:
+    from .agent import ResidualAgent, residual_scale
+    from .backend import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions
+    from .base_policy import BasePolicy
+else:
+    __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
     "BASE_ACTION",

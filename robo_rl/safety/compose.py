@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra.core.config_store import ConfigStore
 from hydra.utils import get_method
 from numpy.typing import NDArray
 
@@ -23,7 +22,6 @@ from robo_rl.core import (
     SafetyFilter,
     StopButton,
     TurningState,
-    config_node,
     deadman_file,
     require,
 )
@@ -33,7 +31,7 @@ from .age import AgeLimit
 from .backend import SafeBackend
 from .barrier import BarrierFilter, Clearances
 from .chain import FilterChain
-from .config import NoSafetyConfig, SafetyConfig
+from .config import SafetyConfig
 from .feasibility_filter import FeasibilityFilter, load_model
 from .joint_limits import JointLimits
 from .kinematics import DAMPING, Kinematics
@@ -355,10 +353,3 @@ def _zero(observation: Observation, action: Action) -> Action:
 
 def _scaled(observation: Observation, action: Action, factor: float) -> Action:
     return factor * action
-
-
-def register_configs() -> None:
-    """Register ``safety=default`` and ``safety=none`` with Hydra."""
-    store = ConfigStore.instance()
-    store.store(group="safety", name="default", node=config_node(make_safe_backend, SafetyConfig))
-    store.store(group="safety", name="none", node=config_node(without_safety, NoSafetyConfig))

@@ -1,17 +1,24 @@
 """Telemetry: the metrics of a run on disk, in TensorBoard and W&B, the progress line, and live status and commands."""
 
+from typing import TYPE_CHECKING
+
 from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import config_node
+from robo_rl.core.lazy import imported_on_use
 
 from .config import LoggingConfig, WandbConfig
-from .console import Console
-from .interventions import intervention_rate
-from .live import COMMANDS, EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
-from .logger import RunLogger, check_logging
-from .metrics_file import read_metrics
-from .progress import ProgressLine
-from .summary import SUMMARY, git_commit, versions, write_summary
+
+if TYPE_CHECKING:
+    from .console import Console
+    from .interventions import intervention_rate
+    from .live import COMMANDS, EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
+    from .logger import RunLogger, check_logging
+    from .metrics_file import read_metrics
+    from .progress import ProgressLine
+    from .summary import SUMMARY, git_commit, versions, write_summary
+else:
+    __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
     "COMMANDS",

@@ -1,19 +1,26 @@
 """The transport between actors and learner: gRPC with a versioned schema, authentication and limits on message size."""
 
+from typing import TYPE_CHECKING
+
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from robo_rl.core import config_node
+from robo_rl.core.lazy import imported_on_use
 
-from .client import LearnerLink
-from .codec import RecordDecoder, RecordEncoder
 from .config import TransportConfig
-from .control import COMMANDS, is_command, send_command, wanted_actors
-from .keys import make_keys
-from .policy import PolicyMessage, pack_policy, unpack_policy
-from .server import LearnerServer
-from .service import SOCKET, new_socket_folder
-from .views import ActorView, LinkStatus
+
+if TYPE_CHECKING:
+    from .client import LearnerLink
+    from .codec import RecordDecoder, RecordEncoder
+    from .control import COMMANDS, is_command, send_command, wanted_actors
+    from .keys import make_keys
+    from .policy import PolicyMessage, pack_policy, unpack_policy
+    from .server import LearnerServer
+    from .service import SOCKET, new_socket_folder
+    from .views import ActorView, LinkStatus
+else:
+    __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
     "COMMANDS",

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from robo_rl.core import MAX_SECONDS, ConfigError, DataError, Options, option, read_secret, require, user_folder
 
-from .images import CODINGS
-
 UNIX = "unix:"
+COMPRESSIONS = (None, "zstd", "jpeg")
 PATH_BYTES = 107
 """Longest path of a Unix socket."""
 
@@ -53,7 +52,7 @@ class TransportConfig(Options, section="transport"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        is_known = self.image_compression in CODINGS
+        is_known = self.image_compression in COMPRESSIONS
         require(is_known, "transport.image_compression", "null, zstd or jpeg", self.image_compression)
         if self.address == UNIX:
             folder = user_folder("state", "the learner's socket", " or transport.address=unix:/path")

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from robo_rl.core import ArraySpec, ConfigError, SpecError, decode_image_file, zstd_size
 
 from . import messages_pb2 as messages
+from .config import COMPRESSIONS
 
-CODINGS: dict[str | None, Any] = {None: messages.RAW, "zstd": messages.ZSTD, "jpeg": messages.JPEG}
+CODINGS: dict[str | None, Any] = dict(zip(COMPRESSIONS, (messages.RAW, messages.ZSTD, messages.JPEG), strict=True))
 """The coding by the value of ``transport.image_compression``."""
 
 JPEG_QUALITY = 90

@@ -53,7 +53,6 @@ class Drive(SimulatedTask):
 
     config_class = DriveConfig
     cameras = ("front",)
-    has_file = True
     shaped_terms = ("progress", "regress", "crashed", "stuck", "flipped", "impact")
 
     def __init__(self, config: DriveConfig) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl import core
+import robo_rl
+from robo_rl import drivers
 from robo_rl.cli import AT_ONCE, COMMANDS
 from robo_rl.command_line.light_commands import light_help, light_schemas
 from robo_rl.command_line.usage import help_text
@@ -67,6 +68,64 @@ def test_a_light_command_imports_no_heavy_library(words: str, module: str, allow
     assert process.returncode == 0, process.stderr
 
 
+REFUSED = """
+import contextlib, io, sys
+from robo_rl.cli import main
+output = io.StringIO()
+for words in sys.argv[1:]:
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        try:
+            main(words.split())
+        except SystemExit as end:
+            code = end.code
+    heavy = {"torch", "cv2", "scipy", "matplotlib", "av", "grpc"} & sys.modules.keys()
+    assert not heavy, (words, sorted(heavy))
+    print(code, words)
+"""
+
+
+def _answers(words: list[str], folder: Path) -> list[str]:
+    """Return exit code and words of each command line, all of them in one process without heavy libraries."""
+    command = [sys.executable, "-c", REFUSED, *words]
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.splitlines()
+
+
+def test_no_help_imports_what_only_a_run_needs(tmp_path: Path) -> None:
+    # A reward module is chosen, which has its configuration in one file with its networks.
+    with_networks = {"label", "reward benchmark"}
+    words = [f"{command} --help" for command in COMMANDS if command not in with_networks]
+    words += ["train --help agent safety", "train --help-all", "train --cfg job", "learner --cfg job"]
+    assert _answers(words, tmp_path) == [f"0 {line}" for line in words]
+
+
+def test_no_refused_command_line_imports_what_only_a_run_needs(tmp_path: Path) -> None:
+    words = [
+        "train agent.gama=0.9",
+        "train task=pick_cub",
+        "train agent=sacc",
+        "train agent=drq agent.gamma=much",
+        "train robot=virtual robot.topic=a",
+        "train reward=composed +reward/module@reward.modules.a=gai",
+        "train --resume",
+        "train run=runs/a",
+        "train +seeds=1",
+        "train --help agnt",
+        "record task=reach record.episode=1",
+        "reward write task=nothing",
+        "export format=lerbot",
+        "robot task=reach virtual.rate=1",
+        "train run.env_steps=-1",
+        "train safety.violation_budget=-5",
+        "learner agent.update_to_data=0",
+        "record task=pick_cube task.cube_size=9",
+        "-m train seed=1,2",
+        "train -m seed=1,2 agent.gama=0.9",
+    ]
+    assert _answers(words, tmp_path) == [f"2 {line}" for line in words]
+
+
 def test_training_knows_its_tasks_after_a_light_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Both may run in one process: the second registers what the first one did not need."""
     from robo_rl.cli import main
@@ -91,9 +150,24 @@ def test_the_help_of_a_light_command_is_that_of_hydra() -> None:
     assert light_help("train", ["--help"]) is light_help("top", ["--help", "runs"]) is None
 
 
-def test_every_name_of_core_is_imported_on_use() -> None:
-    modules = {path.stem for path in Path(core.__file__).parent.glob("*.py")}
-    assert not modules & set(core.__all__), "a module would hide the name once it is imported"
-    assert all(getattr(core, name) is not None for name in core.__all__)
+def _imported_on_use() -> list[str]:
+    """Return the packages whose names are imported with their first use."""
+    tops = (Path(robo_rl.__file__).parent, Path(drivers.__file__).parent)
+    files = [file for top in tops for file in top.rglob("__init__.py") if "imported_on_use(" in file.read_text()]
+    return sorted(
+        ".".join(("robo_rl", *file.parent.relative_to(tops[0].parent).parts)).replace("robo_rl.robo_rl", "robo_rl")
+        for file in files
+    )
+
+
+@pytest.mark.parametrize("package", _imported_on_use())
+def test_every_name_is_imported_on_use(package: str) -> None:
+    module = importlib.import_module(package)
+    modules = {path.stem for path in Path(str(module.__file__)).parent.glob("*.py")}
+    assert not modules & set(module.__all__), "a module would hide the name once it is imported"
+    assert all(getattr(module, name) is not None for name in module.__all__)
+
+
+def test_a_name_that_a_package_lacks_cannot_be_imported() -> None:
     with pytest.raises(ImportError, match="cannot import name 'no_such_name'"):
         from robo_rl.core import no_such_name  # noqa: F401

@@ -7,8 +7,8 @@ from typing import ClassVar
 from robo_rl.core import Options, option, require
 
 from ..parts.choices import require_choice
-from .networks import NETWORKS
 
+NETWORKS = ("xqc", "crossq", "simbav2")
 IMPLEMENTATIONS = ("torch", "compile")
 VALUE_RANGE = (-5.0, 5.0)
 """Range of the bins of critics with bins, in units of the scaled reward, as published for XQC and SimbaV2."""

@@ -21,7 +21,6 @@ from robo_rl.core import claim_parameters
 
 from ..parts.networks import LOG_STD_MAX, LOG_STD_MIN, Parameters
 
-NETWORKS = ("xqc", "crossq", "simbav2")
 PROJECTED = ("xqc", "simbav2")
 """Networks whose weight vectors have length 1."""
 SHARE = 0.01

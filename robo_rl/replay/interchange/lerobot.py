@@ -7,8 +7,6 @@ from robo_rl.core import Options, option
 
 from .data import DataSet
 from .foreign import ForeignConfig
-from .lerobot_export import LeRobotWriter
-from .lerobot_import import read_lerobot
 from .lerobot_layout import V3, V21
 
 ACTIONS = ("proposed", "executed")
@@ -34,6 +32,8 @@ class LeRobot(Options, section="format"):
 
     def export(self, data: DataSet, path: Path) -> None:
         """Write ``data`` to the folder ``path``; see :class:`DataFormat`."""
+        from .lerobot_export import LeRobotWriter  # slow to import, and not needed for the help of a command
+
         LeRobotWriter(
             path,
             data,
@@ -46,4 +46,6 @@ class LeRobot(Options, section="format"):
 
     def load(self, path: Path, foreign: ForeignConfig) -> DataSet:
         """Read the folder ``path``; see :class:`DataFormat`."""
+        from .lerobot_import import read_lerobot
+
         return read_lerobot(path, foreign)
