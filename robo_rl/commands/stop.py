@@ -8,10 +8,10 @@ import tty
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, DeadmanSwitch, DriverError, Interruption, RoboRLError, deadman_file, nearest
+from ..core import ConfigError, DeadmanSwitch, DriverError, Interruption, deadman_file, nearest
 from ..core.emergency import default_file
 from ..core.latch import Latch
-from ..operators.rearming import Hold, find_holds
+from ..operators.rearming import Hold, find_holds, release_holds
 
 CONFIRMATION = "rearm"
 
@@ -81,19 +81,14 @@ def _rearm(holds: Sequence[Hold], others: Sequence[Hold] = (), ask: Callable[[st
     else:
         if not sys.stdin.isatty():
             raise ConfigError("only a person re-arms: run robo-rl rearm in a terminal")
-        listed = "\n".join(f"  {hold.what}: {hold.reason}" for hold in holds)
+        listed = "\n".join(f"  {hold.what}: {hold.description}" for hold in holds)
         question = f"Stopped:\n{listed}\nIs everybody clear of the robot? Type {CONFIRMATION!r} to let it move: "
         if ask(question).strip() != CONFIRMATION:
             print("Still stopped")
             return
-    failed = []
-    for hold in holds:
-        try:
-            hold.release()
-        except RoboRLError as error:
-            failed.append(f"NOT re-armed: {hold.what}: {error}")
-        else:
-            print(f"Re-armed: {hold.what}")
+    released, failed = release_holds(holds)
+    for line in released:
+        print(line)
     for hold in remaining:
         print(f"Still stopped: {hold.what}: {hold.reason}")
     if failed:

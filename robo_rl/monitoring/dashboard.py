@@ -10,12 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core import MAX_SECONDS, EmergencyStop, RoboRLError, require
+from ..core import MAX_SECONDS, RoboRLError, require
 from ..evaluation.runs import load_run
+from ..operators.rearming import find_holds
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.reading import TURNS, Readers
 from .run_table import clip
-from .stop_button import StopButton
+from .stop_button import StopButton, described
 from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
 
 PICTURE_SECONDS = 0.1
@@ -56,11 +57,12 @@ class Look(NamedTuple):
 class Dashboard:
     """The server of the pages: it sends the state of runs and handles commands. One object serves all pages.
 
-    Messages to a page are JSON objects: ``runs`` and the chosen ``run`` if they have changed, otherwise ``alive``; and
+    Messages to a page are JSON objects: ``runs``, the chosen ``run`` and ``held``, what holds robots still and why, if
+    they have changed, otherwise ``alive``; and
     ``answer`` to a command. After an emergency stop, the answer has ``stopped``, the run of the page; without it, the
     page sends the emergency stop again, on a new connection. Pictures are bytes: a line with a JSON object that names
     robot and camera, then a JPEG file. Messages of a page choose a run, ``{"run": path}``, or command it,
-    ``{"command": name, "robot": name}``.
+    ``{"command": name, "robot": name}``, or re-arm what they show, ``{"command": "rearm", "seen": held}``.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.
@@ -98,6 +100,8 @@ class Dashboard:
         run, name = message.get("run", visit.chosen), message.get("command")
         if name == "emergency_stop":
             self._button.press(visit.answer, run)  # it does not wait for earlier commands
+        elif name == "rearm":
+            self._button.rearm(visit.answer, message.get("seen"))
         elif isinstance(name, str):
             visit.ask((run, name, str(message.get("robot", ""))))
         elif str(run) in self._paths:
@@ -157,17 +161,16 @@ class Dashboard:
         """Return the message about the runs and the chosen run, by default the newest."""
         paths, note = await self._list()
         if not paths:
-            return {"runs": [], "run": None, "note": note}
+            held = (await self._readers.read({"stop": holds_of_robots}))["stop"]
+            return {"runs": [], "run": None, "note": note, "held": _shown(held)}
         path = self._paths.get(chosen or "", paths[0])
         look, stop = f"run {path}", "stop"
-        outcomes = await self._readers.read({look: partial(self._look_at, path), stop: why_robots_are_stopped})
-        data, emergency = outcomes[look], outcomes[stop]
+        outcomes = await self._readers.read({look: partial(self._look_at, path), stop: holds_of_robots})
+        data = outcomes[look]
         if isinstance(data, Exception):
             data = unreadable(path, data)
-        if isinstance(emergency, Exception):
-            emergency = str(emergency)
         runs = [{"path": str(run), "name": clip(run.name)} for run in paths]
-        return {"runs": runs, "run": data | {"emergency": emergency}}
+        return {"runs": runs, "run": data, "held": _shown(outcomes[stop])}
 
     async def _list(self) -> tuple[list[Path], str]:
         """Return the newest runs, and a note on why there are none; within ``interval``, all pages share the result."""
@@ -249,6 +252,14 @@ class Visit:
         await self.page.send(json.dumps(news or {"alive": True}))
 
 
-def why_robots_are_stopped() -> str | None:
-    """Return the reason of this user's emergency stop, or None if it is not pressed."""
-    return EmergencyStop().pressed()
+def holds_of_robots() -> list[dict[str, str]]:
+    """Return what holds this user's robots still, for display."""
+    return described(find_holds())
+
+
+def _shown(outcome: Any) -> list[dict[str, str]]:
+    """Return the holds; if they could not be read, the reason as one of them."""
+    if isinstance(outcome, Exception):
+        return [{"what": "unknown", "reason": str(outcome)}]
+    held: list[dict[str, str]] = outcome
+    return held

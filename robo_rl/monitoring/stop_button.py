@@ -1,14 +1,18 @@
-"""The emergency stop of pages in the browser, which waits for nothing else that pages ask for."""
+"""The emergency stop of pages in the browser, which waits for nothing else that pages ask for, and re-arming."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..core import EmergencyStop, RoboRLError
+from ..operators.rearming import Hold, find_holds, release_holds
 from ..web.reading import Readers
 
 PRESS_SECONDS = 5.0
 """Longest wait for the file system of this user."""
+REARM_SECONDS = 30.0
+"""Longest wait until everything is released; the service of a robot's own controller may take seconds."""
 
 
 class StopButton:
@@ -19,13 +23,33 @@ class StopButton:
 
     def __init__(self) -> None:
         self._readers = Readers(PRESS_SECONDS)
+        self._releases = Readers(REARM_SECONDS)
         self._presses: set[asyncio.Task[None]] = set()
 
     def press(self, answer: Callable[[Mapping[str, Any]], Awaitable[None]], run: object) -> None:
         """Press the emergency stop; ``answer`` is called with the message for the page that shows ``run``."""
-        task = asyncio.create_task(self._press(answer, run))
+        self._start(self._press(answer, run))
+
+    def rearm(self, answer: Callable[[Mapping[str, Any]], Awaitable[None]], seen: object) -> None:
+        """Release what a person has seen and confirmed, and answer what is released, what is not, and why.
+
+        Args:
+            answer: called with the message for the page.
+            seen: holds as :func:`described` has sent them to the page; others remain.
+        """
+        self._start(self._rearm(answer, seen))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._presses.add(task)
         task.add_done_callback(self._presses.discard)
+
+    async def _rearm(self, answer: Callable[[Mapping[str, Any]], Awaitable[None]], seen: object) -> None:
+        try:
+            lines = await self._releases.call("rearm", partial(rearm_seen, seen))
+        except (RoboRLError, OSError) as error:  # a time-out is one
+            lines = [f"NOT re-armed: {error}"]
+        await answer({"answer": "; ".join(lines)})
 
     async def _press(self, answer: Callable[[Mapping[str, Any]], Awaitable[None]], run: object) -> None:
         try:
@@ -40,3 +64,20 @@ def press_emergency_stop() -> str:
     """Press the emergency stop of all robots of this user; return the problem, or an empty string on success."""
     emergency = EmergencyStop()
     return "" if emergency.press("the page of robo-rl web") else f"{emergency.file} cannot be written"
+
+
+def described(holds: Sequence[Hold]) -> list[dict[str, str]]:
+    """Return what a page shows of the latches that hold robots still."""
+    return [{"what": hold.what, "reason": hold.description} for hold in holds]
+
+
+def rearm_seen(seen: object) -> list[str]:
+    """Release the holds that a page showed when a person confirmed; return a line for each hold.
+
+    A stop that was pressed after the page was drawn is not released: nobody has read its reason.
+    """
+    shown = seen if isinstance(seen, list) else []
+    holds = find_holds()
+    released, failed = release_holds([hold for hold in holds if described([hold])[0] in shown])
+    new = [f"Still stopped: {hold.what}: {hold.reason}" for hold in holds if described([hold])[0] not in shown]
+    return [*released, *failed, *new] or ["Nothing holds robots still"]

@@ -1,7 +1,8 @@
 """The latches that hold robots still, with their reasons and how a person releases them."""
 
 import functools
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -23,6 +24,7 @@ class Hold:
         what: its name, for display.
         reason: its reason.
         release: releases it.
+        since: time at which it was set, in seconds since the epoch, for display; None if it is unknown.
 
     Raises:
         RoboRLError: from ``release``, if it fails; the message states why and what to do.
@@ -31,13 +33,40 @@ class Hold:
     what: str
     reason: str
     release: Callable[[], object]
+    since: float | None = None
+
+    @property
+    def description(self) -> str:
+        """The reason, with the time at which the latch was set."""
+        return (
+            self.reason
+            if self.since is None
+            else f"{self.reason} (at {time.strftime('%X', time.localtime(self.since))})"
+        )
+
+
+def release_holds(holds: Sequence[Hold]) -> tuple[list[str], list[str]]:
+    """Release latches, after a person has confirmed it.
+
+    Returns:
+        A line for each latch that is released, and one for each that is not, which says why.
+    """
+    released, failed = [], []
+    for hold in holds:
+        try:
+            hold.release()
+        except (RoboRLError, OSError) as error:
+            failed.append(f"NOT re-armed: {hold.what}: {error}")
+        else:
+            released.append(f"Re-armed: {hold.what}")
+    return released, failed
 
 
 def find_holds(robot: str | None = None) -> list[Hold]:
     """Return the latches that hold this user's robots still: all of them, or those of one robot."""
     holds = []
-    if robot is None and (reason := Latch(default_file()).pressed()) is not None:
-        holds.append(Hold("all robots", reason, Latch(default_file()).rearm))
+    if robot is None:
+        holds += _holds_of_latch("all robots", Latch(default_file()))
     for name in [robot] if robot is not None else _named(default_file().parent):
         holds += _holds_of(name)
     return holds
@@ -52,12 +81,19 @@ def _named(folder: Path) -> list[str]:
     return sorted(unquote(name) for name in names if name)
 
 
+def _holds_of_latch(what: str, latch: Latch) -> list[Hold]:
+    if (reason := latch.pressed()) is None:
+        return []
+    try:
+        since = latch.file.lstat().st_mtime
+    except OSError:
+        since = None
+    return [Hold(what, reason, latch.rearm, since)]
+
+
 def _holds_of(robot: str) -> list[Hold]:
     """Return the latches of one robot, that of its own controller last: nothing moves before it is released."""
-    holds = []
-    latch = Latch(file_of(default_file(), robot))
-    if (reason := latch.pressed()) is not None:
-        holds.append(Hold(f"robot {robot}", reason, latch.rearm))
+    holds = _holds_of_latch(f"robot {robot}", Latch(file_of(default_file(), robot)))
     beat = GuardBeat(robot)
     if (problem := beat.problem()) is not None:
         holds.append(Hold(f"robot {robot}", problem, beat.end))

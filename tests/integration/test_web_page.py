@@ -117,6 +117,13 @@ def press(browser: Any, command: str, robot: str = "") -> None:
     button.click()
 
 
+def rearm(browser: Any, answer: str) -> None:
+    """Press Rearm and answer the question with the button ``answer``."""
+    browser.find_element("css selector", "#rearm").click()
+    wait_until(lambda: "Is everybody clear" in text(browser, "#confirm"))
+    browser.find_element("css selector", f"#{answer}").click()
+
+
 def opened(browser: Any, served: ServedDashboard, token: str = TOKEN) -> None:
     browser.get("about:blank")
     browser.get(f"{served.server.origin}/#{quote(token)}")
@@ -168,8 +175,13 @@ def test_it_shows_the_run_and_its_cameras_and_its_buttons_act(
     press(browser, "emergency_stop")
     emergency = EmergencyStop()
     assert wait_until(emergency.pressed) == "the page of robo-rl web"
-    wait_until(lambda: "robo-rl rearm" in text(browser, "#notice"))
-    emergency.rearm()
+    wait_until(lambda: "all robots: the page of robo-rl web (at " in text(browser, "#held"))
+    rearm(browser, "stay")
+    assert emergency.pressed()
+    rearm(browser, "clear")
+    wait_until(lambda: text(browser, "#answer") == "Re-armed: all robots")
+    wait_until(lambda: not text(browser, "#held"))
+    assert not emergency.pressed()
     problems = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
     assert not problems
 

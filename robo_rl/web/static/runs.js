@@ -12,7 +12,7 @@ const EXPLAINED = {
   reset: "End this robot's episode; the next begins",
   success: "The task is solved: end this robot's episode as a success",
   failure: "The task was not solved: end this robot's episode",
-  emergency_stop: "Every robot holds still until a person types robo-rl rearm",
+  emergency_stop: "Every robot holds still until a person re-arms",
 };
 const CONNECTION = {
   connecting: "connecting",
@@ -26,6 +26,8 @@ const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
 let connected = false;
 let chosen = null; // path of the run that the person chose: the newest until then; kept after a lost connection
 let run = null;
+let held = []; // what holds robots still, and why
+let asked = []; // what the person is asked to release
 
 const link = new Link({
   message(news) {
@@ -33,6 +35,7 @@ const link = new Link({
     if ("note" in news) at("notice").textContent = news.note;
     if ("stopped" in news) stops.confirm(news.stopped);
     if ("answer" in news) showAnswer(news.answer);
+    if ("held" in news) showHeld(news.held);
     if ("run" in news) showRun(news.run);
   },
   picture: showCamera,
@@ -62,6 +65,17 @@ at("runs").addEventListener("change", () => {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-command]");
   if (button && !button.disabled && confirmed(button)) press(button);
+});
+at("rearm").addEventListener("click", () => {
+  asked = held; // a stop that comes while the person reads is not released
+  at("confirmed-holds").replaceChildren(...holdItems(asked));
+  at("confirm").returnValue = "";
+  at("confirm").showModal();
+});
+at("confirm").addEventListener("close", () => {
+  if (at("confirm").returnValue !== "rearm") return;
+  const sent = link.send({ command: "rearm", seen: asked });
+  showAnswer(sent ? "Rearm: sent" : "Not re-armed: there is no connection");
 });
 addEventListener("resize", () => run && drawCurves(run.curves));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => run && drawCurves(run.curves));
@@ -102,6 +116,7 @@ function enableButtons() {
     button.title = why ? `${EXPLAINED[command]}. Not now: ${why}` : EXPLAINED[command];
   }
   const paused = run?.live.paused ?? false;
+  at("rearm").disabled = !connected;
   document.querySelector("[data-command=pause]").hidden = paused;
   document.querySelector("[data-command=resume]").hidden = !paused;
 }
@@ -121,10 +136,18 @@ function showAnswer(text) {
 }
 
 function showNotice() {
-  const emergency = run?.emergency;
-  const text = emergency ? `Robots are stopped: ${emergency}. When all is safe, type robo-rl rearm in a terminal.` : "";
-  if (run) at("notice").textContent = text;
+  if (run) at("notice").textContent = "";
   at("notice").hidden = at("notice").textContent === "";
+}
+
+function holdItems(holds) {
+  return holds.map(({ what, reason }) => make("li", `${what}: ${reason}`));
+}
+
+function showHeld(holds) {
+  held = holds;
+  at("held").hidden = !held.length;
+  at("holds").replaceChildren(...holdItems(held));
 }
 
 function showRun(news) {

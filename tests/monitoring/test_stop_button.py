@@ -1,0 +1,34 @@
+"""Re-arming from a page: what the person saw is released, and nothing else."""
+
+from robo_rl.core import OwnStop
+from robo_rl.core.emergency import default_file, file_of
+from robo_rl.core.latch import Latch
+from robo_rl.monitoring.dashboard import holds_of_robots
+from robo_rl.monitoring.stop_button import rearm_seen
+
+
+def test_a_page_shows_who_stopped_which_robot_and_why_and_releases_it() -> None:
+    Latch(file_of(default_file(), "virtual")).press("safety guard: joint_states has been silent for 0.52 s")
+    (shown,) = seen = holds_of_robots()
+    assert shown["what"] == "robot virtual"
+    assert shown["reason"].startswith("safety guard: joint_states has been silent for 0.52 s (at ")
+    assert rearm_seen(seen) == ["Re-armed: robot virtual"]
+    assert holds_of_robots() == []
+    assert rearm_seen(seen) == ["Nothing holds robots still"]
+
+
+def test_a_stop_that_comes_after_the_question_is_not_released() -> None:
+    Latch(file_of(default_file(), "left")).press("the page")
+    seen = holds_of_robots()
+    Latch(default_file()).press("robo-rl stop")
+    assert rearm_seen(seen) == ["Re-armed: robot left", "Still stopped: all robots: robo-rl stop"]
+    for hostile in (None, "all robots", [{"what": "all robots"}], [["all robots"]]):
+        assert rearm_seen(hostile) == ["Still stopped: all robots: robo-rl stop"]
+    assert rearm_seen(holds_of_robots()) == ["Re-armed: all robots"]
+
+
+def test_it_says_what_it_cannot_release() -> None:
+    OwnStop("virtual").note({"service": "", "name": "virtual"})
+    (line,) = rearm_seen(holds_of_robots())
+    assert line.startswith("NOT re-armed: robot virtual, its own controller: it names no service for that")
+    assert len(holds_of_robots()) == 1
