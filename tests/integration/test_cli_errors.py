@@ -1,8 +1,6 @@
 """What a user can get wrong ends in one exact line and exit code 2, without a traceback."""
 
 import os
-import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +10,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from robo_rl.cli import COMMANDS, main
 from robo_rl.command_line import application
-from robo_rl.command_line.option_help import FIRST
 from robo_rl.commands import report, train
 from robo_rl.core import DataError, RoboRLError
-from robo_rl.telemetry import Command, LiveRun, LiveStatus
 from robo_rl.training import run as training
 
 
@@ -247,60 +243,6 @@ def test_critics_are_not_pretrained_on_nothing(tmp_path: Path, capsys: pytest.Ca
     )
 
 
-def test_a_run_is_not_overwritten_by_accident(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.yaml").write_text(CONFIG)
-    line = fails(["train", "task=reach", f"run.dir={tmp_path}"], capsys)
-    assert line == (
-        f"robo-rl: {tmp_path} already holds a run: resume it with resume={tmp_path}, choose another run.dir, or "
-        "replace it with run.overwrite=true"
-    )
-
-
-def test_a_run_is_replaced_only_once_the_other_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "run"
-    (folder / "demonstrations").mkdir(parents=True)
-    (folder / "config.yaml").write_text(CONFIG)
-    (folder / "thesis.tex").touch()
-    again = ["train", "task=reach", f"run.dir={folder}", "run.overwrite=true"]
-    assert "agent.gamma must be in [0, 1], got 1.5" in fails([*again, "agent.gamma=1.5"], capsys)
-    inside = f"demonstrations.path={folder}/demonstrations"
-    assert f"{inside} lies in the run that run.overwrite=true replaces" in fails([*again, inside], capsys)
-    assert (folder / "config.yaml").read_text() == CONFIG and (folder / "demonstrations").is_dir()
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    with pytest.raises(SystemExit) as ended:
-        main([*again, "agent=bc", "agent.pretrain_steps=1", "demonstrations.episodes=1", "run.video_episodes=0",
-              "run.final_evaluation_episodes=1"])  # fmt: skip
-    assert ended.value.code == 0 and "seed: 0" in (folder / "config.yaml").read_text()
-    assert (folder / "thesis.tex").exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-def test_files_that_are_no_run_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.yaml").write_text("seed: 5\n")
-    (tmp_path / "thesis.tex").touch()
-    for more in ([], ["run.overwrite=true"]):
-        line = fails(["train", "task=reach", f"run.dir={tmp_path}", *more], capsys)
-        assert line.startswith(f"robo-rl: {tmp_path} holds files but no run of robo-rl")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "thesis.tex"]
-
-
-@pytest.mark.parametrize("folder", [".", "reach"])
-def test_words_that_could_be_paths_do_not_lie_in_a_run(
-    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path(folder).mkdir(exist_ok=True)
-    (Path(folder) / "config.yaml").write_text(CONFIG)
-    line = fails(["train", "task=reach", f"run.dir={folder}", "run.overwrite=true", "agent.gamma=2"], capsys)
-    assert "agent.gamma" in line and (Path(folder) / "config.yaml").read_text() == CONFIG
-
-
-def test_a_resumed_run_stays_in_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.yaml").write_text(CONFIG)
-    line = fails(["train", f"resume={tmp_path}", "run.dir=elsewhere"], capsys)
-    assert line == "robo-rl: a resumed run stays in its folder: leave out run.dir"
-
-
 def test_dictionaries_take_new_keys_without_a_plus(capsys: pytest.CaptureFixture[str]) -> None:
     for words, found in (
         (["runtime=ray", "runtime.learner_resources={CPU:8,learner:1}"], "learner: 1.0"),
@@ -341,124 +283,11 @@ def test_a_path_in_a_home_folder_that_is_not_there_is_named(
     assert fails(["train", "run.dir=~/a"], capsys).startswith("robo-rl: run.dir=~/a: there is no home folder")
 
 
-def test_a_run_that_goes_on_is_not_overwritten_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.yaml").write_text(CONFIG)
-    with LiveRun(tmp_path):
-        line = fails(["train", "task=reach", f"run.dir={tmp_path}", "run.overwrite=true"], capsys)
-    assert line == f"robo-rl: another process is using the run in {tmp_path}: end it before you replace the run"
-    assert (tmp_path / "config.yaml").exists()
-
-
 def test_debug_shows_the_traceback() -> None:
     from robo_rl.core import ConfigError
 
     with pytest.raises(ConfigError):
         main(["train", "task=rech", "--debug"])
-
-
-def test_help_lists_groups_and_options(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["train", "--help-all"])
-    out = capsys.readouterr().out
-    assert caught.value.code == 0
-    for wanted in ("task: bin_relocate", "agent: bc", "reward: ", "logging: ", "runtime: ", "env_steps: 6000"):
-        assert wanted in out
-    for wanted in ("env_steps: 6000  # total number of environment steps (0 or more)\n", "???"):
-        assert wanted in out
-    assert re.search(r"^task: .*\breach\b.*  \(now pick_cube\)$", out, re.MULTILINE)
-    assert "_target_" not in out
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    short = capsys.readouterr().out.splitlines()
-    assert len(short) < 60 < len(out.splitlines()), "what people change first, and which sections there are"
-    assert "run.env_steps: 6000  # total number of environment steps (0 or more)" in short
-    assert any(re.match(r"agent +44 options  # Soft actor-critic with an ensemble of critics$", line) for line in short)
-    with pytest.raises(SystemExit):
-        main(["train", "task=reach", "--help", "task.arm", "logging"])
-    section = capsys.readouterr().out
-    assert section.startswith("task:\n  arm:") and "\nlogging:" in section and "env_steps" not in section
-    assert "no such section: did you mean 'logging'?" in fails(["train", "--help", "loging"], capsys)
-    with pytest.raises(SystemExit):
-        main(["eval", "--help"])
-    assert "checkpoint: best  # best, newest, or the number of a step\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("command", "names"), FIRST.items())
-def test_every_option_that_people_change_first_is_one(
-    command: str, names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main([*command.split(), "--help"])
-    lines = capsys.readouterr().out.splitlines()
-    assert all(any(line.startswith(f"{name}: ") for line in lines) for name in names)
-
-
-def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["train", "task=reach", "agent.gamma=0.5", "--cfg", "job"])
-    assert caught.value.code == 0
-    assert "gamma: 0.5" in capsys.readouterr().out
-
-
-def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
-    assert caught.value.code == 0
-    out = capsys.readouterr().out
-    for command in (
-        "train",
-        "learner",
-        "actor",
-        "control",
-        "keys",
-        "eval",
-        "record",
-        "collect",
-        "view",
-        "report",
-        "reward inspect",
-        "reward benchmark",
-        "cameras",
-        "doctor",
-    ):
-        assert f"  {command} " in out
-
-
-def test_help_of_a_first_word_lists_what_may_follow(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["reward", "--help"])
-    assert caught.value.code == 0 and "  inspect    show what" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("command", ["reward", "stpo", "rearn", "enabel"])
-def test_what_lets_robots_move_or_stops_them_is_never_suggested(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = fails([command], capsys)
-    assert not any(f"did you mean {name!r}" in line for name in ("stop", "rearm", "enable"))
-
-
-def test_a_run_on_this_machine_is_commanded_by_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with LiveRun(tmp_path) as live:
-        live.report(LiveStatus("training"))
-        with pytest.raises(SystemExit) as caught:
-            main(["control", "send=pause", f"run={tmp_path}"])
-        assert caught.value.code == 0 and live.take_commands() == [Command("pause")]
-    assert capsys.readouterr().out == f"{tmp_path}: pause: sent; the run executes it between two steps\n"
-
-
-def test_the_flag_of_a_sweep_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
-    line = fails(["train", "task=reach", "-m", "seed=0", "agent.gamma=2"], capsys)
-    assert line == "robo-rl: agent.gamma must be in [0, 1], got 2.0"
-
-
-def test_output_that_nobody_reads_is_no_error() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [sys.executable, "-m", "robo_rl.cli", "--help"]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60)
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_what_a_launcher_runs_in_another_process_ends_by_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,14 +308,3 @@ def test_what_a_launcher_runs_in_another_process_ends_by_an_exception(monkeypatc
     monkeypatch.setattr(train, "run", fail)
     with pytest.raises(DataError, match="as it was said"):
         jobs[0](OmegaConf.create())
-
-
-@pytest.mark.parametrize("data", [b"\x00\xff\xae", b"run:\n  env_steps: 5\n  over", b"[1, 2]", b""])
-@pytest.mark.parametrize("words", [["eval", "run="], ["train", "resume="]])
-def test_a_damaged_configuration_is_named(
-    data: bytes, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command, option = words
-    (tmp_path / "config.yaml").write_bytes(data)
-    line = fails([command, f"{option}{tmp_path}"], capsys)
-    assert line.startswith((f"robo-rl: {tmp_path}/config.yaml ", f"robo-rl: {tmp_path}/config.yaml:"))
