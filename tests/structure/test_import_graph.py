@@ -1,6 +1,7 @@
 """The import rules of docs/reference/architecture.md, and the package list of pyproject.toml."""
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -31,6 +32,7 @@ def module_of(path: Path) -> list[str]:
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
     """Return the absolute names of everything of ours that ``path`` imports."""
     package = module_of(path) if path.name == "__init__.py" else module_of(path)[:-1]
