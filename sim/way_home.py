@@ -105,7 +105,8 @@ def schedule(way: Array, motion: Array, limits: WayLimits) -> Array:
     left = np.maximum(1 - np.cumsum(steps), 0.0)
     left[-1] = 0.0
     before = np.concatenate([[1.0], left[:-1]])
-    return np.divide(left, before, out=np.zeros_like(left), where=before > 0)
+    shares: Array = np.divide(left, before, out=np.zeros_like(left), where=before > 0)
+    return shares
 
 
 def _counts(first: Array, lengths: Array, limits: WayLimits, stretch: float) -> tuple[int, int, int]:

@@ -386,9 +386,9 @@ def _refuse_unused(options: Options, section: str, keys: Sequence[str], is_used:
     """
     if is_used:
         return
-    for each in fields(options):
+    for each in fields(options):  # type: ignore[arg-type]  # every subclass of Options is a dataclass
         if each.name in keys:
-            default = each.default if each.default is not MISSING else each.default_factory()  # type: ignore[misc]
+            default = each.default if each.default is not MISSING else each.default_factory()  # type: ignore[operator]
             value = getattr(options, each.name)
             value = tuple(value) if isinstance(default, tuple) else value  # a list, if it is from a file
             require(value == default, f"{section}.{each.name}", f"given only where {where}", value)

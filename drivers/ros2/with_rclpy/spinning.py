@@ -61,7 +61,7 @@ class Spinner:
                     self._guard.report()
 
 
-class Unattended(ReentrantCallbackGroup):
+class Unattended(ReentrantCallbackGroup):  # type: ignore[misc]  # rclpy has no annotations
     """Callback group of subscriptions that rclpy's executor leaves to a :class:`MessageSpinner`."""
 
     def can_execute(self, entity: Any) -> bool:
