@@ -40,7 +40,7 @@ def rclpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
     for package, modules in PACKAGES.items():
         for name in (package, *(f"{package}.{module}" for module in modules.split())):
             monkeypatch.setitem(sys.modules, name, MagicMock())
-    sys.modules["rclpy.exceptions"].InvalidHandle = type("InvalidHandle", (Exception,), {})  # type: ignore[attr-defined]
+    sys.modules["rclpy.exceptions"].InvalidHandle = type("InvalidHandle", (Exception,), {})
     library = sys.modules["rclpy.impl.implementation_singleton"].rclpy_implementation
     library.WaitSet.return_value.wait.side_effect = lambda nanoseconds: time.sleep(0.01)
     yield lambda name: importlib.import_module(f"{OURS}.{name}")
@@ -244,9 +244,10 @@ class Subscribed:
     msg_type = "Bool"
 
     def __init__(self, *messages: Any) -> None:
-        self.queue, self.received, self.handle = list(messages), [], MagicMock(pointer=id(self))
+        self.queue, self.handle = list(messages), MagicMock(pointer=id(self))
+        self.received: list[Any] = []
         self.handle.take_message = self._take
-        self.callback = self.received.append
+        self.callback: Callable[[Any], Any] = self.received.append
 
     def _take(self, kind: Any, raw: bool) -> Any:
         assert (kind, raw) == ("Bool", False)
@@ -260,14 +261,20 @@ class Subscribed:
 def test_messages_are_received_in_order_and_by_turns(rclpy: Callable[[str], Any]) -> None:
     spinning, guard, ended = rclpy("spinning"), MagicMock(), threading.Event()
     many = Subscribed(*range(spinning.BATCH), UnicodeDecodeError("utf-8", b"", 0, 1, "damaged"), "last")
-    few, order = Subscribed("a"), []
-    many.callback = order.append
-    few.callback = order.append
+    few = Subscribed("a")
+    order: list[Any] = []
+    many.callback = few.callback = order.append
     library = sys.modules["rclpy.impl.implementation_singleton"].rclpy_implementation
     wait_set = library.WaitSet.return_value
     # What is ready is what has messages and is in the set.
     wait_set.get_ready_entities.side_effect = lambda kind: [each.handle.pointer for each in (many, few) if each.queue]
-    wait_set.wait.side_effect = lambda nanoseconds: (order[-1:] == ["last"] and ended.set(), time.sleep(0.01))
+
+    def wait(nanoseconds: int) -> None:
+        time.sleep(0.01)
+        if order[-1:] == ["last"]:
+            ended.set()
+
+    wait_set.wait.side_effect = wait
     spinner = spinning.MessageSpinner("lab", MagicMock(), guard)
     spinner.add(many)
     spinner.add(few)
@@ -284,7 +291,12 @@ def test_a_callback_for_a_message_may_close_the_node(rclpy: Callable[[str], Any]
     wait_set = sys.modules["rclpy.impl.implementation_singleton"].rclpy_implementation.WaitSet.return_value
     only = Subscribed(1, 2)
     wait_set.get_ready_entities.side_effect = lambda kind: [only.handle.pointer] if only.queue else []
-    only.callback = lambda message: (only.received.append(message), node.close())
+
+    def close(message: Any) -> None:
+        only.received.append(message)
+        node.close()
+
+    only.callback = close
     node._messages.add(only)
     node._messages._thread.join(10)
     assert not node._messages._thread.is_alive() and only.received == [1]
