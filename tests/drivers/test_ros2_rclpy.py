@@ -19,7 +19,7 @@ from robo_rl.core import ConfigError, DriverError
 OURS = "robo_rl.drivers.ros2.with_rclpy"
 PACKAGES = {
     "rclpy": (
-        "action callback_groups clock context duration exceptions executors guard_condition impl"
+        "action callback_groups clock context duration event_handler exceptions executors guard_condition impl"
         " impl.implementation_singleton parameter qos signals subscription task"
     ),
     "a": "action",

@@ -6,6 +6,7 @@ from typing import Any
 import rclpy
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.signals import SignalHandlerOptions
 
 from robo_rl.core import Closing
@@ -110,6 +111,8 @@ class RclpyNode(Closing):
             self._guard(subscription.receive),
             rclpy_qos(qos),
             callback_group=self._messages.group,
+            # On Fast DDS, the executor would wake up for each message to look for other events of the subscription.
+            event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
         )
         self._messages.add(own)
         self._subscriptions.append(subscription)
