@@ -6,7 +6,6 @@ from typing import Any
 import rclpy
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
-from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.signals import SignalHandlerOptions
 
 from robo_rl.core import Closing
@@ -20,6 +19,11 @@ from .message_types import RclpyTypes, interface_class
 from .mismatches import find_problems, profile_of
 from .parameters import RclpyParameters
 from .spinning import MessageSpinner, Spinner
+
+try:
+    from rclpy.event_handler import SubscriptionEventCallbacks
+except ModuleNotFoundError:  # Humble
+    from rclpy.qos_event import SubscriptionEventCallbacks
 
 
 class RclpyNode(Closing):

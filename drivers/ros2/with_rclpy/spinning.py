@@ -133,9 +133,7 @@ class MessageSpinner:
         waiting.wait(-1)
         ready = waiting.get_ready_entities("subscription")
         for subscription in subscriptions:
-            # Nothing is ready if Fast DDS reported a message only after it had been taken. It would report it again at
-            # once, and use a whole core, until the next attempt to take one.
-            if not ready or subscription.handle.pointer in ready:
+            if subscription.handle.pointer in ready:
                 self._take(subscription)
 
     def _take(self, subscription: Any) -> None:
