@@ -44,7 +44,6 @@ def test_garbage_is_collected_while_commands_run_and_after_them(
         return 0
 
     monkeypatch.setattr(train, "run", run)
-    gc.unfreeze()  # what the fixture of all tests had excluded
     with pytest.raises(SystemExit):
         main(["train", "task=reach", "seed=0,1", "-m", f"hydra.sweep.dir={tmp_path}"])
     with pytest.raises(SystemExit):

@@ -9,7 +9,6 @@ import threading
 
 import pytest
 
-from robo_rl.drivers import real_time as module
 from robo_rl.drivers.real_time import RealTime
 
 # In a process of its own: the priority of this one is the test run's.
@@ -64,7 +63,6 @@ def test_without_permission_nothing_changes_and_it_says_why(monkeypatch, capsys)
 
 def test_what_is_there_already_is_no_work_for_the_garbage_collector(monkeypatch):
     monkeypatch.setattr(os, "sched_setscheduler", lambda *_: pytest.fail("0: the scheduling stays as it is"))
-    monkeypatch.setattr(module, "gc", gc)
     real_time = RealTime(0)
     assert real_time.claim() == ""
     try:
@@ -73,7 +71,6 @@ def test_what_is_there_already_is_no_work_for_the_garbage_collector(monkeypatch)
     finally:
         real_time.release()
     assert gc.get_freeze_count() == 0
-    gc.freeze()  # what the fixture of all tests had excluded
 
 
 def test_threads_that_ended_meanwhile_do_not_matter(tmp_path, monkeypatch):
