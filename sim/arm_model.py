@@ -10,7 +10,7 @@ from .controller import EndEffectorController, logarithm
 from .joint_controller import JointController
 from .observation import endless
 from .simulation import ArmSimulation
-from .way_home import WayLimits, joint_motion, schedule
+from .way_home import SHARE, WayLimits, joint_motion, schedule
 
 Array = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ class ArmModel:
                 np.array([arm.speed_limit, arm.rotation_speed_limit]),
                 1 / simulation.config.control_rate,
             )
-            self._controller.plan_way_home(self._way_home)
+            self._controller.plan_way_home(self._way_home, *(SHARE * self._limits.speeds * self._limits.period))
         self._moves_gripper = simulation.actions.names[-1] == "gripper"
 
     def begin(self, joints: Array) -> None:

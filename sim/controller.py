@@ -4,6 +4,7 @@ Every controller compensates gravity and Coriolis forces, keeps joints inside th
 rates. The code of each tick writes into preallocated buffers.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -187,6 +188,7 @@ class EndEffectorController(Controller):
         self._local = config.action_frame == "end_effector"
         self._in_motion = (False, False)  # whether the last action had translation and rotation
         self._plan_way: Callable[[Array], Array] | None = None
+        self._largest_pull = math.inf, math.inf
         self._left = np.zeros(0)  # share of the way home that each of the next actions leaves of its rest
         self._way_frame = IDENTITY
         self._pulled = [False, False]  # whether a part of the way home is left, of the same two
@@ -244,7 +246,7 @@ class EndEffectorController(Controller):
         if measures[0] or self._pulled[0]:
             before = self.reference_position - self._home_position
             offset = data.site_xpos[self.site] - self._home_position if measures[0] else before
-            kept, self._pulled[0] = kept_offset(offset, before, still, self._moves[:3], left)
+            kept, self._pulled[0] = kept_offset(offset, before, still, self._moves[:3], left, self._largest_pull[0])
             start = self._home_position + kept
             # From outside the workspace, the way back along each axis is no longer than the action.
             low = np.minimum(self._low, start + np.abs(shift))
@@ -268,11 +270,11 @@ class EndEffectorController(Controller):
         mujoco.mju_quat2Mat(matrix, self.reference_quaternion)
         before = logarithm(matrix.reshape(3, 3) @ self._home_rotation.T)
         offset = before if rotation is None else logarithm(rotation @ self._home_rotation.T)
-        kept, self._pulled[1] = kept_offset(offset, before, frame, moves, left)
+        kept, self._pulled[1] = kept_offset(offset, before, frame, moves, left, self._largest_pull[1])
         turned = exponential(turn) @ exponential(kept) @ self._home_rotation
         return turned
 
-    def plan_way_home(self, plan: Callable[[Array], Array]) -> None:
+    def plan_way_home(self, plan: Callable[[Array], Array], shift: float, turn: float) -> None:
         """Go home along axes that actions do not move as ``plan`` says, from the next beginning of an episode on.
 
         References along these axes are at home otherwise, however far the arm is from it: the clipped error of this
@@ -282,8 +284,11 @@ class EndEffectorController(Controller):
         Args:
             plan: returns for a way (6,), translation [m] and rotation vector [rad], the share of its rest that each of
                 the next actions leaves (m,).
+            shift: largest part of the way in one action [m]. Actions that turn the end effector in its own frame, or
+                move it there, lengthen the way.
+            turn: the same of the rotation [rad].
         """
-        self._plan_way = plan
+        self._plan_way, self._largest_pull = plan, (shift, turn)
 
     def set_reference(self, data: mujoco.MjData, position: Array, rotation: Array) -> None:
         """Pull towards a pose: ``position`` (3,) [m] and ``rotation`` (3, 3), both in the base frame.

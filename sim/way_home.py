@@ -149,14 +149,15 @@ def way_home(shifted: Array, turned: Array, frame: Array, moves: NDArray[np.bool
 
 
 def kept_offset(
-    offset: Array, before: Array, frame: Array, moves: NDArray[np.bool_], left: float
+    offset: Array, before: Array, frame: Array, moves: NDArray[np.bool_], left: float, largest: float
 ) -> tuple[Array, bool]:
     """Return the offset (3,) from home of a reference, without the motion of its action, and whether more is left.
 
     It is that of ``offset`` (3,) along axes of ``frame`` (3, 3) that actions move. Along the others it is a share
-    ``left`` of that of the last reference, ``before`` (3,).
+    ``left`` of that of the last reference, ``before`` (3,), or more: it changes by at most ``largest``.
     """
     kept: Array = frame @ np.where(moves, frame.T @ offset, 0.0)
-    if not left:
-        return kept, False
-    return kept + left * (frame @ np.where(moves, 0.0, frame.T @ before)), True
+    rest = frame @ np.where(moves, 0.0, frame.T @ before)
+    length = float(np.linalg.norm(rest))
+    left = max(left, 1 - largest / length) if length else 0.0
+    return (kept + left * rest, True) if left else (kept, False)

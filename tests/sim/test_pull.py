@@ -89,6 +89,28 @@ def test_the_progress_of_a_way_home_begins_and_ends_at_rest(way, period):
         assert np.abs(np.diff(progress, order)).max() * 0.7 / period**order <= SHARE * most * 1.001
 
 
+@pytest.mark.parametrize("away", [0.0, 0.02])
+def test_actions_that_turn_the_end_effector_in_its_own_frame_pull_targets_no_further_at_once(away):
+    """What was an axis of actions before the turn is partly one that they do not move, far from home."""
+    controller = ControllerConfig(action_axes="x+pitch", action_frame="end_effector")
+    backend = make_backend("reach", control_rate=20, arm=ArmConfig(home_noise=0.0), controller=controller)
+    model, robot = backend.as_model(), backend.robot
+    joints = moved(model, np.array(robot.home), [0.0, away, 0.0, 0.0, 0.0, 0.0])
+    model.begin(joints)
+    pulls = []
+    for action in [[1.0, 0.0]] * 3 + [[0.05, 1.0]] * 6 + [[0.0, 0.0]] * 60:
+        pose = model.pose(joints)
+        target = model.target(joints, np.array([*action, -1.0], np.float32)[: len(backend.spec.action.names)]).pose
+        shift = pose.rotation @ [controller.translation_scale * action[0], 0.0, 0.0]
+        pulls.append(np.linalg.norm(target.position - pose.position - shift))
+        for _ in range(3):  # the robot follows exactly
+            pose = model.pose(joints)
+            turn = vector_of_matrix(target.rotation @ pose.rotation.T)
+            joints = moved(model, joints, [*(target.position - pose.position), *turn])
+    assert max(pulls) <= 1.05 * SHARE * robot.linear_speed / 20
+    assert pulls[-1] < 1e-5, "it arrived"
+
+
 @pytest.mark.parametrize("size", [0.0, 0.1])
 def test_a_load_does_not_pull_the_arm_away(size):
     """The robot sags below its targets by several times as much as a target may lead home, also while it acts."""
