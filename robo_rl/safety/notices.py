@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import PASSED, EnvBackend, EnvSpec, Step, Verdict, WrappedBackend
+from robo_rl.core import PASSED, EnvBackend, Step, Verdict, WrappedBackend
 
 WINDOW_STEPS = 200
 FEWEST_STEPS = 20
@@ -75,10 +75,6 @@ class NoticingBackend(WrappedBackend):
     def __init__(self, backend: EnvBackend, say: Callable[[str], object]) -> None:
         super().__init__(backend)
         self._notices, self._say, self._steps = ChangeNotices(), say, 0
-
-    @property
-    def spec(self) -> EnvSpec:
-        return self.inner.spec
 
     def reset(self, seed: int | None = None) -> Step:
         return self.inner.reset(seed)
