@@ -261,9 +261,9 @@ class Subscribed:
 def test_messages_are_received_in_order_and_by_turns(rclpy: Callable[[str], Any]) -> None:
     spinning, guard, ended = rclpy("spinning"), MagicMock(), threading.Event()
     many = Subscribed(*range(spinning.BATCH), UnicodeDecodeError("utf-8", b"", 0, 1, "damaged"), "last")
-    few = Subscribed("a")
-    order: list[Any] = []
-    many.callback = few.callback = order.append
+    few, order, added = Subscribed("a"), [], threading.Event()
+    many.callback = lambda message: (added.wait(10), order.append(message))
+    few.callback = order.append
     library = sys.modules["rclpy.impl.implementation_singleton"].rclpy_implementation
     wait_set = library.WaitSet.return_value
     # What is ready is what has messages and is in the set.
@@ -278,6 +278,7 @@ def test_messages_are_received_in_order_and_by_turns(rclpy: Callable[[str], Any]
     spinner = spinning.MessageSpinner("lab", MagicMock(), guard)
     spinner.add(many)
     spinner.add(few)
+    added.set()
     assert ended.wait(10)
     spinner.close()
     assert [each for each in order if each != "a"] == [*range(spinning.BATCH), "last"]
@@ -331,6 +332,21 @@ def test_callbacks_of_two_threads_take_turns_until_the_node_is_closed(rclpy: Cal
     late = threading.Thread(target=guard(lambda: overlaps.append(2)))
     guard(close)()
     assert not late.is_alive() and 2 not in overlaps and not guard._logger.error.called
+
+
+def test_parameters_that_change_together_have_one_turn(rclpy: Callable[[str], Any]) -> None:
+    """A callback in another thread must not see some of them changed, or one that is about to get its old value."""
+    guard, turns = rclpy("endpoints").Guard(MagicMock()), []
+    parameters = rclpy("parameters").RclpyParameters(MagicMock(), {}, guard)
+
+    def reject(value: int) -> None:
+        raise ConfigError("too large")
+
+    parameters.declare("first", 1, lambda value: turns.append(guard._running._is_owned()))
+    parameters.declare("second", 1, reject)
+    parameters._change([SimpleNamespace(name=name, value=2) for name in ("first", "second")])
+    assert turns == [True, True], "the new value and the old one"
+    assert not guard._running._is_owned()
 
 
 def test_what_is_under_way_when_a_node_is_closed_ends_with_an_error_of_ours(rclpy: Callable[[str], Any]) -> None:

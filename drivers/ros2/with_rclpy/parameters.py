@@ -54,16 +54,16 @@ class RclpyParameters:
         return self._node.get_parameter(name).value
 
     def _change(self, parameters: list[Parameter]) -> SetParametersResult:
-        """Pass new values on. If one is rejected, those before it get their old values back."""
+        """Pass new values on, in one turn. If one is rejected, those before it get their old values back."""
         changed: list[str] = []
-        try:
-            for parameter in parameters:
-                if parameter.name in self._changes:
-                    with self._guard.turn():
+        with self._guard.turn():
+            try:
+                for parameter in parameters:
+                    if parameter.name in self._changes:
                         self._changes[parameter.name](parameter.value)
-                    changed.append(parameter.name)
-        except ConfigError as error:
-            for name in changed:
-                self._changes[name](self.get(name))
-            return SetParametersResult(successful=False, reason=str(error))
+                        changed.append(parameter.name)
+            except ConfigError as error:
+                for name in changed:
+                    self._changes[name](self.get(name))
+                return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
