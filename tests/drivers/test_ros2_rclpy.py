@@ -261,7 +261,8 @@ class Subscribed:
 def test_messages_are_received_in_order_and_by_turns(rclpy: Callable[[str], Any]) -> None:
     spinning, guard, ended = rclpy("spinning"), MagicMock(), threading.Event()
     many = Subscribed(*range(spinning.BATCH), UnicodeDecodeError("utf-8", b"", 0, 1, "damaged"), "last")
-    few, order, added = Subscribed("a"), [], threading.Event()
+    few, added = Subscribed("a"), threading.Event()
+    order: list[Any] = []
     many.callback = lambda message: (added.wait(10), order.append(message))
     few.callback = order.append
     library = sys.modules["rclpy.impl.implementation_singleton"].rclpy_implementation
@@ -336,7 +337,8 @@ def test_callbacks_of_two_threads_take_turns_until_the_node_is_closed(rclpy: Cal
 
 def test_parameters_that_change_together_have_one_turn(rclpy: Callable[[str], Any]) -> None:
     """A callback in another thread must not see some of them changed, or one that is about to get its old value."""
-    guard, turns = rclpy("endpoints").Guard(MagicMock()), []
+    guard = rclpy("endpoints").Guard(MagicMock())
+    turns: list[bool] = []
     parameters = rclpy("parameters").RclpyParameters(MagicMock(), {}, guard)
 
     def reject(value: int) -> None:
