@@ -84,11 +84,14 @@ def _named(folder: Path) -> list[str]:
 def _holds_of_latch(what: str, latch: Latch) -> list[Hold]:
     if (reason := latch.pressed()) is None:
         return []
+    return [Hold(what, reason, latch.rearm, _time_of(latch.file))]
+
+
+def _time_of(file: Path) -> float | None:
     try:
-        since = latch.file.lstat().st_mtime
+        return file.lstat().st_mtime
     except OSError:
-        since = None
-    return [Hold(what, reason, latch.rearm, since)]
+        return None
 
 
 def _holds_of(robot: str) -> list[Hold]:
@@ -96,7 +99,9 @@ def _holds_of(robot: str) -> list[Hold]:
     holds = _holds_of_latch(f"robot {robot}", Latch(file_of(default_file(), robot)))
     beat = GuardBeat(robot)
     if (problem := beat.problem()) is not None:
-        holds.append(Hold(f"robot {robot}", problem, beat.end))
+        if beat.age() is not None:  # a description with the age would change while a person reads it
+            problem = f"the guard of robot {robot!r} no longer looks"
+        holds.append(Hold(f"robot {robot}", problem, beat.end, _time_of(beat.file)))
     reset = ResetLatch(robot)
     if reset.is_held():
         holds.append(Hold(f"robot {robot}", reset.describe(), functools.partial(_release_reset, reset)))

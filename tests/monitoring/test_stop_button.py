@@ -1,6 +1,8 @@
 """Re-arming from a page: what the person saw is released, and nothing else."""
 
-from robo_rl.core import OwnStop
+import time
+
+from robo_rl.core import GuardBeat, MonotonicClock, OwnStop
 from robo_rl.core.emergency import default_file, file_of
 from robo_rl.core.latch import Latch
 from robo_rl.monitoring.dashboard import holds_of_robots
@@ -32,3 +34,24 @@ def test_it_says_what_it_cannot_release() -> None:
     (line,) = rearm_seen(holds_of_robots())
     assert line.startswith("NOT re-armed: robot virtual, its own controller: it names no service for that")
     assert len(holds_of_robots()) == 1
+
+
+class _Earlier(MonotonicClock):
+    """The machine's clock, some seconds ago."""
+
+    def __init__(self, seconds: int) -> None:
+        self._ns = seconds * 10**9
+
+    def now_ns(self) -> int:
+        return super().now_ns() - self._ns
+
+
+def test_a_guard_that_no_longer_looks_is_released_however_long_ago_that_was() -> None:
+    """The question lists it as it was; its age changes while a person reads."""
+    GuardBeat("virtual", clock=_Earlier(5)).beat()
+    (shown,) = seen = holds_of_robots()
+    assert shown["reason"].startswith("the guard of robot 'virtual' no longer looks (at ")
+    time.sleep(0.2)
+    assert holds_of_robots() == seen
+    assert rearm_seen(seen) == ["Re-armed: robot virtual"]
+    assert holds_of_robots() == []
