@@ -13,9 +13,22 @@ from typing import Any, NamedTuple
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from robo_rl.core import MAX_RATE, MIN_RATE, PYTHON_NAMESPACE, ConfigError, RoboRLError, check_mjcf, nearest
+from robo_rl.core import (
+    MAX_RATE,
+    MIN_RATE,
+    PYTHON_NAMESPACE,
+    ConfigError,
+    DataError,
+    RoboRLError,
+    check_mjcf,
+    nearest,
+    open_regular,
+)
 
 from .gymnasium_options import GymnasiumConfig
+
+_HEAD_BYTES = 1 << 16
+"""Bytes in which an element of XML begins, if there is one."""
 
 META_WORLD = "Meta-World/MT1"
 """Id of all single tasks of Meta-World; ``env_name`` selects one."""
@@ -165,8 +178,22 @@ def _check_models(config: GymnasiumConfig) -> None:
         if not isinstance(value, str) or not (value.endswith(".xml") or "xml" in name or "model" in name):
             continue
         path = Path(value).expanduser()  # as Gymnasium's environments do
-        if os.path.lexists(path) and not path.is_dir():
+        if os.path.lexists(path) and not path.is_dir() and (value.endswith(".xml") or _may_be_xml(path)):
             check_mjcf(path, f"task.env_kwargs.{name}")
+
+
+def _may_be_xml(path: Path) -> bool:
+    """Return whether MuJoCo may find an element in a file: it ignores text before it, and ends at a zero byte.
+
+    The file may as well contain the weights of a network.
+    """
+    try:
+        with open_regular(path) as file:
+            head = os.read(file, _HEAD_BYTES)
+    except (DataError, OSError):
+        return True  # the check of the model names the reason
+    before, element, _ = head.partition(b"<")
+    return b"\0" not in before and (bool(element) or len(head) == _HEAD_BYTES)
 
 
 def legacy_random(env_id: str) -> bool:

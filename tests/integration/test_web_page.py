@@ -14,6 +14,8 @@ pytest.importorskip("websockets")
 
 from robo_rl.actor import jpeg
 from robo_rl.core import EmergencyStop
+from robo_rl.core.emergency import default_file, file_of
+from robo_rl.core.latch import Latch
 from robo_rl.monitoring.dashboard import PAGES, Dashboard, WatchConfig
 from robo_rl.telemetry import Command, LiveRobot, LiveRun, LiveStatus
 from robo_rl.web import WebConfig
@@ -175,15 +177,29 @@ def test_it_shows_the_run_and_its_cameras_and_its_buttons_act(
     press(browser, "emergency_stop")
     emergency = EmergencyStop()
     assert wait_until(emergency.pressed) == "the page of robo-rl web"
-    wait_until(lambda: "all robots: the page of robo-rl web (at " in text(browser, "#held"))
+    wait_until(lambda: "all robots: the page of robo-rl web (at " in text(browser, "#holds"))
     rearm(browser, "stay")
     assert emergency.pressed()
     rearm(browser, "clear")
     wait_until(lambda: text(browser, "#answer") == "Re-armed: all robots")
-    wait_until(lambda: not text(browser, "#held"))
+    wait_until(lambda: not browser.find_element("css selector", "#held").is_displayed())
     assert not emergency.pressed()
     problems = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
     assert not problems
+
+
+def test_the_emergency_stop_can_be_pressed_while_the_page_asks(
+    browser: Any, served: ServedDashboard, run: LiveRun
+) -> None:
+    """The question makes everything beside it inert, and other robots may move."""
+    left = Latch(file_of(default_file(), "left"))
+    left.press("safety guard: silent")
+    opened(browser, served)
+    wait_until(lambda: "robot left: safety guard: silent" in text(browser, "#holds"))
+    rearm(browser, "confirm [data-command=emergency_stop]")
+    assert wait_until(EmergencyStop().pressed) == "the page of robo-rl web"
+    assert not browser.find_element("css selector", "#confirm").is_displayed() and left.pressed()
+    assert EmergencyStop().rearm() and left.rearm()
 
 
 def test_a_wrong_token_is_refused(browser: Any, served: ServedDashboard, run: LiveRun) -> None:
@@ -220,9 +236,9 @@ def test_an_emergency_stop_comes_through_though_its_connection_died_unnoticed(
         wait_until(lambda: text(browser, "#state") == "training")
         press_stop_on_a_dead_network(browser, proxy, emergency.pressed)
         assert wait_until(lambda: text(browser, "#answer")) == "Robots are stopped"
-        wait_until(lambda: "the page of robo-rl web" in text(browser, "#notice"))
+        wait_until(lambda: "the page of robo-rl web" in text(browser, "#holds"))
         emergency.rearm()
-        wait_until(lambda: not text(browser, "#notice"))
+        wait_until(lambda: not text(browser, "#holds"))
         assert not emergency.pressed(), "once it is confirmed it is not said again"
 
 

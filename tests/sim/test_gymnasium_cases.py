@@ -1,6 +1,7 @@
 """Environments from public reports that are refused by name, or work in spite of what is odd about them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -33,6 +34,11 @@ class OldReset(Odd):
 
 class NoRenderMode(Odd):
     def __init__(self, size: int = 1) -> None:
+        super().__init__()
+
+
+class OwnModel(Odd):
+    def __init__(self, model: str) -> None:
         super().__init__()
 
 
@@ -175,3 +181,16 @@ def test_actions_that_change_their_meaning_end_the_run(space: spaces.Space[Any])
         DriverError, match=r"test/Case-v0, reset: its actions were Box\(-1\.0, 1\.0, .*, and are .* now"
     ):
         changing.reset(seed=1)
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04\0\0<weights>", b'{"hidden": [256, 256]}', b"", b"scale: 2\n"])
+def test_a_model_that_is_not_one_of_mujoco_is_left_to_its_environment(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "dynamics").write_bytes(content)
+    assert backend(OwnModel, env_kwargs={"model": str(tmp_path / "dynamics")}).spec.max_episode_steps == 12
+
+
+@pytest.mark.parametrize("before", ["", "\ufeff", "MuJoCo ignores this text\n"])
+def test_a_model_of_mujoco_is_checked_whatever_its_name(tmp_path: Path, before: str) -> None:
+    (tmp_path / "dynamics").write_text(f'{before}<mujoco><worldbody><replicate count="1e9"/></worldbody></mujoco>')
+    with pytest.raises(ConfigError, match=r"task\.env_kwargs\.model"):
+        backend(OwnModel, env_kwargs={"model": str(tmp_path / "dynamics")})
