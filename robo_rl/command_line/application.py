@@ -97,8 +97,8 @@ def _run(command: str, overrides: list[str], run: Callable[[DictConfig], int]) -
         try:
             require_known(config)
             _expand_home(config)
+            swept.extend(_swept_runs(config))  # a value may be out of range in this run alone
             require_valid(config)
-            swept.extend(_swept_runs(config))
             status = max(status, _call(run, config))
         except Exception as error:
             failure = _failure(error, name, overrides)

@@ -36,7 +36,8 @@ class ClassTable(Mapping[str, type]):
 def imported_on_use(package: str, file: str) -> Callable[[str], Any]:
     """Return the function ``__getattr__`` of a package whose imports stand under ``if TYPE_CHECKING:``.
 
-    Type checkers read these imports; at run time each happens when one of its names is used for the first time.
+    Type checkers read these imports; at run time each happens when one of its names is used for the first time. ``dir``
+    lists the names before that.
 
     Args:
         package: name of the package.
@@ -57,4 +58,6 @@ def imported_on_use(package: str, file: str) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)
         return value
 
+    package_names = vars(sys.modules[package])
+    package_names["__dir__"] = lambda: sorted({*package_names, *modules()})
     return get

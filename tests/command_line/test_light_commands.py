@@ -165,6 +165,7 @@ def test_every_name_is_imported_on_use(package: str) -> None:
     module = importlib.import_module(package)
     modules = {path.stem for path in Path(str(module.__file__)).parent.glob("*.py")}
     assert not modules & set(module.__all__), "a module would hide the name once it is imported"
+    assert set(module.__all__) <= set(dir(module)), "completion in a terminal lists no other names"
     assert all(getattr(module, name) is not None for name in module.__all__)
 
 

@@ -83,6 +83,20 @@ def test_a_sweep_ends_with_a_table_of_its_runs(
     assert words[3] == ["seed=1", "no", "robot", "answers", "0", "run_1"]
 
 
+def test_a_value_out_of_range_ends_its_own_run_and_no_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(train, "run", lambda config: 0)
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "task=reach", "run.dir=${seed}", "agent.gamma=0.9,2", "-m", f"hydra.sweep.dir={tmp_path}"])
+    captured = capsys.readouterr()
+    assert ended.value.code == 2 and "agent.gamma" in captured.err
+    rows = [line for line in captured.out.splitlines() if "agent.gamma=" in line]
+    assert ["must be" in row for row in rows] == [False, True]
+
+
 def test_a_single_run_ends_without_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
