@@ -18,20 +18,20 @@ class ChoiceNode(ConfigNode):
 
     def __init__(self, group: str, name: str, make_node: Callable[[], DictConfig]) -> None:
         self._make_node = make_node
-        self._node: DictConfig | None = None
+        self._made: list[DictConfig] = []  # shared with the copy that Hydra makes whenever it reads the entry
         self.name, self.group = f"{name}.yaml", group
         self.package = self.provider = None
 
     @property
     def node(self) -> DictConfig:
         """The typed node; making it may take seconds."""
-        if self._node is None:
-            self._node = self._make_node()
-        return self._node
+        if not self._made:
+            self._made.append(self._make_node())
+        return self._made[0]
 
     @node.setter
     def node(self, node: DictConfig) -> None:
-        self._node = node
+        self._made = [node]
 
 
 def store_choice(group: str, name: str, make_node: Callable[[], DictConfig]) -> None:
