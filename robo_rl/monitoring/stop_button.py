@@ -47,7 +47,9 @@ class StopButton:
     async def _rearm(self, answer: Callable[[Mapping[str, Any]], Awaitable[None]], seen: object) -> None:
         try:
             lines = await self._releases.call("rearm", partial(rearm_seen, seen))
-        except (RoboRLError, OSError) as error:  # a time-out is one
+        except TimeoutError:
+            lines = [f"Not known to be re-armed after {REARM_SECONDS:g} s: robots may begin to move later"]
+        except (RoboRLError, OSError) as error:
             lines = [f"NOT re-armed: {error}"]
         await answer({"answer": "; ".join(lines)})
 
@@ -74,10 +76,19 @@ def described(holds: Sequence[Hold]) -> list[dict[str, str]]:
 def rearm_seen(seen: object) -> list[str]:
     """Release the holds that a page showed when a person confirmed; return a line for each hold.
 
-    A stop that was pressed after the page was drawn is not released: nobody has read its reason.
+    A stop that was pressed after the page was drawn is not released: nobody has read its reason. The same holds for one
+    that comes while the controller of another robot takes seconds to answer.
     """
     shown = seen if isinstance(seen, list) else []
-    holds = find_holds()
-    released, failed = release_holds([hold for hold in holds if described([hold])[0] in shown])
-    new = [f"Still stopped: {hold.what}: {hold.reason}" for hold in holds if described([hold])[0] not in shown]
+    released, failed = [], []
+    for hold in find_holds():
+        if _is_shown(hold, shown) and described([hold])[0] in described(find_holds()):
+            done, problems = release_holds([hold])
+            released += done
+            failed += problems
+    new = [f"Still stopped: {hold.what}: {hold.reason}" for hold in find_holds() if not _is_shown(hold, shown)]
     return [*released, *failed, *new] or ["Nothing holds robots still"]
+
+
+def _is_shown(hold: Hold, shown: Sequence[object]) -> bool:
+    return described([hold])[0] in shown

@@ -1,12 +1,18 @@
 """Re-arming from a page: what the person saw is released, and nothing else."""
 
+import asyncio
 import time
+from collections.abc import Mapping
+from threading import Event
+from typing import Any
+
+import pytest
 
 from robo_rl.core import GuardBeat, MonotonicClock, OwnStop
 from robo_rl.core.emergency import default_file, file_of
 from robo_rl.core.latch import Latch
 from robo_rl.monitoring.dashboard import holds_of_robots
-from robo_rl.monitoring.stop_button import rearm_seen
+from robo_rl.monitoring.stop_button import StopButton, rearm_seen
 
 
 def test_a_page_shows_who_stopped_which_robot_and_why_and_releases_it() -> None:
@@ -55,3 +61,39 @@ def test_a_guard_that_no_longer_looks_is_released_however_long_ago_that_was() ->
     assert holds_of_robots() == seen
     assert rearm_seen(seen) == ["Re-armed: robot virtual"]
     assert holds_of_robots() == []
+
+
+def test_a_stop_that_comes_while_a_controller_answers_is_not_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    OwnStop("left").note({"service": "/rearm", "name": "left"})
+    right = Latch(file_of(default_file(), "right"))
+    right.press("the page")
+
+    def rearm_robot(**_: str) -> tuple[bool, str]:
+        right.press("safety guard: silent")
+        return True, ""
+
+    monkeypatch.setattr("robo_rl.drivers.robot.own_stop.rearm_robot", rearm_robot)
+    lines = rearm_seen(holds_of_robots())
+    assert lines == ["Re-armed: robot left, its own controller", "Still stopped: robot right: safety guard: silent"]
+    assert right.pressed() == "safety guard: silent"
+
+
+def test_a_page_never_hears_that_robots_are_stopped_while_they_are_still_being_rearmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release = Event()
+    answers: list[str] = []
+    monkeypatch.setattr("robo_rl.monitoring.stop_button.REARM_SECONDS", 0.05)
+    monkeypatch.setattr("robo_rl.monitoring.stop_button.rearm_seen", lambda seen: [str(release.wait(20))])
+
+    async def answer(message: Mapping[str, Any]) -> None:
+        answers.append(message["answer"])
+
+    async def run() -> None:
+        StopButton().rearm(answer, [])
+        while not answers:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    release.set()
+    assert answers == ["Not known to be re-armed after 0.05 s: robots may begin to move later"]
