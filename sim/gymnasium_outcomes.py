@@ -45,7 +45,7 @@ def read_number(name: str, value: Any) -> float:
     """
     element = single(value)
     element = element.item() if isinstance(element, np.generic) else element
-    if isinstance(element, bool | int | float) and abs(element) <= _LARGEST:
+    if isinstance(element, bool | int | float | np.floating) and abs(element) <= _LARGEST:
         return float(element)
     raise ValueError(f"{name} is {_shown(value)}, expected one finite number of at most {_LARGEST:.2g}")
 
@@ -55,7 +55,7 @@ def _shown(value: Any) -> str:
     try:
         return repr(value)
     except ValueError:
-        return f"an integer of {value.bit_length()} bits"
+        return "an integer of thousands of digits"
 
 
 def read_flag(name: str, value: Any) -> bool:
