@@ -44,13 +44,14 @@ def read_number(name: str, value: Any) -> float:
         ValueError: if it is anything else, not finite, or too large for float32, in which it is stored.
     """
     element = single(value)
-    element = element.item() if isinstance(element, np.generic) else element
-    if isinstance(element, bool | int | float | np.floating) and abs(element) <= _LARGEST:
+    if isinstance(element, np.generic):  # ``item`` of NumPy's longest float is no float
+        element = float(element) if isinstance(element, np.floating) else element.item()
+    if isinstance(element, bool | int | float) and abs(element) <= _LARGEST:
         return float(element)
-    raise ValueError(f"{name} is {_shown(value)}, expected one finite number of at most {_LARGEST:.2g}")
+    raise ValueError(f"{name} is {_represent(value)}, expected one finite number of at most {_LARGEST:.2g}")
 
 
-def _shown(value: Any) -> str:
+def _represent(value: Any) -> str:
     """Return ``value`` for a message. Python does not print integers of thousands of digits."""
     try:
         return repr(value)

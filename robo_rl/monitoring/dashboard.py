@@ -162,7 +162,7 @@ class Dashboard:
         paths, note = await self._list()
         if not paths:
             held = (await self._readers.read({"stop": holds_of_robots}))["stop"]
-            return {"runs": [], "run": None, "note": note, "held": _shown(held)}
+            return {"runs": [], "run": None, "note": note, "held": _holds_or_problem(held)}
         path = self._paths.get(chosen or "", paths[0])
         look, stop = f"run {path}", "stop"
         outcomes = await self._readers.read({look: partial(self._look_at, path), stop: holds_of_robots})
@@ -170,7 +170,7 @@ class Dashboard:
         if isinstance(data, Exception):
             data = unreadable(path, data)
         runs = [{"path": str(run), "name": clip(run.name)} for run in paths]
-        return {"runs": runs, "run": data, "held": _shown(outcomes[stop])}
+        return {"runs": runs, "run": data, "held": _holds_or_problem(outcomes[stop])}
 
     async def _list(self) -> tuple[list[Path], str]:
         """Return the newest runs, and a note on why there are none; within ``interval``, all pages share the result."""
@@ -257,7 +257,7 @@ def holds_of_robots() -> list[dict[str, str]]:
     return described(find_holds())
 
 
-def _shown(outcome: Any) -> list[dict[str, str]]:
+def _holds_or_problem(outcome: Any) -> list[dict[str, str]]:
     """Return the holds; if they could not be read, the reason as one of them."""
     if isinstance(outcome, Exception):
         return [{"what": "unknown", "reason": str(outcome)}]

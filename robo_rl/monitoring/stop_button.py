@@ -79,16 +79,16 @@ def rearm_seen(seen: object) -> list[str]:
     A stop that was pressed after the page was drawn is not released: nobody has read its reason. The same holds for one
     that comes while the controller of another robot takes seconds to answer.
     """
-    shown = seen if isinstance(seen, list) else []
+    entries = seen if isinstance(seen, list) else []
     released, failed = [], []
     for hold in find_holds():
-        if _is_shown(hold, shown) and described([hold])[0] in described(find_holds()):
+        if _is_shown(hold, entries) and described([hold])[0] in described(find_holds()):
             done, problems = release_holds([hold])
             released += done
             failed += problems
-    new = [f"Still stopped: {hold.what}: {hold.reason}" for hold in find_holds() if not _is_shown(hold, shown)]
+    new = [f"Still stopped: {hold.what}: {hold.reason}" for hold in find_holds() if not _is_shown(hold, entries)]
     return [*released, *failed, *new] or ["Nothing holds robots still"]
 
 
-def _is_shown(hold: Hold, shown: Sequence[object]) -> bool:
-    return described([hold])[0] in shown
+def _is_shown(hold: Hold, entries: Sequence[object]) -> bool:
+    return described([hold])[0] in entries

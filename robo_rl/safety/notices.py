@@ -82,13 +82,13 @@ class NoticingBackend(WrappedBackend):
     def step(self, action: NDArray[np.float32]) -> Step:
         step = self.inner.step(action)
         self._steps += 1
-        self._tell(self._notices.count(step.verdict or PASSED))
+        self._report(self._notices.count(step.verdict or PASSED))
         return step
 
     def close(self) -> None:
-        self._tell(self._notices.end())
+        self._report(self._notices.end())
         super().close()
 
-    def _tell(self, notice: str | None) -> None:
+    def _report(self, notice: str | None) -> None:
         if notice is not None:
             self._say(f"At step {self._steps}: {notice}")

@@ -17,9 +17,9 @@ from robo_rl.monitoring.stop_button import StopButton, rearm_seen
 
 def test_a_page_shows_who_stopped_which_robot_and_why_and_releases_it() -> None:
     Latch(file_of(default_file(), "virtual")).press("safety guard: joint_states has been silent for 0.52 s")
-    (shown,) = seen = holds_of_robots()
-    assert shown["what"] == "robot virtual"
-    assert shown["reason"].startswith("safety guard: joint_states has been silent for 0.52 s (at ")
+    (entry,) = seen = holds_of_robots()
+    assert entry["what"] == "robot virtual"
+    assert entry["reason"].startswith("safety guard: joint_states has been silent for 0.52 s (at ")
     assert rearm_seen(seen) == ["Re-armed: robot virtual"]
     assert holds_of_robots() == []
     assert rearm_seen(seen) == ["Nothing holds robots still"]
@@ -55,8 +55,8 @@ class _Earlier(MonotonicClock):
 def test_a_guard_that_no_longer_looks_is_released_however_long_ago_that_was() -> None:
     """The question lists it as it was; its age changes while a person reads."""
     GuardBeat("virtual", clock=_Earlier(5)).beat()
-    (shown,) = seen = holds_of_robots()
-    assert shown["reason"].startswith("the guard of robot 'virtual' no longer looks (at ")
+    (entry,) = seen = holds_of_robots()
+    assert entry["reason"].startswith("the guard of robot 'virtual' no longer looks (at ")
     time.sleep(0.2)
     assert holds_of_robots() == seen
     assert rearm_seen(seen) == ["Re-armed: robot virtual"]
