@@ -25,7 +25,7 @@ def run(config: DictConfig) -> int:
     if button is None:
         raise ConfigError("robo-rl guard presses the emergency stop, which safety=none lacks: choose safety=default")
     clock, pulse = MonotonicClock(), Pulse.inherited()
-    press = functools.partial(press_emergency_stop, button, "emergency_stop of the safety guard")
+    press = functools.partial(press_emergency_stop, button, "a person, by the emergency stop of the safety guard")
     backend = build(config.robot, simulation=build(config.task))
     try:
         with Interruption(press) as interruption:

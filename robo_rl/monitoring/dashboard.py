@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from ..evaluation.runs import load_run
 from ..operators.rearming import find_holds
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.reading import TURNS, Readers
-from .run_table import clip
+from .run_table import clip, is_held
 from .stop_button import StopButton, described
 from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
 
@@ -199,11 +199,14 @@ class Dashboard:
         stamp = going_on, *(stamp_of(path / name) for name in ("config.yaml", "metrics.jsonl", "summary.json"))
         if path not in self._looks or self._looks[path].stamp != stamp:
             self._looks[path] = Look(stamp, describe(load_run(path, going_on), going_on))
-        status = watch.status() if going_on else None
+        data, status = self._looks[path].data, watch.status() if going_on else None
+        live = status or LiveStatus("starting" if going_on else "")
+        if going_on and is_held(data["robot"]):
+            live = replace(live, state="stopped")
         return {
-            **self._looks[path].data,
+            **data,
             "going_on": going_on,
-            "live": asdict(status or LiveStatus("starting" if going_on else "")),
+            "live": asdict(live),
             "refused": refused_commands(status, going_on),
             "waiting": watch.waiting() if going_on else [],
         }

@@ -5,6 +5,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..core import ENTRIES, MAX_SECONDS, DataError, require
+from ..core import ENTRIES, MAX_SECONDS, ConfigError, DataError, require
 from ..evaluation import CycleTimes
 from ..evaluation.runs import Run, find_runs, first_policy, load_run
+from ..operators.rearming import Hold, find_holds
 from ..telemetry import LiveStatus, LiveWatch, intervention_rate
 
 RECENT_EPISODES = 20
@@ -51,13 +53,13 @@ class TopConfig:
 
 
 def look(settings: TopConfig) -> RenderableType:
-    """Return panels about the current state of the runs, the newest run first.
+    """Return panels about what holds robots still, and the current state of the runs, the newest run first.
 
     Raises:
         DataError: if there is no run.
     """
     dated = [(newest_change(path), path) for path in find_runs(settings.runs)]
-    panels = []
+    panels = stopped_robots()
     for changed, path in sorted(dated, reverse=True)[: settings.newest]:
         try:
             panels.append(show(path, max(time.time() - changed, 0.0)))
@@ -66,6 +68,34 @@ def look(settings: TopConfig) -> RenderableType:
             text = str(error) if is_known else f"cannot be shown: {type(error).__name__} in its files"
             panels.append(Panel(Text(clip(text)), title=Text(clip(path.name)), title_align="left"))
     return Group(*panels)
+
+
+def stopped_robots() -> list[Panel]:
+    """Return a red panel about what holds this user's robots still, and how to release it; empty if nothing does."""
+    if not (holds := held_robots()):
+        return []
+    lines = [f"{hold.what}: {hold.description}" for hold in holds]
+    text = Text("\n".join([*map(clip, lines), "When all is safe: robo-rl rearm"]))
+    return [Panel(text, title="STOPPED", title_align="left", style="bold white on red")]
+
+
+def held_robots() -> list[Hold]:
+    """Return the latches that hold this user's robots still; none if there is no place for them."""
+    with suppress(ConfigError):
+        return find_holds()
+    return []
+
+
+def robot_of(run: Run) -> str | None:
+    """Return the name of the robot of a run; None if it trains in simulation."""
+    node = run.config.get("robot")
+    name = node.get("name") if isinstance(node, Mapping) else None
+    return None if name is None else str(name)
+
+
+def is_held(robot: str | None) -> bool:
+    """Return whether a latch of this user holds the robot ``robot`` still; no latch holds a simulation (None)."""
+    return robot is not None and any(hold.robot in (None, robot) for hold in held_robots())
 
 
 def newest_change(run: Path) -> float:
@@ -93,7 +123,7 @@ def show(path: Path, quiet_seconds: float) -> Panel:
         robot_facts = "  ".join(f"{name} {value}" for name, value in robot.facts.items())
         table.add_row(Text(clip(robot.name)), Text(clip(f"{'present' if robot.connected else 'away'}  {robot_facts}")))
     silence = f", nothing new for {duration(quiet_seconds)}" if going_on and quiet_seconds > RECENT_SECONDS else ""
-    activity = describe_live(status) if going_on else run.status
+    activity = ("stopped" if is_held(robot_of(run)) else describe_live(status)) if going_on else run.status
     title = clip(f"{run.task}  {run.agent}  seed {run.seed}  [{activity}{silence}]")
     return Panel(table, title=Text(title), title_align="left", subtitle=Text(str(run.path)), subtitle_align="right")
 

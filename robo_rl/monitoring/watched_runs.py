@@ -10,7 +10,7 @@ from ..core import RoboRLError
 from ..evaluation.runs import Run, folders_in, is_run, matching, runs_below
 from ..telemetry import COMMANDS, LiveStatus, LiveWatch
 from .curves import curves
-from .run_table import clip, facts, newest_change, results
+from .run_table import clip, facts, newest_change, results, robot_of
 
 PICTURES_BYTES = 8 << 20
 """Most bytes of pictures that are read at a time."""
@@ -58,6 +58,7 @@ def describe(run: Run, going_on: bool) -> dict[str, Any]:
         "path": str(run.path),
         "title": clip(f"{run.task}  {run.agent}  seed {run.seed}"),
         "status": clip(run.status),
+        "robot": robot_of(run),
         "result": [] if going_on else [(name, clip(text)) for name, text in results(run)],
         # The curves already show the omitted facts.
         "facts": [(name, text) for name, text in all_facts if name not in ("evaluations", "learning", "stopped")],

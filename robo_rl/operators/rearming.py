@@ -25,6 +25,8 @@ class Hold:
         reason: its reason.
         release: releases it.
         since: time at which it was set, in seconds since the epoch, for display; None if it is unknown.
+        robot: name of the robot that it holds; None for all robots, or those of a file.
+        in_robot: whether the latch is in the robot's own controller.
 
     Raises:
         RoboRLError: from ``release``, if it fails; the message states why and what to do.
@@ -34,6 +36,8 @@ class Hold:
     reason: str
     release: Callable[[], object]
     since: float | None = None
+    robot: str | None = None
+    in_robot: bool = False
 
     @property
     def description(self) -> str:
@@ -46,13 +50,16 @@ class Hold:
 
 
 def release_holds(holds: Sequence[Hold]) -> tuple[list[str], list[str]]:
-    """Release latches, after a person has confirmed it.
+    """Release latches, after a person has confirmed it; those in robots first.
+
+    A run waits as long as a latch of this machine holds its robot. If that was released first, the run would begin
+    episodes that the robot refuses, and three of them end it.
 
     Returns:
         A line for each latch that is released, and one for each that is not, which says why.
     """
     released, failed = [], []
-    for hold in holds:
+    for hold in sorted(holds, key=lambda hold: not hold.in_robot):
         try:
             hold.release()
         except (RoboRLError, OSError) as error:
@@ -81,10 +88,10 @@ def _named(folder: Path) -> list[str]:
     return sorted(unquote(name) for name in names if name)
 
 
-def _holds_of_latch(what: str, latch: Latch) -> list[Hold]:
+def _holds_of_latch(what: str, latch: Latch, robot: str | None = None) -> list[Hold]:
     if (reason := latch.pressed()) is None:
         return []
-    return [Hold(what, reason, latch.rearm, _time_of(latch.file))]
+    return [Hold(what, reason, latch.rearm, _time_of(latch.file), robot)]
 
 
 def _time_of(file: Path) -> float | None:
@@ -95,23 +102,21 @@ def _time_of(file: Path) -> float | None:
 
 
 def _holds_of(robot: str) -> list[Hold]:
-    """Return the latches of one robot, that of its own controller last: nothing moves before it is released."""
-    holds = _holds_of_latch(f"robot {robot}", Latch(file_of(default_file(), robot)))
+    """Return the latches of one robot, that of its own controller last."""
+    what = f"robot {robot}"
+    holds = _holds_of_latch(what, Latch(file_of(default_file(), robot)), robot)
     beat = GuardBeat(robot)
     if (problem := beat.problem()) is not None:
         if beat.age() is not None:  # a description with the age would change while a person reads it
             problem = f"the guard of robot {robot!r} no longer looks"
-        holds.append(Hold(f"robot {robot}", problem, beat.end, _time_of(beat.file)))
+        holds.append(Hold(what, problem, beat.end, _time_of(beat.file), robot))
     reset = ResetLatch(robot)
     if reset.is_held():
-        holds.append(Hold(f"robot {robot}", reset.describe(), functools.partial(_release_reset, reset)))
+        holds.append(Hold(what, reset.describe(), functools.partial(_release_reset, reset), robot=robot))
     own = OwnStop(robot)
     if (facts := own.facts()) is not None:
-        holds.append(
-            Hold(
-                f"robot {robot}, its own controller", "it was told to stop", functools.partial(_rearm_robot, own, facts)
-            )
-        )
+        release = functools.partial(_rearm_robot, own, facts)
+        holds.append(Hold(f"{what}, its own controller", "it was told to stop", release, robot=robot, in_robot=True))
     return holds
 
 

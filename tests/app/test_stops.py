@@ -95,10 +95,11 @@ def test_rearm_takes_back_all_that_it_can_and_says_what_not(
     assert ResetLatch("busy").take() is None
     GuardBeat("killed").beat()
     monkeypatch.setattr("robo_rl.core.emergency.GUARD_SECONDS", -1.0)
-    requests = []
+    requests, pressed = [], []
 
     def rearm_robot(**facts: str) -> tuple[bool, str]:
         requests.append(facts)
+        pressed.append(EmergencyStop(robot="left").pressed())
         return (len(requests) > 1, "the enabling switch is open")
 
     monkeypatch.setattr("robo_rl.drivers.robot.own_stop.rearm_robot", rearm_robot)
@@ -116,6 +117,7 @@ def test_rearm_takes_back_all_that_it_can_and_says_what_not(
     ResetLatch("busy").release()
     OwnStop("old").clear()
     assert call("rearm") == 0 and requests == [{"service": "/left/rearm", "name": "left"}] * 2
+    assert pressed == ["the guard", None], "a run waits until its robot's own controller has answered"
     assert OwnStop("left").facts() is None and call("rearm") == 0
     assert "No emergency stop is pressed" in capsys.readouterr().out
 

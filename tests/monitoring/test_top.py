@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from robo_rl.cli import main
-from robo_rl.core import ConfigError
+from robo_rl.core import ConfigError, EmergencyStop
 from robo_rl.monitoring.run_table import TopConfig, duration, look, sparkline, step_rate
 from robo_rl.telemetry import LiveRobot, LiveRun, LiveStatus
 
@@ -151,6 +151,18 @@ def test_parts():
 def test_what_a_run_does_now_is_told(folder, live, status, description):
     live.report(status)
     assert description in render(folder)
+
+
+@pytest.mark.parametrize(("robot", "state"), [("left", "stopped"), ("right", "training"), (None, "training")])
+def test_what_holds_robots_still_is_told_first_and_the_state_of_a_stopped_run_is_stopped(folder, live, robot, state):
+    if robot is not None:
+        (folder / "run" / "config.yaml").write_text(f"{CONFIG}robot: {{name: {robot}}}\n")
+    live.report(LiveStatus("training"))
+    assert "STOPPED" not in render(folder) and "[training]" in render(folder)
+    EmergencyStop(robot="left").press("safety guard: too fast")
+    text = render(folder)
+    assert text.index("STOPPED") < text.index("robot left: safety guard: too fast (at ") < text.index(f"[{state}]")
+    assert "When all is safe: robo-rl rearm" in text
 
 
 def test_a_run_that_was_extended_is_told_as_it_goes_on(folder, live):

@@ -165,7 +165,8 @@ function showRun(news) {
   const waits = run.waiting.length ? ` (asked for: ${run.waiting.join(", ")})` : "";
   const pausing = run.live.paused && !run.live.state.startsWith("paused") ? ", will pause" : "";
   at("state").textContent = (run.going_on ? run.live.state + pausing : run.status) + waits;
-  at("state").className = `chip ${run.going_on && !run.live.paused && run.live.state !== "stopped" ? "good" : ""}`;
+  const going = run.live.state === "stopped" ? "bad" : run.live.paused ? "" : "good";
+  at("state").className = `chip ${run.going_on ? going : ""}`;
   at("cameras-section").hidden = at("robots-section").hidden = !run.going_on;
   at("result-section").hidden = !run.result.length;
   at("result").replaceChildren(...run.result.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
