@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ..core import EmergencyStop, RoboRLError
-from ..operators.rearming import Hold, find_holds, release_holds
+from ..operators.rearming import Hold, find_holds, release_holds, release_order
 from ..web.reading import Readers
 
 PRESS_SECONDS = 5.0
@@ -81,14 +81,14 @@ def rearm_seen(seen: object) -> list[str]:
     """
     entries = seen if isinstance(seen, list) else []
     released, failed = [], []
-    for hold in find_holds():
-        if _is_shown(hold, entries) and described([hold])[0] in described(find_holds()):
+    for hold in release_order(find_holds()):
+        if _is_listed(hold, entries) and described([hold])[0] in described(find_holds()):
             done, problems = release_holds([hold])
             released += done
             failed += problems
-    new = [f"Still stopped: {hold.what}: {hold.reason}" for hold in find_holds() if not _is_shown(hold, entries)]
+    new = [f"Still stopped: {hold.what}: {hold.reason}" for hold in find_holds() if not _is_listed(hold, entries)]
     return [*released, *failed, *new] or ["Nothing holds robots still"]
 
 
-def _is_shown(hold: Hold, entries: Sequence[object]) -> bool:
+def _is_listed(hold: Hold, entries: Sequence[object]) -> bool:
     return described([hold])[0] in entries

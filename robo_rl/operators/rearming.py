@@ -49,17 +49,23 @@ class Hold:
         )
 
 
-def release_holds(holds: Sequence[Hold]) -> tuple[list[str], list[str]]:
-    """Release latches, after a person has confirmed it; those in robots first.
+def release_order(holds: Sequence[Hold]) -> list[Hold]:
+    """Return latches in the order in which they are to be released: those in robots first.
 
     A run waits as long as a latch of this machine holds its robot. If that was released first, the run would begin
     episodes that the robot refuses, and three of them end it.
+    """
+    return sorted(holds, key=lambda hold: not hold.in_robot)
+
+
+def release_holds(holds: Sequence[Hold]) -> tuple[list[str], list[str]]:
+    """Release latches, after a person has confirmed it, in :func:`release_order`.
 
     Returns:
         A line for each latch that is released, and one for each that is not, which says why.
     """
     released, failed = [], []
-    for hold in sorted(holds, key=lambda hold: not hold.in_robot):
+    for hold in release_order(holds):
         try:
             hold.release()
         except (RoboRLError, OSError) as error:
