@@ -258,7 +258,7 @@ def test_a_goal_whose_server_is_started_again_is_sent_to_the_new_one(
         time.sleep(0.3)
         gripper.send(0.5)
         assert len(server.sent) == 1
-        server.there = frozenset({"second"})
+        server.present = frozenset({"second"})
         server.answers.put(second)
         wait_until(lambda: gripper.send(0.5) or gripper._goals._goal is second)
     finally:
@@ -278,7 +278,7 @@ def test_a_gripper_whose_server_ends_is_dead_when_none_comes_back(
     try:
         gripper.send(0.5)
         wait_until(lambda: gripper._goals._goal is goal)
-        server.there = frozenset()
+        server.present = frozenset()
         for _ in range(MOST_FAILURES):
             server.answers.put(DriverError("no server of grip"))
         assert sent_until_refused(gripper, 0.5).endswith("in a row failed: no server of grip")
@@ -299,7 +299,7 @@ def test_an_arm_whose_trajectory_server_is_lost_is_an_error(server: Server, ther
         arm.send(target, pose)
         wait_until(lambda: arm._goals.runs_for() > 0)
         arm.send(target, pose)
-        server.there = frozenset(there)
+        server.present = frozenset(there)
         wait_until(lambda: arm._goals.lost)
         for _ in range(2):
             with pytest.raises(DriverError, match=f"a goal of follow was not executed: {reason}"):
@@ -323,7 +323,7 @@ def test_commands_that_nobody_hears_any_more_are_an_error(server: Server, kind: 
     is_base = kind in ("base_twist", "ackermann")
     commander = BaseCommander(server, config) if is_base else ArmCommander(server, config, ("a",), 0.1)
     send()
-    server.there = frozenset()
+    server.present = frozenset()
     with pytest.raises(DriverError, match="nobody listens to command any more"):
         send()
 
@@ -331,7 +331,7 @@ def test_commands_that_nobody_hears_any_more_are_an_error(server: Server, kind: 
 def test_a_gripper_on_a_topic_that_nobody_hears_any_more_is_an_error(server: Server) -> None:
     gripper = GripperCommander(server, GripperConfig(kind="positions", name="fingers"))
     gripper.send(0.5)
-    server.there = frozenset()
+    server.present = frozenset()
     with pytest.raises(DriverError, match="nobody listens to fingers any more"):
         gripper.send(0.5)
 

@@ -11,14 +11,14 @@ RESULT = SimpleNamespace(position=0.01, stalled=True)
 
 
 class Heard:
-    """A publisher, of which those that are there hear."""
+    """A publisher, of which the servers that are present hear."""
 
     def __init__(self, server: "Server", topic: str) -> None:
         self._server, self.topic = server, topic
 
     @property
     def matched_count(self) -> int:
-        return len(self._server.there)
+        return len(self._server.present)
 
     def publish(self, message: Any) -> None: ...
 
@@ -30,10 +30,10 @@ class Server:
         self.types = RosbagsTypes()
         self.sent: list[Any] = []
         self.answers: queue.Queue[Any] = queue.Queue()
-        self.there: frozenset[str] = frozenset({"first"})
+        self.present: frozenset[str] = frozenset({"first"})
 
     def servers(self) -> frozenset[str]:
-        return self.there
+        return self.present
 
     def create_timer(self, period: float, callback: Any) -> None: ...
 
