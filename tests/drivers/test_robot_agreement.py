@@ -79,7 +79,7 @@ def test_a_jump_of_the_pose_topic_commands_nothing(node, jump, safety):  # noqa:
     backend, clock = speaking_robot(node)
     backend.reset()
     if not safety:  # what the driver itself does, without guards
-        backend = backend._backend
+        backend = backend.inner
     backend.step(UP * 0)
     there = node.published[POSES][-1].pose.position
     before = np.array([there.x, there.y, there.z])

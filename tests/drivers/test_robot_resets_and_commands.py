@@ -107,6 +107,7 @@ class Noted(Driver):
         self.events: list[tuple[str, int]] = []
         self.clock: Speaking | None = None
         self.heard = 1
+        self.graph = SimpleNamespace(topics={}, services={})
 
     def note(self, event: str) -> None:
         self.events.append((event, 0 if self.clock is None else self.clock.now_ns()))

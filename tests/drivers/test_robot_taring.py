@@ -95,7 +95,7 @@ def test_no_episode_begins_with_a_bias_that_slows_every_action(node: Driver, bia
 def test_a_load_that_changes_is_no_bias(node: Driver, change: Any, when: float) -> None:
     """The arm swings, something leans against it, or it lets go of something."""
     backend, clock = speaking_robot(node, "robot.tare.seconds=0.4")
-    tare = backend._backend._connection.tare
+    tare = backend.inner._connection.tare
     newest, asked = tare._newest, []
 
     def later() -> Any:

@@ -23,7 +23,7 @@ def mismatches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             del sys.modules[name]
 
     forget()
-    for name in ("rclpy", "rclpy.duration", "rclpy.qos"):
+    for name in ("rclpy", "rclpy.duration", "rclpy.exceptions", "rclpy.qos"):
         monkeypatch.setitem(sys.modules, name, MagicMock())
     yield importlib.import_module(f"{OURS}.mismatches")
     forget()

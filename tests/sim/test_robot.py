@@ -32,7 +32,9 @@ def test_an_action_by_way_of_its_target_does_what_a_step_does(task, space):
         step = stepped.step(action)
         robot.command(model.target(robot.measure()["joint_positions"], action))
         robot.advance(stepped.config.ticks)
-        np.testing.assert_allclose(moved.data.qpos, stepped.data.qpos, atol=1e-6)
+        # A robot's axes that actions do not move go home slowly, within its limits; the simulation's do so at once.
+        atol = 0.02 if (space, axes) == ("end_effector_delta", "xyz") else 1e-6
+        np.testing.assert_allclose(moved.data.qpos, stepped.data.qpos, atol=atol)
         assert robot.rewards() == pytest.approx(step.rewards)
         np.testing.assert_allclose(robot.objects(), step.observation["object"], atol=1e-5)
         measured = robot.measure()
