@@ -126,7 +126,9 @@ class Noted(Driver):
             send(message)
 
         acked = lambda _: node.note("received") or True  # noqa: E731
-        return Publisher(topic=topic, publish=publish, repeater=made.repeater, wait_for_all_acked=acked)
+        return Publisher(
+            topic=topic, message_type=kind, publish=publish, repeater=made.repeater, wait_for_all_acked=acked
+        )
 
     def create_client(self, kind: str, service: str) -> Any:
         client = super().create_client(kind, service)

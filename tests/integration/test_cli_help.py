@@ -29,7 +29,9 @@ def test_help_lists_groups_and_options(capsys: pytest.CaptureFixture[str]) -> No
     short = capsys.readouterr().out.splitlines()
     assert len(short) < 60 < len(out.splitlines()), "what people change first, and which sections there are"
     assert "run.env_steps: 6000  # total number of environment steps (0 or more)" in short
-    assert any(re.match(r"agent +\d\d options  # Soft actor-critic with an ensemble of critics$", line) for line in short)
+    assert any(
+        re.match(r"agent +\d\d options  # Soft actor-critic with an ensemble of critics$", line) for line in short
+    )
     with pytest.raises(SystemExit):
         main(["train", "task=reach", "--help", "task.arm", "logging"])
     section = capsys.readouterr().out
