@@ -324,7 +324,7 @@ def _robo_rl(implementation: str, precision: str) -> Kind:
 
 
 def capable(problem: Problem) -> list[str]:
-    """Return the implementations that have so many critics."""
+    """Return the implementations with this number of critics."""
     return [name for name, kind in IMPLEMENTATIONS.items() if kind.critics in (None, problem.critics)]
 
 

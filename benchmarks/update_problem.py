@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """What an iteration is: U critic updates of B rows, one of the actor and one of the temperature."""
+    """Sizes of an iteration: updates of the critics, then one of the actor and one of the temperature."""
 
     critics: int = 10
     observation: int = 40

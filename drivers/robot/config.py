@@ -1,8 +1,7 @@
 """Configuration of a robot over ROS 2: which topics and cameras give the observation, which topics take the action."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 
 from robo_rl.core import MAX_RATE, MAX_SECONDS, MIN_RATE, Options, nearest, option, require
 
@@ -119,9 +118,9 @@ class SourceConfig(Options, section="robot.sources.*"):
         )
         is_valid = 0 < abs(self.open - self.closed) < math.inf
         require(is_valid, "robot.sources.*.open", f"a number unlike closed={self.closed}", self.open)
-        _refuse_unused(self, "robot.sources.*", ("closed", "open"), self.gives == "gripper", "the source gives gripper")
-        _refuse_unused(self, "robot.sources.*", ("names",), self.gives in NAMED, f"it gives {' or '.join(NAMED)}")
-        _refuse_unused(self, "robot.sources.*", ("camera",), bool(self.camera.device), "camera.device is given")
+        self.refuse_unused(("closed", "open"), self.gives == "gripper", "the source gives gripper")
+        self.refuse_unused(("names",), self.gives in NAMED, f"it gives {' or '.join(NAMED)}")
+        self.refuse_unused(("camera",), bool(self.camera.device), "camera.device is given")
         for key in ("frame", "parent"):
             is_set, is_required = bool(getattr(self, key)), self.type == TRANSFORMS
             expected = "the name of a frame" if is_required else f"given for {TRANSFORMS} alone"
@@ -237,8 +236,7 @@ class ControllersConfig(Options, section="robot.controllers"):
         unique = len(set(self.active)) == len(self.active) and all(self.active)
         require(unique, "robot.controllers.active", "names, each once", self.active)
         require(bool(self.manager), "robot.controllers.manager", "the name of a node", self.manager)
-        switches = bool(self.active)
-        _refuse_unused(self, "robot.controllers", ("manager", "timeout"), switches, "robot.controllers.active is given")
+        self.refuse_unused(("manager", "timeout"), bool(self.active), "robot.controllers.active is given")
 
 
 @dataclass(frozen=True)
@@ -281,8 +279,7 @@ class TareConfig(Options, section="robot.tare"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        tares = self.seconds > 0
-        _refuse_unused(self, "robot.tare", ("force", "torque"), tares, "robot.tare.seconds is above 0")
+        self.refuse_unused(("force", "torque"), self.seconds > 0, "robot.tare.seconds is above 0")
 
 
 @dataclass(frozen=True)
@@ -366,29 +363,8 @@ class RobotConfig(Options, section="robot"):
         wrist = "wrist_wrench" in kinds or not self.tare.seconds
         require(wrist, "robot.tare.seconds", "0 where no source gives wrist_wrench", self.tare.seconds)
         stops = bool(self.emergency_service or self.emergency_topic)
-        given = "emergency_service or emergency_topic is given"
-        _refuse_unused(self, "robot", ("rearm_service",), stops, given)
+        self.refuse_unused(("rearm_service",), stops, "emergency_service or emergency_topic is given")
         align = self.align_to
         require(align is None or align in self.sources, "robot.align_to", nearest(align or "", self.sources), align)
         grows_old = align is None or not self.sources[align].latched
         require(grows_old, "robot.align_to", "a source that is not latched", align)
-
-
-def _refuse_unused(options: Options, section: str, keys: Sequence[str], is_used: bool, where: str) -> None:
-    """Raise :class:`ConfigError` for each of ``keys`` that differs from its default but has no effect.
-
-    Args:
-        options: options of a section.
-        section: name of the section.
-        keys: names of options.
-        is_used: whether they have an effect.
-        where: condition under which they have one.
-    """
-    if is_used:
-        return
-    for each in fields(options):  # type: ignore[arg-type]  # every subclass of Options is a dataclass
-        if each.name in keys:
-            default = each.default if each.default is not MISSING else each.default_factory()  # type: ignore[operator]
-            value = getattr(options, each.name)
-            value = tuple(value) if isinstance(default, tuple) else value  # a list, if it is from a file
-            require(value == default, f"{section}.{each.name}", f"given only where {where}", value)

@@ -12,7 +12,7 @@ _DETAILS = ("value_range", "offline_steps", "conservative_weight", "expectile")
 
 
 def drop_removed_options(agent: dict[str, Any], place: str) -> None:
-    """Delete the options that no longer exist from the node of an agent. They improved no result that was measured.
+    """Delete options that no longer exist from the node of an agent, if they had no effect.
 
     Args:
         agent: the node.
@@ -30,7 +30,8 @@ def drop_removed_options(agent: dict[str, Any], place: str) -> None:
         used["dormancy.interval"] = dormancy["interval"]
     for option in _DETAILS:
         agent.pop(option, None)
-    for option, value in used.items():
+    if used:
+        option, value = next(iter(used.items()))
         raise ConfigError(
             f"{place}.{option}={value}: this option no longer exists. Use the version of robo-rl that trained this "
             "agent, or train another one without it"

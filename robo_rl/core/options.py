@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar, TypeVar, overload
@@ -139,6 +139,25 @@ class Options:
                 continue
             expected = f"null or {bounds}" if _may_be_none(field) else str(bounds)
             require(bounds.admit(value), f"{self._section}.{field.name}".lstrip("."), expected, value)
+
+    def refuse_unused(self, names: Collection[str], is_used: bool, where: str) -> None:
+        """Refuse options that differ from their defaults but have no effect.
+
+        Args:
+            names: names of options.
+            is_used: whether they have an effect.
+            where: condition under which they have one, for the message.
+
+        Raises:
+            ConfigError: names the first such option, the condition, and its value.
+        """
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
+            if is_used or field.name not in names:
+                continue
+            default = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+            value = getattr(self, field.name)
+            value = tuple(value) if isinstance(default, tuple) else value  # a list, if it is from a file
+            require(value == default, f"{self._section}.{field.name}", f"given only where {where}", value)
 
 
 def _may_be_none(field: "dataclasses.Field[Any]") -> bool:

@@ -58,11 +58,11 @@ class Dashboard:
     """The server of the pages: it sends the state of runs and handles commands. One object serves all pages.
 
     Messages to a page are JSON objects: ``runs``, the chosen ``run`` and ``held``, what holds robots still and why, if
-    they have changed, otherwise ``alive``; and
-    ``answer`` to a command. After an emergency stop, the answer has ``stopped``, the run of the page; without it, the
-    page sends the emergency stop again, on a new connection. Pictures are bytes: a line with a JSON object that names
-    robot and camera, then a JPEG file. Messages of a page choose a run, ``{"run": path}``, or command it,
-    ``{"command": name, "robot": name}``, or re-arm what they show, ``{"command": "rearm", "seen": held}``.
+    they have changed, otherwise ``alive``; and ``answer`` to a command. After an emergency stop, the answer has
+    ``stopped``, the run of the page; without it, the page sends the emergency stop again, on a new connection. Pictures
+    are bytes: a line with a JSON object that names robot and camera, then a JPEG file. Messages of a page choose a run,
+    ``{"run": path}``, or command it, ``{"command": name, "robot": name}``, or re-arm what they show,
+    ``{"command": "rearm", "seen": held}``.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.

@@ -21,7 +21,7 @@ from ..web.reading import TURNS, Readers
 from .run_table import clip
 from .stop_button import StopButton
 from .watched_data import (
-    Found,
+    SearchResult,
     check_files,
     data_sets_in,
     describe_set,
@@ -191,7 +191,7 @@ class DataPage:
         """Find the data sets, and describe each; one that does not answer hides no other."""
         # A data set may have the path of a folder, but a late outcome of one must not count as that of the other.
         searches = {f"search {folder}": partial(data_sets_in, folder) for folder in self._folders}
-        saved = {"saved": lambda: Found([path for path in self._saved if os.path.lexists(path)], [])}
+        saved = {"saved": lambda: SearchResult([path for path in self._saved if os.path.lexists(path)], [])}
         outcomes = await self._readers.read(searches | saved)
         notes = [str(each) for each in outcomes.values() if isinstance(each, Exception)]
         found = [each for each in outcomes.values() if not isinstance(each, Exception)]

@@ -73,26 +73,26 @@ THUMBNAIL_WIDTH = 192
 Array = NDArray[np.float64]
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Data sets, and links to folders, which are not searched."""
 
     sets: list[Path]
     links: list[Path]
 
 
-def data_sets_in(pattern: str) -> Found:
+def data_sets_in(pattern: str) -> SearchResult:
     """Return the data sets at or below the folders that a pattern names. Links below these folders are not followed.
 
     Raises:
         DataError: if the pattern is not valid, or there are too many folders.
     """
-    found, budget = Found([], []), iter(range(MOST_FOLDERS))
+    found, budget = SearchResult([], []), iter(range(MOST_FOLDERS))
     for match in matching(pattern):
         _find_below(match, LEVELS, budget, found)
     return found
 
 
-def _find_below(path: Path, levels: int, budget: Iterator[int], found: Found) -> None:
+def _find_below(path: Path, levels: int, budget: Iterator[int], found: SearchResult) -> None:
     if next(budget, None) is None:
         raise DataError(f"more than {MOST_FOLDERS:,} folders to search; name those of the data sets, as data=[{path}]")
     try:

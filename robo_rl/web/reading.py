@@ -98,7 +98,7 @@ class _Work(Thread):
 
     @property
     def has_begun(self) -> bool:
-        """Whether the current call has begun."""
+        """Whether the current call has started."""
         return self.since < math.inf
 
     def run(self) -> None:

@@ -108,7 +108,7 @@ def test_a_damaged_library_of_the_update_is_not_loaded(tmp_path, compiling_anew)
 
 @needs_compiler
 def test_a_user_without_a_home_is_told_where_the_cache_is_set(monkeypatch):
-    """As in a container that was started with the number of a user whom it does not know."""
+    """Containers may run under a user ID that has no entry in /etc/passwd."""
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does where there is no home
     native_library.cache_clear()

@@ -82,7 +82,7 @@ def test_the_actor_waits_without_using_up_episodes(file):
 
 
 def test_a_user_without_a_home_is_told_where_the_file_is_set(monkeypatch, tmp_path, capsys):
-    """As in a container that was started with the number of a user whom it does not know."""
+    """Containers may run under a user ID that has no entry in /etc/passwd."""
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does where there is no home
     with pytest.raises(ConfigError, match=r"no place for the emergency stop \(.*\): set XDG_STATE_HOME"):

@@ -298,6 +298,8 @@ def test_an_emergency_stop_does_not_wait_for_the_folder_of_an_edit(
             while len(self.answers) < 2:
                 await asyncio.sleep(0.01)
             release.set()
+            while not in_time:  # the thread of the edit does not end with the page
+                await asyncio.sleep(0.01)
 
     monkeypatch.setattr(stop_button, "press_emergency_stop", lambda: "")
     page = Stopping()

@@ -18,7 +18,6 @@ LARGE_CLASSES = {
 """Classes with more methods than is readable, and how many. Each is to be cut along a seam."""
 
 LARGE_TEST_FILES = {
-    "tests/drivers/test_robot_layout.py",
     "tests/integration/test_ros2_graph.py",
     "tests/integration/test_ros2_services.py",
     "tests/replay/test_rosbag_cases.py",
