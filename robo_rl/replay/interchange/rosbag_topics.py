@@ -207,9 +207,10 @@ class TopicsReader:
                 place = f"{path}: {count} of {name} name {other_names or 'nothing'}"
                 self._notes.add("Messages that name none of the requested joints, skipped", place)
             if not source.values and source.topic.gives != SUCCESS:
-                found = "; they name " + " or ".join(list(source.passed_over)[:3])
-                wanted = f" that names any of {', '.join(source.topic.names)}"
-                condition = wanted + found if source.passed_over else ""
+                condition = ""
+                if source.passed_over:
+                    others = " or ".join(list(source.passed_over)[:3])
+                    condition = f" that names any of {', '.join(source.topic.names)}; they name {others}"
                 raise DataError(f"{path}: there is no message on {name}{condition}")
             if len(source.values) > 2 and source.topic.gives not in (SUCCESS, REWARD):
                 period = float(np.median(np.diff(np.sort(source.track.times)))) / 1e9
