@@ -10,7 +10,7 @@ from .controller import EndEffectorController, logarithm
 from .joint_controller import JointController
 from .observation import endless
 from .simulation import ArmSimulation
-from .way_home import SHARE, WayLimits, joint_motion, schedule
+from .way_home import SHARE, Way, WayLimits, joint_motion, schedule
 
 Array = NDArray[np.float64]
 
@@ -124,12 +124,13 @@ class ArmModel:
             solution = np.clip(solution + np.clip(step, -LARGEST_STEP, LARGEST_STEP), lower, upper)
         return solution
 
-    def _way_home(self, way: Array) -> Array:
-        """Return the share of the rest of a way (6,) home that each of the next targets leaves (m,)."""
-        if not way.any():
+    def _way_home(self, way: Way) -> Array:
+        """Return the share of the rest of a way home that each of the next targets leaves (m,)."""
+        lengths = way.lengths()
+        if not lengths.any():
             return np.zeros(0)
-        posture = self._data.qpos[self._qpos]
-        return schedule(way, joint_motion(self._model, self._qpos, self._dofs, self._site, posture, way), self._limits)
+        motion = joint_motion(self._model, self._qpos, self._dofs, self._site, self._data.qpos[self._qpos], way)
+        return schedule(lengths, motion, self._limits)
 
     def _place(self, joints: Array, velocities: Array) -> None:
         data = self._data

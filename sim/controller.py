@@ -17,7 +17,7 @@ from robo_rl.core import shortest
 
 from .config import ArmConfig, ControllerConfig
 from .observation import endless
-from .way_home import end_frame, kept_offset, way_home
+from .way_home import Way, end_frame, kept_offset
 
 Array = NDArray[np.float64]
 
@@ -187,7 +187,7 @@ class EndEffectorController(Controller):
         self._moves = np.isin(np.arange(6), moved)
         self._local = config.action_frame == "end_effector"
         self._in_motion = (False, False)  # whether the last action had translation and rotation
-        self._plan_way: Callable[[Array], Array] | None = None
+        self._plan_way: Callable[[Way], Array] | None = None
         self._largest_pull = math.inf, math.inf
         self._left = np.zeros(0)  # share of the way home that each of the next actions leaves of its rest
         self._way_frame = IDENTITY
@@ -226,7 +226,8 @@ class EndEffectorController(Controller):
         self._way_frame = (
             end_frame(rotation, self._home_rotation, offsets[1], self._moves[3:]) if self._local else IDENTITY
         )
-        self._left = self._plan_way(way_home(*offsets, self._way_frame, self._moves))
+        home = self._home_position, self._home_rotation
+        self._left = self._plan_way(Way(home, *offsets, self._way_frame, self._moves))
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         if self._endless.any():  # the posture is pulled home the shorter way round
@@ -274,7 +275,7 @@ class EndEffectorController(Controller):
         turned = exponential(turn) @ exponential(kept) @ self._home_rotation
         return turned
 
-    def plan_way_home(self, plan: Callable[[Array], Array], shift: float, turn: float) -> None:
+    def plan_way_home(self, plan: Callable[[Way], Array], shift: float, turn: float) -> None:
         """Go home along axes that actions do not move as ``plan`` says, from the next beginning of an episode on.
 
         References along these axes are at home otherwise, however far the arm is from it: the clipped error of this
@@ -282,8 +283,7 @@ class EndEffectorController(Controller):
         not of the arm, which a load may keep from following.
 
         Args:
-            plan: returns for a way (6,), translation [m] and rotation vector [rad], the share of its rest that each of
-                the next actions leaves (m,).
+            plan: returns for a way the share of its rest that each of the next actions leaves (m,).
             shift: largest part of the way in one action [m]. Actions that turn the end effector in its own frame, or
                 move it there, lengthen the way.
             turn: the same of the rotation [rad].

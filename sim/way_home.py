@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import matrix_of_vector
+from robo_rl.core import matrix_of_vector, vector_of_matrix
 
 Array = NDArray[np.float64]
 
@@ -14,7 +14,7 @@ SHARE = 0.1
 """Share of each limit that the way home may use. Safety filters do not include it, and actions may use the rest."""
 PLANNED = 0.08
 """Share that is planned with, as the arm's real way differs a little from the one in :func:`joint_motion`."""
-PARTS = 16
+PARTS = 32
 """Parts of the way in which the motion of the joints is computed."""
 DAMPING = 0.02
 """Damping of the inverse kinematics, as in safety filters."""
@@ -23,6 +23,36 @@ SLOWER = 1.2
 LONGEST_STEPS = 100_000
 ITERATIONS = 8
 """Steps of the search for the frame at the end of the way."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """Way home of an end effector along the axes of a frame that actions do not move.
+
+    Attributes:
+        home: position (3,) [m] and rotation (3, 3) at home.
+        shifted: translation (3,) from home at the beginning [m].
+        turned: rotation vector (3,) from home at the beginning [rad].
+        frame: axes of actions (3, 3).
+        moves: which of the six axes actions move.
+    """
+
+    home: tuple[Array, Array]
+    shifted: Array
+    turned: Array
+    frame: Array
+    moves: NDArray[np.bool_]
+
+    def lengths(self) -> Array:
+        """Return the length of the translation [m] and of the rotation [rad] (2,)."""
+        parts = zip((self.shifted, self.turned), (self.moves[:3], self.moves[3:]), strict=True)
+        return np.array([np.linalg.norm(np.where(axes, 0.0, self.frame.T @ offset)) for offset, axes in parts])
+
+    def pose(self, left: float) -> tuple[Array, Array]:
+        """Return position (3,) [m] and rotation (3, 3) where a share ``left`` of the way is left."""
+        shifted, _ = kept_offset(self.shifted, self.shifted, self.frame, self.moves[:3], left, np.inf)
+        turned, _ = kept_offset(self.turned, self.turned, self.frame, self.moves[3:], left, np.inf)
+        return self.home[0] + shifted, matrix_of_vector(turned) @ self.home[1]
 
 
 @dataclass(frozen=True)
@@ -45,9 +75,9 @@ class WayLimits:
 
 
 def joint_motion(
-    model: mujoco.MjModel, joints: NDArray[np.intp], dofs: NDArray[np.intp], site: int, posture: Array, way: Array
+    model: mujoco.MjModel, joints: NDArray[np.intp], dofs: NDArray[np.intp], site: int, posture: Array, way: Way
 ) -> Array:
-    """Return the motion of the joints (PARTS, n) for each part of a way (6,), times the number of parts [rad].
+    """Return the motion of the joints (PARTS, n) for each part of a way, times the number of parts [rad].
 
     Args:
         model: model of the arm.
@@ -55,28 +85,33 @@ def joint_motion(
         dofs: indices (n,) of the joints in ``qvel``.
         site: number of the end effector's site.
         posture: joint positions (n,) at the beginning [rad].
-        way: translation and rotation vector of the end effector in the base frame (6,) [m, rad].
+        way: way of the end effector.
     """
-    data, jacobian, posture = mujoco.MjData(model), np.empty((6, model.nv)), posture.copy()
+    data, jacobian, posture, error = mujoco.MjData(model), np.empty((6, model.nv)), posture.copy(), np.empty(6)
     motion = np.empty((PARTS, len(posture)))
     for part in range(PARTS):
+        position, rotation = way.pose(1 - (part + 1) / PARTS)
         data.qpos[joints] = posture
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_jacSite(model, data, jacobian[:3], jacobian[3:], site)
         columns = jacobian[:, dofs]
-        motion[part] = columns.T @ np.linalg.solve(columns @ columns.T + DAMPING**2 * np.eye(6), way)
-        posture += motion[part] / PARTS
+        # From where the arm is: the next part makes up for what damping leaves over, as the arm's next step does.
+        error[:3] = position - data.site_xpos[site]
+        error[3:] = vector_of_matrix(rotation @ data.site_xmat[site].reshape(3, 3).T)
+        change = columns.T @ np.linalg.solve(columns @ columns.T + DAMPING**2 * np.eye(6), error)
+        posture += change
+        motion[part] = change * PARTS
     return motion
 
 
-def schedule(way: Array, motion: Array, limits: WayLimits) -> Array:
+def schedule(lengths: Array, motion: Array, limits: WayLimits) -> Array:
     """Return the share of the rest of the way that is left after each target (m,), the last one 0.
 
     Velocity, acceleration and jerk of the progress are bounded, as it is a step that three moving averages smooth.
 
     Args:
-        way: translation and rotation vector of the end effector (6,) [m, rad].
+        lengths: lengths of the way, translation and rotation (2,) [m, rad].
         motion: motion of the joints on each part of the way, times the number of parts (m, n) [rad].
         limits: limits, of which a share is used.
     """
@@ -84,7 +119,7 @@ def schedule(way: Array, motion: Array, limits: WayLimits) -> Array:
     first = np.abs(motion).max(axis=0)
     second = np.abs(np.diff(motion, axis=0)).max(axis=0) * PARTS
     third = np.abs(np.diff(motion, 2, axis=0)).max(axis=0) * PARTS**2
-    lengths, stretch = np.linalg.norm(way.reshape(2, 3), axis=1), 1.0
+    stretch = 1.0
     while True:
         counts = _counts(first, lengths, limits, stretch)
         speed = 1 / (counts[0] * limits.period)
@@ -118,7 +153,7 @@ def _counts(first: Array, lengths: Array, limits: WayLimits, stretch: float) -> 
     two = max(1, int(np.ceil(stretch * float((speed / limits.acceleration).max()) / PLANNED / period)))
     acceleration = speed / (two * period)
     three = max(1, int(np.ceil(stretch * float((acceleration / limits.jerk).max()) / PLANNED / period)))
-    return one, two, three
+    return max(one, two + three), two, three  # else the jerks of starting and stopping add up in the middle
 
 
 def end_frame(rotation: Array, home: Array, turned: Array, moves: NDArray[np.bool_]) -> Array:
@@ -133,19 +168,6 @@ def end_frame(rotation: Array, home: Array, turned: Array, moves: NDArray[np.boo
     for _ in range(ITERATIONS):  # what is left to turn depends on where the axes are at the end
         rotation = matrix_of_vector(rotation @ np.where(moves, rotation.T @ turned, 0.0)) @ home
     return rotation
-
-
-def way_home(shifted: Array, turned: Array, frame: Array, moves: NDArray[np.bool_]) -> Array:
-    """Return the way (6,) home along the axes of ``frame`` (3, 3) that actions do not move.
-
-    Args:
-        shifted: translation (3,) from home [m].
-        turned: rotation vector (3,) from home [rad].
-        frame: axes of actions.
-        moves: which of the six axes actions move.
-    """
-    parts = zip((shifted, turned), (moves[:3], moves[3:]), strict=True)
-    return np.concatenate([-frame @ np.where(axes, 0.0, frame.T @ offset) for offset, axes in parts])
 
 
 def kept_offset(
