@@ -23,6 +23,7 @@ COMMANDS = {
     "record": "record demonstrations by teleoperation or from the scripted expert",
     "label": "say what the frames of a data set show: success, or stages; a classifier learns it",
     "deploy": "write a policy to a file for use without PyTorch: robo-rl deploy run=runs/... output=policy.onnx",
+    "serve": "serve a policy to other programs and machines: robo-rl serve run=runs/...",
     "collect": "run a trained policy into a data set",
     "export": "write a data set in the format of another project: robo-rl export path=... output=... format=lerobot",
     "import": "make a data set of another project's data: robo-rl import path=... output=... format=lerobot",

@@ -1,4 +1,4 @@
-"""The base policy of a run: from another run, an ONNX file or LeRobot, and its copy in the run folder."""
+"""The base policy of a run: from another run, an ONNX file, LeRobot or a server, and its copy in the run folder."""
 
 import hashlib
 from pathlib import Path
@@ -27,6 +27,7 @@ from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from ..residual import BASE_POLICY, BaseConfig, BasePolicy
 from .base_copy import FILE, FOLDER, use_copy
 from .lerobot_base import LEROBOT_FILES, LeRobotBase, open_lerobot
+from .server_base import ServerBase, open_server
 from .trained import TrainedPolicy, checkpoint_of, load_policy
 
 
@@ -41,6 +42,8 @@ def load_base(config: DictConfig) -> BasePolicy | None:
         return _of_run(load_policy(Path(settings.run), None, settings.checkpoint), settings.run)
     if settings.lerobot is not None:
         return LeRobotBase(open_lerobot(Path(settings.lerobot)))
+    if settings.server.address is not None:
+        return ServerBase(open_server(settings.server.address, settings.server))
     return None if settings.policy is None else _of_file(Path(settings.policy))
 
 
@@ -57,8 +60,8 @@ def keep_base(config: DictConfig, folder: Path) -> None:
     if not settings.is_given:
         if config.choices.get("agent") == "residual":
             raise ConfigError(
-                "agent=residual corrects a base policy: give base.run=RUN, base.policy=FILE.onnx or "
-                "base.lerobot=FOLDER, or choose another agent"
+                "agent=residual corrects a base policy: give base.run=RUN, base.policy=FILE.onnx, base.lerobot=FOLDER "
+                "or base.server.address=ws://HOST:PORT, or choose another agent"
             )
         return
     if not kept.exists():
@@ -81,7 +84,7 @@ def _settings(config: DictConfig) -> BaseConfig:
 
 
 def _copy(settings: BaseConfig, draft: Path) -> None:
-    """Write what is needed of the base policy into the folder ``draft``."""
+    """Write what is needed of the base policy into the folder ``draft``: nothing, if a server computes it."""
     if settings.policy is not None:
         write_durably(draft / FILE, Path(settings.policy).read_bytes())
         return
@@ -89,7 +92,8 @@ def _copy(settings: BaseConfig, draft: Path) -> None:
         for name in LEROBOT_FILES:
             copy_durably(Path(settings.lerobot) / name, draft / name)
         return
-    assert settings.run is not None
+    if settings.run is None:
+        return
     run = Path(settings.run)
     loaded = load_checkpoint(checkpoint_of(run, settings.checkpoint), only=("policy",))
     write_durably(draft / "config.yaml", (run / "config.yaml").read_bytes())

@@ -1,14 +1,15 @@
-"""Policies in files: written from a run for use without PyTorch, and those and LeRobot's read to be evaluated."""
+"""Policies in files: written from a run for use without PyTorch; those, LeRobot's and servers' that are evaluated."""
 
 from pathlib import Path
 
 import torch
 
-from ..core import ConfigError, DataError, Deployable, EnvSpec, printable
+from ..core import ConfigError, DataError, Decision, Deployable, EnvSpec, printable
 from ..deployment import PolicyDescription, Verification, write_policy
 from ..deployment.packages import onnx_packages
 from ..version import __version__
 from .lerobot_base import open_lerobot
+from .server_base import open_server
 from .trained import TrainedPolicy, checkpoint_of, load_policy, run_config
 
 
@@ -19,12 +20,13 @@ def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) 
         run: folder of the run, in whose environment the policy acts.
         spec: spec of this environment, which must match that of the policy.
         checkpoint: ``best``, ``newest`` or the number of a step of the run; not used if there is a file.
-        file: path of an ONNX file, or of a folder of LeRobot; None: the policy of the run.
+        file: path of an ONNX file or of a folder of LeRobot, or the address of a policy server (ws://HOST:PORT); None:
+            the policy of the run.
 
     Raises:
         CheckpointError: see :func:`load_policy`, also if the run has no checkpoint.
         ConfigError: if packages are missing.
-        LeRobotError: if LeRobot cannot compute the policy.
+        LeRobotError, PolicyServerError: if LeRobot or the server cannot compute the policy.
         DataError: if the file was not written by robo-rl deploy or LeRobot, is damaged, or does not match the spec.
     """
     if file is None:
@@ -35,6 +37,12 @@ def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) 
             raise DataError(f"{lerobot.name} does not match task {spec.task!r}: {'; '.join(differences)}")
         lerobot.start()
         return TrainedPolicy(lerobot, spec, run_config(run), 0, lerobot.action_chunk, checkpoint_of(run, "best"))
+    if file.startswith(("ws://", "wss://")):
+        served = open_server(file)
+        if differences := served.differences(spec):
+            raise DataError(f"the policy {served.name} does not match task {spec.task!r}: {'; '.join(differences)}")
+        step = 0 if served.description is None else served.description.step
+        return TrainedPolicy(served, spec, run_config(run), step, served.action_chunk, checkpoint_of(run, "best"))
     with onnx_packages():
         from ..deployment.onnx_policy import OnnxPolicy
     policy = OnnxPolicy.load(Path(file))
@@ -63,9 +71,24 @@ def write_deployed(
         ConfigError: if the policy cannot be written in this format, or packages are missing.
         DataError: if the file differs from the policy. Nothing is written then.
     """
+    decision, description = described(trained)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the times are for one core
+    try:
+        return write_policy(output, trained.policy, decision, description, observations, seed)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def described(trained: TrainedPolicy) -> tuple[Decision, PolicyDescription]:
+    """Return the decision of a policy, and its description for programs that use it.
+
+    Raises:
+        ConfigError: if the agent has no decision.
+    """
     agent = printable(str(trained.config.choices.get("agent")))
     if not isinstance(trained.policy, Deployable):
-        raise ConfigError(f"agent {agent} cannot be written to a file: it has no decision (robo_rl.core.Deployable)")
+        raise ConfigError(f"agent {agent} has no decision (robo_rl.core.Deployable) for use outside its run")
     decision = trained.policy.decision()
     description = PolicyDescription(
         spec=trained.spec,
@@ -77,9 +100,4 @@ def write_deployed(
         noise_seed=decision.noise_seed,
         version=__version__,
     )
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the times are for one core
-    try:
-        return write_policy(output, trained.policy, decision, description, observations, seed)
-    finally:
-        torch.set_num_threads(threads)
+    return decision, description

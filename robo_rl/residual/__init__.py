@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from robo_rl.core.lazy import imported_on_use
 
-from .config import BaseConfig
+from .config import BaseConfig, ServerConfig
 
 if TYPE_CHECKING:
     from .agent import ResidualAgent, residual_scale
@@ -21,5 +21,6 @@ __all__ = [
     "BaseConfig",
     "BasePolicy",
     "ResidualAgent",
+    "ServerConfig",
     "residual_scale",
 ]

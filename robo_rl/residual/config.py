@@ -1,8 +1,42 @@
 """Configuration of a base policy and of the residuals on top of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from robo_rl.core import Options, option, require
+
+
+@dataclass(frozen=True)
+class ServerConfig(Options, section="base.server"):
+    """A policy server that speaks openpi's protocol, and the names and units that it uses.
+
+    A server of robo-rl (robo-rl serve) needs no option other than ``address``.
+
+    Attributes:
+        address: address of the server, ``ws://HOST:PORT`` or ``wss://HOST:PORT``; null: none. The environment variable
+            ``ROBO_RL_POLICY_SERVER`` must contain an address of another machine, too; ``ROBO_RL_POLICY_KEY`` contains
+            the key of the server, if it has one.
+        inputs: observation key by the server's name for it, as ``{observation/state: state}``; empty: every
+            observation, by its key.
+        prompt: instruction in words, sent as ``prompt``; null: none.
+        action_low: the server's values of the actions -1, one for each element; empty: -1.
+        action_high: the server's values of the actions 1; empty: 1.
+        executed_actions: number of actions of each chunk that are executed before the next one is requested; null: all.
+    """
+
+    address: str | None = None
+    inputs: dict[str, str] = field(default_factory=dict)
+    prompt: str | None = None
+    action_low: tuple[float, ...] = ()
+    action_high: tuple[float, ...] = ()
+    executed_actions: int | None = option(None, low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = ("inputs", "prompt", "action_low", "action_high", "executed_actions")
+        self.refuse_unused(names, self.address is not None, "base.server.address is given")
+        low, high = self.action_low, self.action_high
+        is_range = len(low) == len(high) and all(a < b for a, b in zip(low, high, strict=True))
+        require(is_range, "base.server.action_high", f"larger than action_low={list(low)}", list(high))
 
 
 @dataclass(frozen=True)
@@ -19,6 +53,7 @@ class BaseConfig(Options, section="base"):
         policy: ONNX file that robo-rl deploy wrote, whose policy is the base; null: none.
         lerobot: folder ``pretrained_model`` of a policy that LeRobot trained; null: none. The environment variable
             ``ROBO_RL_LEROBOT_PYTHON`` names the interpreter that computes it.
+        server: a policy server, which is asked for actions.
         residual_scale: largest correction of each element of an action, whose range is [-1, 1].
     """
 
@@ -26,16 +61,26 @@ class BaseConfig(Options, section="base"):
     checkpoint: str = "best"
     policy: str | None = None
     lerobot: str | None = None
+    server: ServerConfig = field(default_factory=ServerConfig)
     residual_scale: float = option(0.2, above=0, high=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [name for name in ("run", "policy", "lerobot") if getattr(self, name) is not None]
-        for name in given[1:]:
-            expected = f"left out where base.{given[0]} is given, as there is one base policy"
-            require(False, f"base.{name}", expected, getattr(self, name))
+        given = self._given()
+        for name, value in list(given.items())[1:]:
+            expected = f"left out where base.{next(iter(given))} is given, as there is one base policy"
+            require(False, f"base.{name}", expected, value)
+
+    def _given(self) -> dict[str, str]:
+        values = {
+            "run": self.run,
+            "policy": self.policy,
+            "lerobot": self.lerobot,
+            "server.address": self.server.address,
+        }
+        return {name: value for name, value in values.items() if value is not None}
 
     @property
     def is_given(self) -> bool:
         """Whether there is a base policy."""
-        return not (self.run is None and self.policy is None and self.lerobot is None)
+        return bool(self._given())

@@ -1,14 +1,23 @@
-"""A server of web pages in a thread of its own."""
+"""A server in a thread of its own."""
 
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, Protocol, TypeVar
 
-from robo_rl.web.server import PageServer
+
+class Serving(Protocol):
+    """A server that serves within a context."""
+
+    def serving(self) -> AbstractAsyncContextManager[None]: ...
 
 
-class ServerThread:
-    """A page server that serves from the start of its thread until :meth:`stop`.
+AnyServer = TypeVar("AnyServer", bound=Serving)
+
+
+class ServerThread(Generic[AnyServer]):
+    """A server that serves from the start of its thread until :meth:`stop`.
 
     Args:
         make_server: makes the server, within the event loop of the thread.
@@ -17,7 +26,7 @@ class ServerThread:
         server: the server.
     """
 
-    def __init__(self, make_server: Callable[[], PageServer]) -> None:
+    def __init__(self, make_server: Callable[[], AnyServer]) -> None:
         ready, self._loop = threading.Event(), asyncio.new_event_loop()
 
         async def serve() -> None:

@@ -1,0 +1,78 @@
+"""robo-rl serve: a server of a trained policy, for clients of openpi and for other machines."""
+
+import asyncio
+import ipaddress
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from ..app import load_policy
+from ..core import ConfigError, printable, require, typed
+from ..deployment.packages import server_packages
+
+KEY_CHARACTERS = 16
+"""Fewest characters of a key."""
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """Options of configs/serve.yaml, which documents them and holds their defaults."""
+
+    run: str
+    address: str
+    checkpoint: str
+
+    def __post_init__(self) -> None:
+        port = self.address.rpartition(":")[2]
+        is_valid = bool(self.host) and port.isdecimal() and int(port) < 65536
+        require(is_valid, "address", "HOST:PORT", self.address)
+
+    @property
+    def host(self) -> str:
+        """Host of the address."""
+        return self.address.rpartition(":")[0].strip("[]")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the address."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def run(config: DictConfig) -> int:
+    """Serve the policy until Ctrl-C.
+
+    Raises:
+        ConfigError: if packages or the key are missing, or the address is taken.
+        CheckpointError: if the policy cannot be read.
+    """
+    with server_packages():
+        from ..app.policy_service import PolicyService
+        from ..deployment.server_policy import KEY_VARIABLE
+    settings = typed(ServeConfig, config)
+    key = os.environ.get(KEY_VARIABLE) or None
+    if key is None and not settings.is_local:
+        raise ConfigError(
+            f"address {settings.address} can be reached from other machines: set the environment variable "
+            f"{KEY_VARIABLE} to a key of {KEY_CHARACTERS} characters or more, here and where the policy is used"
+        )
+    require(key is None or len(key) >= KEY_CHARACTERS, KEY_VARIABLE, f"{KEY_CHARACTERS} characters or more", "fewer")
+    trained = load_policy(Path(settings.run), None, settings.checkpoint)
+    service = PolicyService(trained, settings.host, int(settings.address.rpartition(":")[2]), key)
+
+    async def serve() -> None:
+        async with service.serving():
+            facts = service.description
+            print(
+                f"Policy of agent {printable(facts.agent)} for {printable(facts.spec.task)}, step {facts.step:,}, on "
+                f"{service.address}. Ctrl-C ends.",
+                flush=True,
+            )
+            await asyncio.get_running_loop().create_future()
+
+    asyncio.run(serve())
+    return 0

@@ -1,0 +1,227 @@
+"""Policies that a server computes, which speaks the protocol of openpi: msgpack over a websocket."""
+
+import hashlib
+import ipaddress
+import os
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.sync.client import connect
+
+from robo_rl.core import ConfigError, DataError, EnvSpec, Observation, RoboRLError, printable
+
+from .arrays import MOST_BYTES, packed, unpacked
+from .description import PolicyDescription
+
+ADDRESS_VARIABLE = "ROBO_RL_POLICY_SERVER"
+"""Environment variable that names the address of a server on another machine."""
+KEY_VARIABLE = "ROBO_RL_POLICY_KEY"
+"""Environment variable with the key of the server, if it has one."""
+DESCRIPTION = "robo_rl"
+"""Key of the description of the policy in the first message of a server of robo-rl."""
+CONNECT_SECONDS = 10.0
+FIRST_SECONDS = 120.0
+"""Time limit for the first answer: a server may compile its model before [s]."""
+ANSWER_SECONDS = 10.0
+"""Time limit for all other answers [s]."""
+
+
+class PolicyServerError(RoboRLError):
+    """Raised if a policy server cannot be reached, is silent for too long, or returns no actions."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Names and units of a server that is not of robo-rl.
+
+    Attributes:
+        inputs: observation key by the server's name for it; empty: every observation, by its key.
+        prompt: instruction in words; None: none is sent.
+        low: the server's values (A,) of the actions -1; empty: -1.
+        high: the server's values (A,) of the actions 1; empty: 1.
+        executed: number of actions of each chunk that are executed; None: all.
+    """
+
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    prompt: str | None = None
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    executed: int | None = None
+
+
+class ServerPolicy:
+    """A :class:`~robo_rl.core.Policy` that a server computes; it does not explore.
+
+    A server of robo-rl describes its policy, which is compared with the task. What another server expects is stated by
+    ``translation``. After an error the connection is closed.
+
+    Args:
+        address: address of the server, ``ws://HOST:PORT`` or ``wss://HOST:PORT``.
+        translation: names and units of the server.
+
+    Attributes:
+        name: name for messages.
+        fingerprint: hash of what the server says about itself, and of the translation.
+        description: description of the policy, from a server of robo-rl; None from others.
+
+    Raises:
+        ConfigError: if the address is none, or of another machine and not that in :data:`ADDRESS_VARIABLE`.
+        DataError: if the description is damaged.
+        PolicyServerError: if the server cannot be reached.
+    """
+
+    def __init__(self, address: str, translation: Translation | None = None) -> None:
+        check_address(address)
+        self.name, self._translation = f"of the server {address}", translation or Translation()
+        self._keys = dict(self._translation.inputs)
+        self._chunk: list[NDArray[np.float32]] = []
+        self._size, self._seconds = 0, FIRST_SECONDS
+        key = os.environ.get(KEY_VARIABLE)
+        try:
+            self._connection = connect(
+                address,
+                additional_headers={"Authorization": f"Api-Key {key}"} if key else None,
+                compression=None,
+                max_size=MOST_BYTES,
+                open_timeout=CONNECT_SECONDS,
+                close_timeout=1.0,
+                ping_interval=None,  # servers compute in the thread that answers pings
+                proxy=None,
+            )
+        except (OSError, WebSocketException) as error:
+            raise PolicyServerError(f"the policy server {address} cannot be reached: {_reason(error)}") from error
+        weakref.finalize(self, self._connection.close)
+        metadata = self._receive(CONNECT_SECONDS)
+        self.description = None
+        if DESCRIPTION in metadata:
+            self.description = PolicyDescription.from_json(metadata[DESCRIPTION], f"the policy server {address}")
+        self.fingerprint = hashlib.sha256(f"{sorted(metadata.items())} {self._translation}".encode()).hexdigest()[:16]
+
+    @property
+    def action_chunk(self) -> int:
+        """Number of actions that are executed of a chunk, if it is known; otherwise 1."""
+        known = 1 if self.description is None else self.description.action_chunk
+        return known if self._translation.executed is None else self._translation.executed
+
+    def differences(self, spec: EnvSpec) -> list[str]:
+        """Return one line for each point in which an environment of ``spec`` does not fit the policy.
+
+        The policy acts in that environment from then on.
+        """
+        self._size, translation = spec.action.shape[0], self._translation
+        if self.description is not None and not translation.inputs:
+            self._keys = {key: key for key in self.description.observed}
+            return self.description.spec.differences(spec)
+        self._keys = dict(translation.inputs) or {key: key for key in spec.observation}
+        lines = [
+            f"input {name!r} of the server: no observation {key!r}; the task has {', '.join(spec.observation)}"
+            for name, key in self._keys.items()
+            if key not in spec.observation
+        ]
+        for end, values in (("low", translation.low), ("high", translation.high)):
+            if values and len(values) != self._size:
+                lines.append(f"action_{end}: {len(values)} values for actions of {self._size} elements")
+        return lines
+
+    def act(self, observation: Observation, *, explore: bool = False) -> NDArray[np.float32]:
+        """Return an action (A,) in [-1, 1]; ``explore`` has no effect. See :meth:`decide` for errors."""
+        if not self._chunk:
+            self._chunk = list(self.decide(observation))
+        return self._chunk.pop(0)
+
+    def forget_plan(self, *, explore: bool = False) -> None:
+        """Discard the rest of a chunk of actions."""
+        self._chunk = []
+
+    def decide(self, observation: Observation) -> NDArray[np.float32]:
+        """Return a chunk of actions (h, A) in [-1, 1], to which the server's actions are clipped.
+
+        Raises:
+            PolicyServerError: if the server reports an error, is silent for too long, or returns no actions (h, A) of
+                finite numbers.
+        """
+        message: dict[str, Any] = {name: observation[key] for name, key in self._keys.items()}
+        if self._translation.prompt is not None:
+            message["prompt"] = self._translation.prompt
+        try:
+            self._connection.send(packed(message))
+        except (OSError, WebSocketException) as error:
+            raise self._failure(f"did not take an observation: {_reason(error)}") from error
+        actions = self._receive(self._seconds).get("actions")
+        self._seconds = ANSWER_SECONDS
+        if (
+            not isinstance(actions, np.ndarray)
+            or actions.ndim != 2
+            or actions.shape[1] != self._size
+            or not len(actions)
+        ):
+            found = f"shape {actions.shape}" if isinstance(actions, np.ndarray) else type(actions).__name__
+            raise self._failure(f"returned actions of {found}, expected shape (h, {self._size})")
+        if not np.isfinite(actions).all():
+            raise self._failure(f"returned actions that are not finite: {actions.ravel()[:8]}")
+        chunk = actions[: self._translation.executed].astype(np.float64)
+        low = np.array(self._translation.low or [-1.0] * self._size)
+        high = np.array(self._translation.high or [1.0] * self._size)
+        scaled: NDArray[np.float32] = ((2 * chunk - low - high) / (high - low)).clip(-1, 1).astype(np.float32)
+        return scaled
+
+    def _receive(self, seconds: float) -> dict[str, Any]:
+        try:
+            data = self._connection.recv(timeout=seconds)
+        except TimeoutError as error:
+            raise self._failure(f"was silent for {seconds:g} s") from error
+        except (OSError, WebSocketException) as error:
+            raise self._failure(f"ended the connection: {_reason(error)}") from error
+        if isinstance(data, str):  # how servers report an error, openpi's with a traceback
+            raise self._failure(f"reported: {printable(data.strip().rpartition(chr(10))[2])[-400:]}")
+        try:
+            return unpacked(data, "its answer")
+        except DataError as error:
+            raise self._failure(f"gave no answer: {error}") from error
+
+    def _failure(self, what: str) -> PolicyServerError:
+        """Close the connection, as a late answer would be taken for the next one, and return an error."""
+        self._connection.close()
+        return PolicyServerError(f"the policy {self.name}: it {what}")
+
+
+def check_address(address: str) -> None:
+    """Check an address, which may come from the run folder of someone else.
+
+    Raises:
+        ConfigError: if it is none, or of another machine and not the one in :data:`ADDRESS_VARIABLE`.
+    """
+    try:
+        parts = urlsplit(address)
+        is_valid = parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ConfigError(f"a policy server: expected ws://HOST:PORT or wss://HOST:PORT, got {printable(address)!r}")
+    host = parts.hostname or ""
+    try:
+        is_local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_local = False
+    if not is_local and os.environ.get(ADDRESS_VARIABLE) != address:
+        raise ConfigError(
+            f"the policy server {printable(address)} is on another machine, which would see all observations: set the "
+            f"environment variable {ADDRESS_VARIABLE}={printable(address)} if it is yours"
+        )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, InvalidStatus):
+        status = error.response.status_code
+        if status in (401, 403):
+            return f"it refused the key ({status}): set {KEY_VARIABLE}"
+        return f"it answered with status {status}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return printable(str(error)) or type(error).__name__
