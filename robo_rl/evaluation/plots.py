@@ -5,6 +5,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Pa
     columns = min(len(panels), 2)
     rows = math.ceil(len(panels) / columns)
     width = 7.2 if columns == 1 else 5.4 * columns
-    with plt.rc_context(style(theme)):
+    with themed(theme):
         layout = ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.12)
         figure, axes = plt.subplots(rows, columns, figsize=(width, 4.3 * rows), squeeze=False, layout=layout)
         try:
@@ -203,7 +204,16 @@ def caption(text: str) -> str:
     return plain_text(text, CAPTION_CHARACTERS) or "unnamed"
 
 
-def style(theme: Theme) -> Any:
+@contextmanager
+def themed(theme: Theme) -> Iterator[None]:
+    """Draw with Matplotlib's defaults and a theme; the user's own settings, such as ``text.usetex``, do not apply."""
+    with plt.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_style(theme))
+        yield
+
+
+def _style(theme: Theme) -> dict[str, Any]:
     """Return Matplotlib's settings for a theme."""
     return {
         "figure.facecolor": theme.background,

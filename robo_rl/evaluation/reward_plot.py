@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .correlation import rank_correlation
 from .page import figure, section, table, write_page
-from .plots import LIGHT, Theme, caption, save_figure, style
+from .plots import LIGHT, Theme, caption, save_figure, themed
 
 NOTES = (
     "Rewards are those of the modules, before weights; true progress is the sum of the task's own terms. Rank "
@@ -41,7 +41,7 @@ def plot_rewards(
     seconds = np.arange(1, len(progress) + 1) / control_rate
     panels = {"true progress": progress, **rewards}
     heights = [1.0] * bool(frames) + [1.2] * len(panels)
-    with plt.rc_context(style(theme)):
+    with themed(theme):
         picture, axes = plt.subplots(
             len(heights),
             1,

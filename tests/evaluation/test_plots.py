@@ -3,8 +3,10 @@
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -120,6 +122,20 @@ def test_only_a_clone_is_named_one(
     metrics = tuple(dict(line) | {"demonstrations_success_rate": 0.9} for line in plain.metrics)
     run = Run(tmp_path, dict(plain.config) | {"agent": {"name": "rlpd", **agent}, "start": start}, metrics, None)
     assert has_cloned(run) is is_clone
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"text.usetex": True}, {"axes.formatter.use_mathtext": True, "font.family": "serif"}, {"axes.grid": False}],
+)
+def test_the_users_own_settings_of_matplotlib_change_no_picture(settings: dict[str, Any], tmp_path: Path) -> None:
+    """With usetex, the name of a task is a program in LaTeX."""
+    runs = [run_of("push_$5_%", tmp_path)]
+    expected = plot_runs(runs, tmp_path / "defaults.svg").read_bytes()
+    with matplotlib.rc_context(settings):
+        own = dict(matplotlib.rcParams)
+        assert plot_runs(runs, tmp_path / "own.svg").read_bytes() == expected
+        assert dict(matplotlib.rcParams) == own
 
 
 @pytest.mark.parametrize("name", ["$\\frac{1$", "a\x1b[2Jb", "_x"])
