@@ -1,12 +1,19 @@
 """Service that re-arms a robot after its own emergency stop."""
 
+import json
 import os
+import subprocess
+import sys
+
+from robo_rl.core import DriverError, RoboRLError, own_command
 
 from ..ros2 import open_node
 from .config import RobotConfig
 from .resetting import TRIGGER
 
 REARM_SECONDS = 5.0
+START_SECONDS = 20.0
+"""Longest time for the start of the process that calls the service [s]."""
 DOMAIN = "ROS_DOMAIN_ID"
 RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 
@@ -18,7 +25,7 @@ def rearm_facts(config: RobotConfig) -> dict[str, str]:
         "name": config.name,
         "namespace": config.namespace,
         "implementation": config.implementation,
-        "domain": os.environ.get(DOMAIN, ""),
+        "domain": os.environ.get(DOMAIN) or "0",
         "discovery_range": os.environ.get(RANGE, config.discovery_range),
     }
 
@@ -33,12 +40,41 @@ def rearm_robot(
 ) -> tuple[bool, str]:
     """Call a robot's service ``robot.rearm_service``; return whether the robot may move again, and its answer.
 
+    Another process makes the call: ROS 2 takes its domain from the environment of the whole process, and this one, such
+    as a web page for several robots, may need another.
+
     Raises:
         DriverError: if the service does not answer.
     """
-    for variable, value in ((DOMAIN, domain), (RANGE, discovery_range)):
-        if value:
-            os.environ[variable] = value
-    with open_node(f"robo_rl_{name}_rearm", namespace, implementation) as node:
-        answer = node.create_client(TRIGGER, service).call(node.types.make(f"{TRIGGER}_Request"), REARM_SECONDS)
-    return bool(answer.success), str(answer.message)
+    variables = {variable: value for variable, value in ((DOMAIN, domain), (RANGE, discovery_range)) if value}
+    try:
+        process = subprocess.run(
+            own_command(__name__),
+            input=json.dumps([service, name, namespace, implementation]),
+            capture_output=True,
+            text=True,
+            env=os.environ | variables,
+            timeout=START_SECONDS + REARM_SECONDS,
+        )
+        answer = json.loads(process.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired as error:
+        raise DriverError(f"{service} was not called within {error.timeout:g} s") from error
+    except (ValueError, LookupError, OSError) as error:
+        raise DriverError(f"{service} was not called: {error}") from error
+    if "error" in answer:
+        raise DriverError(str(answer["error"]))
+    return bool(answer["success"]), str(answer["message"])
+
+
+def _call(service: str, name: str, namespace: str, implementation: str) -> dict[str, object]:
+    """Call the service from this process; return its answer, or the error."""
+    try:
+        with open_node(f"robo_rl_{name}_rearm", namespace, implementation) as node:
+            answer = node.create_client(TRIGGER, service).call(node.types.make(f"{TRIGGER}_Request"), REARM_SECONDS)
+    except RoboRLError as error:
+        return {"error": str(error)}
+    return {"success": bool(answer.success), "message": str(answer.message)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(_call(*json.load(sys.stdin))))

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from .durable import write_durably
 from .emergency import default_file
+from .errors import DataError
+from .foreign import parse_json
 from .latch import read_short
 
 RECORD_BYTES = 4096
@@ -36,8 +38,8 @@ class OwnStop:
         text = read_short(self.file, RECORD_BYTES)
         if text is None:
             return None
-        with contextlib.suppress(ValueError):
-            facts = json.loads(text)
+        with contextlib.suppress(DataError):
+            facts = parse_json(text, str(self.file))
             if isinstance(facts, dict):
                 return {str(key): str(value) for key, value in facts.items()}
         return {}

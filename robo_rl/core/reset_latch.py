@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from .durable import sync_folder, write_durably
 from .emergency import default_file
-from .errors import DriverError
+from .errors import DataError, DriverError
+from .foreign import parse_json
 from .latch import read_short
 
 
@@ -86,8 +87,8 @@ class ResetLatch:
         self.file.unlink(missing_ok=True)
 
     def _facts(self) -> dict[str, object]:
-        with contextlib.suppress(ValueError):
-            facts = json.loads(read_short(self.file) or "")
+        with contextlib.suppress(DataError):
+            facts = parse_json(read_short(self.file) or "", str(self.file))
             if isinstance(facts, dict):
                 return facts
         return {}

@@ -13,6 +13,8 @@ from ..core.latch import Latch
 
 OWN_STOP = "robo_rl.drivers.robot.own_stop.rearm_robot"
 """The function that calls the service by which a robot's own controller is re-armed."""
+OWN_STOP_FACTS = ("service", "name", "namespace", "implementation", "domain", "discovery_range")
+"""Arguments of that function."""
 KINDS = ("emergency_stop", "own_stop", "reset", "guard")
 
 
@@ -138,7 +140,7 @@ def _rearm_robot(own: OwnStop, facts: Mapping[str, str]) -> None:
     Raises:
         DriverError: if it has no service for that, or the service does not answer or refuses.
     """
-    if not facts.get("service"):
+    if not facts.get("service") or not facts.get("name"):
         raise DriverError(
             f"it names no service for that (robot.rearm_service): release its stop at the robot, and remove {own.file}"
         )
@@ -147,7 +149,8 @@ def _rearm_robot(own: OwnStop, facts: Mapping[str, str]) -> None:
     from ..app import build  # slow to import; only needed if a robot has a service
 
     try:
-        success, message = build(OmegaConf.create({"_target_": OWN_STOP}), **facts)
+        arguments = {name: facts[name] for name in OWN_STOP_FACTS if name in facts}
+        success, message = build(OmegaConf.create({"_target_": OWN_STOP}), **arguments)
     except RoboRLError as error:
         raise DriverError(f"{error}. Release its stop at the robot, and remove {own.file}") from error
     if not success:
