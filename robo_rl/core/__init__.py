@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     )
     from .readers import load_config, reading, whole_number
     from .relative import OBSERVATION_FRAME, RelativeBackend, find_relative
+    from .repetition import Repetitions
     from .reset_latch import ResetLatch
     from .reward import RewardWeights
     from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer, TermScorer
@@ -195,6 +196,7 @@ __all__ = [
     "Refusal",
     "RelativeBackend",
     "RenderingError",
+    "Repetitions",
     "ResetController",
     "ResetLatch",
     "ResetOutcome",

@@ -13,6 +13,10 @@ class TransitionInbox(Protocol):
         """Return a new session number for ``actor``, above ``newest``; it is durable on return."""
         ...
 
+    def newest_session(self, actor: str) -> int:
+        """Return the largest number that ``open_session`` returned to ``actor``, also before a restart; 0: none."""
+        ...
+
     def has_session(self, actor: str, session: int) -> bool:
         """Return whether ``open_session`` returned this number to ``actor``, now or before a restart."""
         ...

@@ -135,11 +135,15 @@ class Intake:
             DataError: if the ledger cannot be written.
         """
         with self._changed:
-            earlier = [session for name, session in self._sessions if name == actor]
-            session = max([newest, *earlier]) + 1
+            session = max(newest, self.newest_session(actor)) + 1
             self._enter({"actor": actor, "session": session})
             self._sessions[actor, session] = _Session()
             return session
+
+    def newest_session(self, actor: str) -> int:
+        """Return the largest number that :meth:`open_session` gave to ``actor``, also before a restart; 0: none."""
+        with self._changed:
+            return max((session for name, session in self._sessions if name == actor), default=0)
 
     def has_session(self, actor: str, session: int) -> bool:
         """Return whether :meth:`open_session` gave this number to ``actor``, also before a restart."""

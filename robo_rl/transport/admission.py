@@ -2,14 +2,13 @@
 
 import hmac
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from robo_rl.core import Clock, plain_text
+from robo_rl.core import Clock, Repetitions, plain_text
 
 from .allowance import Allowance
 from .config import TransportConfig
@@ -18,7 +17,6 @@ from .service import CONTROL, RETRY_KEY, TOKEN_KEY, Call
 from .waiting import WaitingCalls
 
 NOTE_INTERVAL_NS = 10_000_000_000
-MOST_INTERVAL_NS = 600_000_000_000
 MOST_NOTES = 50
 """Most notes per :data:`NOTE_INTERVAL_NS`."""
 NOTE_CHARACTERS = 1000
@@ -57,10 +55,9 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         self._newcomers = self._make_allowances()
         self._lock = threading.Lock()
         self._notes: list[str] = []
-        self._due_ns: dict[str, tuple[int, int]] = {}  # time of the next note of a kind, and the pause before it
-        self._seen_ns: dict[str, int] = {}
         self._interval_ns, self._interval_notes, self._left_out = clock.now_ns(), 0, 0
-        self.refusals: Counter[str] = Counter()
+        self._repetitions = Repetitions(clock)
+        self.refusals = self._repetitions.counts
 
     def guarded(
         self, call: Call, method: Callable[[Any, Any], Any], read: Callable[[bytes], Any] | None = None
@@ -93,17 +90,8 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
 
     def refuse(self, context: Any, code: Any, kind: str, text: str) -> NoReturn:
         """End a request with the error ``text``; count the refusal under ``kind`` and note it."""
-        with self._lock:
-            self.refusals[kind] += 1
-            now = self._clock.now_ns()
-            due, pause = self._due_ns.get(kind, (now, 0))
-            if now - self._seen_ns.get(kind, now) >= MOST_INTERVAL_NS:  # the earlier series of refusals has ended
-                due, pause = now, 0
-            self._seen_ns[kind] = now
-            if now >= due:
-                pause = min(max(2 * pause, NOTE_INTERVAL_NS), MOST_INTERVAL_NS)
-                self._due_ns[kind] = now + pause, pause
-                self._note(f"Refused a request from {context.peer()}: {text} ({self.refusals[kind]} such)")
+        if self._repetitions.count(kind):
+            self.note(f"Refused a request from {context.peer()}: {text} ({self.refusals[kind]} such)")
         context.abort(code, text)
         raise AssertionError("abort returned")
 
@@ -133,8 +121,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
     def take_notes(self) -> list[str]:
         """Return the messages for the operator since the last call.
 
-        Refusals of one kind are noted at most every 10 s. While they continue, the pause between two notes doubles, up
-        to ten minutes.
+        Refusals of one kind that repeat are noted at growing intervals, see :class:`~robo_rl.core.Repetitions`.
         """
         with self._lock:
             notes, self._notes = self._notes, []

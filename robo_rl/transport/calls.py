@@ -18,7 +18,7 @@ from .control import COMMANDS, is_command, wanted_actors
 from .images import is_image
 from .leases import Lease, Leases
 from .notices import Notices
-from .received import LAST_NUMBER, ReceivedExchange, are_plausible, read_exchange, read_record, trusted_statistics
+from .received import MOST_SKIPPED, ReceivedExchange, are_plausible, read_exchange, read_record, trusted_statistics
 from .receiving import StepReceiver
 from .service import CONTROL, EXCHANGE, JOIN, PROTOCOL, WATCH
 from .views import PRESENT_SECONDS
@@ -116,8 +116,9 @@ class LearnerCalls:
     def _join(self, request: Any, context: Any) -> Any:
         self._check_fit(request, context)
         name, session = request.actor, request.session
-        if request.newest_session > LAST_NUMBER:
-            self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", f"session numbers end at {LAST_NUMBER}")
+        if request.newest_session > (limit := self._inbox.newest_session(name) + MOST_SKIPPED):
+            text = f"sessions of {name} have numbers up to {limit}: the spool is damaged; use another actor.spool"
+            self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", text)
         if session and not self._inbox.has_session(name, session):
             text = f"{name} has no session {session} here: the learner's replay was replaced; restart the actor"
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "session", text)

@@ -13,7 +13,9 @@ from .messages_pb2 import ExchangeRequest, Record
 from .views import WORDS_CHARACTERS, WORDS_KEPT
 
 LAST_NUMBER = 1 << 48
-"""Largest number of a step, episode or session: 9,000 years at 1 kHz."""
+"""Largest number of a step or episode: 9,000 years at 1 kHz."""
+MOST_SKIPPED = 1_000_000
+"""Largest number of sessions of an actor that a learner may not know, because its replay buffer was replaced."""
 MOST_LOST = 10_000_000
 """Most steps that an actor may report as lost at once."""
 

@@ -17,7 +17,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from robo_rl.core import ConfigError
+from robo_rl.core import ConfigError, Repetitions
 
 from .config import WebConfig
 from .listening import Listener, listen
@@ -76,6 +76,7 @@ class PageServer:
         self._tls = _tls(config)
         self._port = config.port
         self._pages = 0
+        self._refusals = Repetitions()
         self._listeners: list[Listener] = []
 
     @property
@@ -139,7 +140,7 @@ class PageServer:
     async def _talk(self, connection: ServerConnection) -> None:
         try:
             if not await self._shows_token(connection):
-                self._notify(f"Refused a page from {connection.remote_address[0]}: the token is missing or wrong")
+                self._note_refusal(connection)
                 await connection.close(REFUSED, "the token is missing or wrong")
             elif self._pages >= MOST_PAGES:
                 await connection.close(BUSY, "too many pages are open")
@@ -147,6 +148,12 @@ class PageServer:
                 await self._serve(connection)
         except* ConnectionClosed:
             pass  # the page went away, or received too slowly
+
+    def _note_refusal(self, connection: ServerConnection) -> None:
+        if self._refusals.count("token"):
+            number = self._refusals.counts["token"]
+            times = "" if number == 1 else f" ({number:,} such)"
+            self._notify(f"Refused a page from {connection.remote_address[0]}: the token is missing or wrong{times}")
 
     async def _serve(self, connection: ServerConnection) -> None:
         self._pages += 1

@@ -16,7 +16,7 @@ from robo_rl.telemetry import Console
 from robo_rl.transport import RecordDecoder, RecordEncoder
 from robo_rl.transport import messages_pb2 as messages
 from robo_rl.transport.admission import MOST_NOTES, NOTE_INTERVAL_NS, Admission
-from robo_rl.transport.received import LAST_NUMBER, MOST_LOST, read_record, trusted_statistics
+from robo_rl.transport.received import LAST_NUMBER, MOST_LOST, MOST_SKIPPED, read_record, trusted_statistics
 from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL
 
 from ..rigs.replay_episodes import SPEC, make_episode
@@ -24,6 +24,7 @@ from ..rigs.transport_rig import steps_of
 from .conftest import LOCAL
 from .test_transport_requests import Wire, encoded, exchange_of
 
+FACTS = json.dumps({"spec": SPEC.to_json()})
 CLEAR = "\x1b[2J\x1b]0;title\x07\x9b2J"
 
 
@@ -64,6 +65,17 @@ def test_an_episode_number_that_no_file_holds_is_refused(episode: int) -> None:
     assert "numbers of episodes end" in item.reason
 
 
+@pytest.mark.parametrize("newest", [2**64 - 1, 2**63, LAST_NUMBER, MOST_SKIPPED + 1])
+def test_a_session_number_that_nobody_reached_is_refused_and_spoils_no_name(wire, newest: int) -> None:
+    code, text = wire.refused(
+        JOIN, messages.JoinRequest(protocol=PROTOCOL, actor="robot", facts=FACTS, newest_session=newest)
+    )
+    assert code is grpc.StatusCode.INVALID_ARGUMENT and "the spool is damaged" in text
+    sessions = [wire.join(newest_session=known).session for known in (0, MOST_SKIPPED)]
+    sessions += [wire.join(newest_session=sessions[-1]).session for _ in range(2)]
+    assert sessions == [1, MOST_SKIPPED + 1, MOST_SKIPPED + 2, MOST_SKIPPED + 3]
+
+
 def test_a_hundred_thousand_cameras_are_sixteen(wire, server) -> None:
     joined = wire.join()
     pictures = {f"camera {number}": b"x" for number in range(100_000)} | {CLEAR: b"x", "n" * 1000: b"x", "": b"x"}
@@ -71,6 +83,32 @@ def test_a_hundred_thousand_cameras_are_sixteen(wire, server) -> None:
     wire.call(EXCHANGE, exchange_of(joined, statistics=statistics))
     kept = server.actors()["robot"].pictures
     assert len(kept) == 16 and all(name.startswith("camera ") for name in kept)
+
+
+@pytest.mark.parametrize(
+    ("field", "kept"),
+    [
+        ({"practice": {f"practice/{'x' * (n % 90)}": float(n) for n in range(100_000)}}, lambda actor: actor.practice),
+        ({"practice": {f"reset {n}": 1.0 for n in range(100_000)}}, lambda actor: actor.practice),
+        ({"pictures": {"n" * n: b"x" for n in range(3000)}}, lambda actor: actor.pictures),
+        ({"words": ["w"] * 1_000_000, "words_said": 2**64 - 1}, lambda actor: ()),
+    ],
+    ids=["practice", "other names", "long names", "words"],
+)
+def test_so_is_whatever_else_is_listed(wire, server, field, kept) -> None:
+    joined = wire.join()
+    wire.call(EXCHANGE, exchange_of(joined, statistics=messages.ActorStatistics(**field)))
+    assert len(kept(server.actors()["robot"])) <= 64 and len(server.take_words()) <= 11
+
+
+@pytest.mark.parametrize("facts", [{str(n): n for n in range(100_000)}, {CLEAR * 10_000: 1}, {"spec": "x" * 2_000_000}])
+def test_facts_that_differ_without_end_are_refused_in_a_few_words(wire, server, facts) -> None:
+    spec = SPEC.to_json() | {"extra": facts}
+    code, text = wire.refused(
+        JOIN, messages.JoinRequest(protocol=PROTOCOL, actor="robot", facts=json.dumps({"spec": spec}))
+    )
+    assert code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
+    assert len(text) <= 4000 and all(len(note) <= 1000 and note.isprintable() for note in server.take_notes())
 
 
 def test_statistics_are_numbers_that_a_robot_can_reach() -> None:

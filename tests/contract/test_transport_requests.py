@@ -153,7 +153,7 @@ def test_sessions_that_never_were_or_are_over_are_refused(wire) -> None:
     for fields, wanted in (
         ({"session": 1}, "another actor has taken the name robot"),
         ({"session": 9}, "robot has no session 9 here"),
-        ({"newest_session": 2**60}, "session numbers end at"),
+        ({"newest_session": 2**60}, "the spool is damaged"),
         ({"protocol": 1}, "the learner speaks protocol 4, the actor 1; install the same version of robo-rl on both"),
         ({"facts": "{"}, "the actor's facts cannot be read"),
         ({"facts": "[" * 5000}, "the actor's facts cannot be read"),

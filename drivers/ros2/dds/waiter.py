@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from ..failures import failure_text
 from . import library
 
 log = logging.getLogger(__name__)
@@ -18,11 +19,12 @@ _WAKE = 0
 
 
 def log_failure(function: Callable[..., None], *arguments: object) -> None:
-    """Call ``function`` and log its exceptions, so that the thread continues."""
+    """Call ``function`` and log its exceptions, so that the thread continues; repeated ones are logged now and then."""
     try:
         function(*arguments)
-    except Exception:
-        log.exception("A callback failed")
+    except Exception as error:
+        if (text := failure_text(error)) is not None:
+            log.exception(text)
 
 
 class Waiter:

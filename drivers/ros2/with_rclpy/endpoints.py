@@ -19,6 +19,7 @@ from robo_rl.core import ConfigError, DriverError
 
 from ..answers import Servers, seconds, wait_for_answer
 from ..api import Message
+from ..failures import failure_text
 from ..qos import QoSProfile
 
 CLOSED_SECONDS = 0.1
@@ -89,15 +90,15 @@ class Guard:
         def reporting(*arguments: Any) -> None:
             try:
                 callback(*arguments)
-            except Exception:
-                self.report()
+            except Exception as error:
+                self.report(error)
 
         return reporting
 
-    def report(self) -> None:
-        """Log the current exception, unless the node is closed."""
-        if not self.closed:
-            self._logger.error(f"A callback failed:\n{traceback.format_exc()}")
+    def report(self, error: Exception) -> None:
+        """Log an exception, unless the node is closed or it repeats."""
+        if not self.closed and (text := failure_text(error)) is not None:
+            self._logger.error(f"{text}:\n{''.join(traceback.format_exception(error))}")
 
 
 class RclpyPublisher:

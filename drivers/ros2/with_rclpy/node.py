@@ -138,8 +138,8 @@ class RclpyNode(Closing):
             try:
                 with self._guard.turn():
                     return callback(request)
-            except Exception:
-                self._guard.report()
+            except Exception as error:
+                self._guard.report(error)
                 return response  # rclpy cannot leave a request unanswered
 
         self._node.create_service(interface_class(service_type), name, answer, qos_profile=rclpy_qos(SERVICES))
