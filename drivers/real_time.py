@@ -5,6 +5,8 @@ import gc
 import os
 from pathlib import Path
 
+from robo_rl.core import announce
+
 THREADS = Path("/proc/self/task")
 
 
@@ -46,7 +48,7 @@ class RealTime:
     def claim_for(self, owner: str) -> None:
         """Take the priority for ``owner``, such as ``The control loop``; print the reason if that fails."""
         if problem := self.claim():
-            print(f"{owner} has no real-time priority: {problem}; see docs/reference/robots.md", flush=True)
+            announce(f"{owner} has no real-time priority: {problem}; see docs/reference/robots.md")
 
     def release(self) -> None:
         """Restore the earlier priorities. May be called twice."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Clock, DriverError
+from robo_rl.core import Clock, DriverError, announce
 
 from .capture import Capture, scaled
 from .config import CameraConfig
@@ -105,12 +105,12 @@ class CameraReader:
         if self._take is not None:
             self._take(image, stamp_ns)
         if self._lost_ns is not None:
-            print(f"{self.topic} is back after {(stamp_ns - self._lost_ns) * 1e-9:.1f} s", flush=True)
+            announce(f"{self.topic} is back after {(stamp_ns - self._lost_ns) * 1e-9:.1f} s")
             self._lost_ns = None
         self.problem = ""
 
     def _report_loss(self, problem: str, consequence: str) -> None:
         if not self.problem:
             self._lost_ns = self._clock.now_ns()
-            print(f"{self.topic}: {problem}{consequence}", flush=True)
+            announce(f"{self.topic}: {problem}{consequence}")
         self.problem = problem

@@ -16,6 +16,7 @@ from robo_rl.core import (
     EnvSpec,
     RobotDescription,
     SpecError,
+    announce,
     require,
     shortest,
     vector_of_matrix,
@@ -252,10 +253,9 @@ class ArmBody:
             if (self._moved(positions) > self._largest_motion).any():
                 reason = f"{joints} contradicts itself about"
         if reason:
-            print(
+            announce(
                 f"Robot {self._config.name} is not told to stay where it is, which {reason}: it is left with what it "
-                "does in silence",
-                flush=True,
+                "does in silence"
             )
             return
         pose = self._correction.apply(self._model.pose(positions))  # a measured pose may be the wrong measurement
@@ -283,10 +283,9 @@ class ArmBody:
         force = float(np.linalg.norm(self._layout.wrench(messages[self._layout.by_kind["wrist_wrench"]])[:3]))
         if force > min(FORCE_AT_REST, self._description.force / 4):
             self._bias_reported = True
-            print(
+            announce(
                 f"Robot {self._config.name} measures {force:.0f} N at its wrist at rest. Tare its sensor, or take that "
-                "off when episodes begin: robot.tare.seconds=0.5 (and robot.tare.force, if it is the sensor's bias)",
-                flush=True,
+                "off when episodes begin: robot.tare.seconds=0.5 (and robot.tare.force, if it is the sensor's bias)"
             )
 
     def _moved(self, positions: Array) -> Array:

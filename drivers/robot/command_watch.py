@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from robo_rl.core import Clock
+from robo_rl.core import Clock, announce
 
 from ..ros2 import Node
 from .config import RobotConfig
@@ -52,8 +52,7 @@ class CommandWatch:
             self._stop()
             is_reported, self._is_reported = self._is_reported, True
         if not is_reported:
-            print(
+            announce(
                 f"Robot {self._config.name} is not moved any further: no command followed within {timeout:g} s. The "
-                "policy, a safety filter or the learner in this process takes too long, or a person pauses",
-                flush=True,
+                "policy, a safety filter or the learner in this process takes too long, or a person pauses"
             )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from robo_rl.core import DriverError, nearest
+from robo_rl.core import DriverError, announce, nearest
 
 from ..ros2 import Node
 from .config import ControllersConfig
@@ -88,7 +88,7 @@ class ControllerSwitch:
             if start or stop:
                 self._call_switch(start, stop)
         except DriverError as error:
-            print(f"The robot's controllers were not given back: {error}", flush=True)
+            announce(f"The robot's controllers were not given back: {error}")
 
     def _listed(self) -> dict[str, Any]:
         """Return controller_manager_msgs/msg/ControllerState by name."""

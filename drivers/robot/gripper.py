@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from robo_rl.core import DriverError
+from robo_rl.core import DriverError, announce
 
 from ..ros2 import ActionClient, GoalStatus, Message, Node, Publisher
 from .commanding import COMMAND_QOS, FAILED, SETTLE_SECONDS, check_listener
@@ -106,12 +106,12 @@ class GripperCommander:
                 "(robot.gripper.timeout)"
             )
         if goals.lost:
-            print(f"the gripper: {goals.lost}; its goal of {name} is sent again", flush=True)
+            announce(f"the gripper: {goals.lost}; its goal of {name} is sent again")
             self._sent = None
 
     def _retry(self, reason: str) -> None:
         """Schedule a repetition; called in the thread of the goals."""
-        print(f"the gripper: {reason}", flush=True)
+        announce(f"the gripper: {reason}")
         self._reason, self._retry_at = reason, time.monotonic() + RETRY_SECONDS
 
     def _count_failures(self, ended: tuple[GoalStatus, Message] | None) -> None:
@@ -126,8 +126,9 @@ class GripperCommander:
         else:
             self._ends.append(end)
         if end is not None:
-            stalled = ", stalled" if result.stalled else ""
-            print(f"the gripper: a goal of {self._config.name} was {end} at {result.position:g}{stalled}", flush=True)
+            # Fingers stall on every object that they grasp, which is no news for operators.
+            say, stalled = (print, ", stalled") if result.stalled else (announce, "")
+            say(f"the gripper: a goal of {self._config.name} was {end} at {result.position:g}{stalled}")
 
     def close(self) -> None:
         """End the thread that waits for answers."""

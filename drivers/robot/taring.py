@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Clock, DriverError
+from robo_rl.core import Clock, DriverError, announce
 
 from ..ros2 import LATCHED, Node
 from .config import RobotConfig, TareConfig
@@ -77,10 +77,9 @@ class WrenchTare:
             return
         self._reported = bias
         force, torque = np.linalg.norm(bias[:3]), np.linalg.norm(bias[3:])
-        print(
+        announce(
             f"Robot {self._config.name}: {force:.1f} N and {torque:.2f} Nm are subtracted at its wrist from now on, a "
-            f"change by {change}. The arm must touch nothing when episodes begin",
-            flush=True,
+            f"change by {change}. The arm must touch nothing when episodes begin"
         )
 
     def _measure(self) -> Array:
@@ -109,15 +108,13 @@ class ReceivedBias:
         self._config, self._wrench = config, wrench
         self.topic = bias_topic(config)
         node.create_subscription(WRENCH, self.topic, self._take, LATCHED)
-        print(
-            f"Force and torque at the wrist are not judged until the driver has tared them ({self.topic})", flush=True
-        )
+        announce(f"Force and torque at the wrist are not judged until the driver has tared them ({self.topic})")
 
     def _take(self, message: Any) -> None:
         """Copy the bias of a message; called in the node's thread."""
         bias = self._wrench.measured(message)
         if problem := too_large(self._config.tare, bias):
-            print(f"{self.topic} is not taken over: {problem}", flush=True)
+            announce(f"{self.topic} is not taken over: {problem}")
         else:
             self._wrench.bias = bias
 

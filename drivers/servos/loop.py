@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Clock, DriverError, EmergencyStop
+from robo_rl.core import Clock, DriverError, EmergencyStop, announce
 
 from .arm import ArmReading, ServoArm
 from .port import BusError, PortLostError
@@ -163,7 +163,7 @@ class ServoLoop:
                 goals = self._motion.at(now_ns)
                 self._arm.command(goals[:-1], float(goals[-1]))
             if self._held_ns is not None and self._relax_ns is not None and now_ns - self._held_ns > self._relax_ns:
-                print(f"Robot {self._name}: the servos are switched off to cool", flush=True)
+                announce(f"Robot {self._name}: the servos are switched off to cool")
                 self._relax()
         except PortLostError as error:
             self._lose(str(error))
@@ -225,7 +225,7 @@ class ServoLoop:
             try:
                 self._arm.relax()
             except BusError as error:
-                print(f"Robot {self._name}: {error} The servos may hold; switch off their power", flush=True)
+                announce(f"Robot {self._name}: {error} The servos may hold; switch off their power")
                 if isinstance(error, PortLostError):
                     self._lose(str(error))
 
@@ -234,7 +234,7 @@ class ServoLoop:
         self._problem, self._retry_ns = problem, self._clock.now_ns() + REOPEN_NS  # read when there is no reading
         self._reading = self._unconfirmed = self._motion = self._held_ns = None
         self._arm.close()
-        print(f"Robot {self._name}: {problem} {advice}", flush=True)
+        announce(f"Robot {self._name}: {problem} {advice}")
 
     def _lose_power(self, relaxed: tuple[str, ...]) -> None:
         """Note that servos were switched off by others, and stop the robot until a person re-arms it."""
@@ -264,4 +264,4 @@ class ServoLoop:
             self._take(reading)
         if self.is_driven:
             self._hold()
-        print(f"Robot {self._name}: the port is back", flush=True)
+        announce(f"Robot {self._name}: the port is back")

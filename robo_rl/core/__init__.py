@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ScriptedExpert,
         WarmStartLearner,
     )
+    from .announcements import announce, listening
     from .clock import Clock, ManualClock, MonotonicClock
     from .closing import Closing
     from .config import as_config, check_seed, config_node, section, typed
@@ -234,6 +235,7 @@ __all__ = [
     "WarmStartLearner",
     "WrappedBackend",
     "WrappedWorld",
+    "announce",
     "as_config",
     "blosc_size",
     "bounds_of",
@@ -258,6 +260,7 @@ __all__ = [
     "image_layout",
     "image_override",
     "is_too_large",
+    "listening",
     "load_config",
     "matrix_of_quaternion",
     "matrix_of_vector",

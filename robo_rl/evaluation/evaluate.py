@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import ConfigError, EnvBackend, Policy, SafetyStop, Step, derive_seed, nearest, require
+from ..core import ConfigError, EnvBackend, Policy, SafetyStop, Step, counted, derive_seed, nearest, require
 from .cycle_time import CycleTime
 from .film import Film
 from .statistics import Proportion
@@ -27,6 +27,7 @@ class EpisodeOutcome:
         lap_seconds: duration of each completed lap, if the task is to drive laps [s of robot time].
         steps_to_success: number of control steps after which the task was solved and remained solved until the end of
             the episode; None if it was not.
+        stopped: why the robot was stopped before the end of the episode; empty if it was not.
     """
 
     index: int
@@ -36,6 +37,7 @@ class EpisodeOutcome:
     terminated: bool
     lap_seconds: tuple[float, ...] = ()
     steps_to_success: int | None = None
+    stopped: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,13 @@ class EvaluationResult:
     def lap_seconds_median(self) -> float | None:
         """Median lap time [s of robot time]; None if no lap was completed."""
         return float(np.median(self.lap_seconds)) if self.lap_seconds else None
+
+    @property
+    def stops(self) -> str:
+        """How many episodes ended with a stop of the robot, and why the last did; empty if none did."""
+        stops = [episode.stopped for episode in self.episodes if episode.stopped]
+        count = f"The robot was stopped in {len(stops)} of {counted(len(self.episodes), 'episode')}"
+        return f"{count}; the last time: {stops[-1]}" if stops else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON object, including the individual episodes."""
@@ -191,7 +200,7 @@ def _roll_out(
     film: Film | None,
 ) -> EpisodeOutcome:
     """Run an episode from its first ``step`` on, for at most ``limit`` steps; add its frames to ``film`` if given."""
-    total, length, laps = 0.0, 0, []
+    total, length, laps, stopped = 0.0, 0, [], ""
     solved_after: int | None = None
     policy.forget_plan(explore=False)
     while not step.ended and length < limit:
@@ -204,8 +213,10 @@ def _roll_out(
                 raise
             # The episode ends with the last observation, which is still valid.
             step = replace(step, truncated=True, success=None if step.success is None else False)
-            solved_after = None
+            solved_after, stopped = None, str(stop)
             break
+        if step.verdict is not None and step.verdict.stop:
+            stopped = step.verdict.message
         total += reward(step)
         length += 1
         if not step.success:
@@ -217,7 +228,7 @@ def _roll_out(
     if film is not None:  # show the last frame and the outcome for half a second, so that viewers can read it
         frames = max(1, round(backend.spec.control_rate / 2))
         film.add(backend, _caption(index, step.success), step.success, frames)
-    return EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps), solved_after)
+    return EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps), solved_after, stopped)
 
 
 def no_time_limit(task: str) -> ConfigError:

@@ -1,5 +1,6 @@
 """Intake of steps from many actors: each step is stored once, in order, as part of an episode."""
 
+import itertools
 import json
 import threading
 import time
@@ -286,7 +287,7 @@ class Intake:
                 self._changed.wait_for(lambda: bool(self._queue) or self._closing)
                 if not self._queue:
                     return
-                batch = self._next_batch()
+                batch = _next_batch(self._queue)
                 start_time = time.monotonic()
             try:
                 self._store(batch)
@@ -306,16 +307,6 @@ class Intake:
                 self._changed.notify_all()
                 remaining = COMMIT_SECONDS - (time.monotonic() - start_time)
                 self._changed.wait_for(lambda: self._is_urgent or self._closing, max(remaining, 0.0))
-
-    def _next_batch(self) -> "list[tuple[_Key, list[Transition] | Refusal]]":
-        """Return the head of the queue: all episodes before a refusal, or all refusals before an episode."""
-        holds_refusals = isinstance(self._queue[0][1], Refusal)
-        batch = []
-        for key, item in self._queue:
-            if isinstance(item, Refusal) != holds_refusals:
-                break
-            batch.append((key, item))
-        return batch
 
     def _store(self, batch: "list[tuple[_Key, list[Transition] | Refusal]]") -> None:
         episodes = [item for _, item in batch if not isinstance(item, Refusal)]
@@ -348,6 +339,14 @@ class Intake:
     def _enter(self, *entries: dict[str, Any]) -> None:
         with disk_errors(self.path, "write the ledger"):
             self._ledger.append(*(json.dumps(entry).encode() for entry in entries))
+
+
+def _next_batch(
+    queue: "deque[tuple[_Key, list[Transition] | Refusal]]",
+) -> "list[tuple[_Key, list[Transition] | Refusal]]":
+    """Return the head of the queue: all episodes before a refusal, or all refusals before an episode."""
+    holds_refusals = isinstance(queue[0][1], Refusal)
+    return list(itertools.takewhile(lambda each: isinstance(each[1], Refusal) == holds_refusals, queue))
 
 
 def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dict[_Key, _Session]:

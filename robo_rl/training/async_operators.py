@@ -1,13 +1,15 @@
 """Operators' view and commands of a run whose actors are separate processes."""
 
+import contextlib
 import queue
 import threading
 import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ..core import Verdict, sync_folder, write_durably
+from ..core import Repetitions, Verdict, sync_folder, write_durably
 from ..learner import Learner
 from ..telemetry import EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus
 from ..transport import ActorView, LearnerServer
@@ -18,6 +20,8 @@ STANDING_SECONDS = 4.0
 """An actor that has taken no step for longer than this is reported."""
 REMINDER_SECONDS = 60.0
 RATE_SECONDS = 10.0
+JOIN_SECONDS = 20.0
+"""How long actors may take to join: those of this machine start, or wait for a robot."""
 
 
 class AsyncOperators(Operators):
@@ -39,7 +43,10 @@ class AsyncOperators(Operators):
         self._changed_steps: Counter[str] = Counter()
         self._stops: dict[str, str] = {}
         self._words: dict[str, str] = {}
+        self._sent: dict[str, Mapping[str, bytes]] = {}
         self._standing: dict[str, StandingActor] = {}
+        self._absence = Absence(time.monotonic())
+        self._failures = Repetitions()
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -84,25 +91,38 @@ class AsyncOperators(Operators):
         self._live.close()
 
     def _attend(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
-        sent: dict[str, Mapping[str, bytes]] = {}
         while not self._closing.wait(ATTEND_SECONDS):
-            server.watch(self._live.watched)
-            for name, actor in server.actors().items():
-                if actor.pictures is not sent.get(name):
-                    sent[name] = actor.pictures
-                    self._live.show(name, actor.pictures)
-            self._notify_people(server, notify)
-            for command in [*map(Command, server.take_commands()), *self._live.take_commands()]:
-                self._pass_on(server, command, notify)
-            self._live.report(LiveStatus(self._state, server.paused, self._refused, self._robots(server)))
+            for part in (self._notify_people, self._take_commands, self._show):
+                try:
+                    part(server, notify)
+                except Exception as error:  # a closed terminal, for one: people must still be able to command the run
+                    with contextlib.suppress(OSError):
+                        if self._failures.count(type(error).__name__):
+                            traceback.print_exc()
+
+    def _show(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
+        """Report the state of the run and the actors' pictures to those who watch."""
+        server.watch(self._live.watched)
+        for name, actor in server.actors().items():
+            if actor.pictures is not self._sent.get(name):
+                self._sent[name] = actor.pictures
+                self._live.show(name, actor.pictures)
+        self._live.report(LiveStatus(self._state, server.paused, self._refused, self._robots(server)))
+
+    def _take_commands(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
+        for command in [*map(Command, server.take_commands()), *self._live.take_commands()]:
+            self._pass_on(server, command, notify)
 
     def _notify_people(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
         """Pass on messages of actors, and report actors that take no steps."""
         for name, text in server.take_words():
             self._words[name] = text
             notify(f"{name}: {text}")
-        now = time.monotonic()
-        for name, actor in server.actors().items():
+        now, actors = time.monotonic(), server.actors()
+        is_alone = not server.is_over and not any(actor.is_present for actor in actors.values())
+        if notice := self._absence.look(is_alone, now):
+            notify(notice)
+        for name, actor in actors.items():
             notice = self._standing.setdefault(name, StandingActor(now)).look(actor, now)
             if notice:
                 words = self._words.get(name, "")
@@ -113,7 +133,7 @@ class AsyncOperators(Operators):
         if command.name in ("pause", "resume"):
             server.pause(command.name == "pause")
             try:
-                self._keep_pause(server.paused)
+                _keep_pause(self._pause_file, server.paused)
             except OSError as error:
                 notify(
                     f"{self._pause_file} cannot be changed ({error.strerror}): a restarted learner will not know of it"
@@ -121,14 +141,6 @@ class AsyncOperators(Operators):
         elif command.name in EPISODE_COMMANDS and not server.order(command.robot, command.name):
             return  # the actor is not connected, which the web pages show
         self._commands.put(command)
-
-    def _keep_pause(self, paused: bool) -> None:
-        """Record on disk whether the run is paused."""
-        if paused:
-            write_durably(self._pause_file, b"")
-        else:
-            self._pause_file.unlink(missing_ok=True)
-            sync_folder(self._pause_file.parent)
 
     def _robots(self, server: LearnerServer) -> tuple[LiveRobot, ...]:
         return tuple(
@@ -154,6 +166,36 @@ class AsyncOperators(Operators):
         if actor.practice_state:
             facts["doing"] = actor.practice_state
         return facts
+
+
+def _keep_pause(file: Path, paused: bool) -> None:
+    """Record on disk, by the existence of a file, whether the run is paused."""
+    if paused:
+        write_durably(file, b"")
+    else:
+        file.unlink(missing_ok=True)
+        sync_folder(file.parent)
+
+
+class Absence:
+    """Reports that no actor is connected, and again every minute.
+
+    Args:
+        now: monotonic time [s].
+    """
+
+    def __init__(self, now: float) -> None:
+        self._since, self._due = now, now + JOIN_SECONDS
+
+    def look(self, is_alone: bool, now: float) -> str:
+        """Return the report at ``now`` [s]; empty if there is nothing to report."""
+        if not is_alone:
+            self._since, self._due = now, now + STANDING_SECONDS
+            return ""
+        if now < self._due:
+            return ""
+        self._due = now + REMINDER_SECONDS
+        return f"No actor has been connected for {now - self._since:.0f} s: the run waits for one"
 
 
 class StandingActor:

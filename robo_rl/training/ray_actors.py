@@ -100,9 +100,17 @@ class RayActors(ActorGroup):
         config: configuration of the run.
         folder: run folder; on each machine, the spools are below this path.
         transport: transport settings that the actors use.
+        notify: reports messages about actors to operators.
     """
 
-    def __init__(self, config: DictConfig, folder: Path, transport: TransportConfig) -> None:
+    def __init__(
+        self,
+        config: DictConfig,
+        folder: Path,
+        transport: TransportConfig,
+        notify: Callable[[str], None] = print,
+    ) -> None:
+        self._notify = notify
         self._settings = cast(RayRuntimeConfig, OmegaConf.to_object(config.runtime))
         self._config = config_text(config)
         self._spools = str(folder.resolve() / "actors")
@@ -137,7 +145,9 @@ class RayActors(ActorGroup):
             try:
                 if is_done(process.identity_request):
                     identity = str(ray.get(process.identity_request))
-                    self.restarts += process.identity not in (None, identity)
+                    if process.identity not in (None, identity):
+                        self.restarts += 1
+                        self._notify(f"{name} ended and was restarted by Ray (restart {self.restarts})")
                     process.identity = identity
                     process.identity_request = process.handle.identity.remote()
                 if is_done(process.result):
@@ -172,7 +182,7 @@ def ray_actors(
     config: DictConfig, folder: Path, transport: TransportConfig, notify: Callable[[str], None]
 ) -> ActorGroup:
     """Return the object that has Ray start actors; no actor is started yet."""
-    return RayActors(config, folder, transport)
+    return RayActors(config, folder, transport, notify)
 
 
 def process_options(settings: RayRuntimeConfig, resources: Mapping[str, float]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from ..core import (
     SpecError,
     Transition,
     derive_seed,
+    listening,
     section,
 )
 from ..operators.takeover import Takeover
@@ -67,12 +68,12 @@ class RemoteActor:
         """Act until the run ends, this actor is interrupted, or its parent is gone; return the exit code."""
         config, settings, facts = self._config, self._settings, {"agent": agent_facts(self._config.agent)}
         with Spool(Path(settings.spool), settings.spool_bytes, settings.sync_seconds) as spool:
-            if spool.damaged_bytes:
-                print(f"{spool.path}: {spool.damaged_bytes} bytes of steps were lost in a power cut", flush=True)
             transport: TransportConfig = section(config, "transport")
             link = LearnerLink(transport, settings.name, self._backend.spec, facts, spool, spool.run, self._notify)
-            with link:
+            with link, listening(link.notify):
                 self._link = link
+                if spool.damaged_bytes:
+                    self._notify(f"{spool.path}: {spool.damaged_bytes} bytes of steps were lost in a power cut")
                 if link.join(spool.newest_session, lambda: must_end(settings, self._interruption)):
                     self._begin_session(link, spool)
                     link.start()
@@ -105,7 +106,7 @@ class RemoteActor:
                 return
             except SpoolFullError as error:
                 if not reported:
-                    print(f"no step is taken: {error}", flush=True)
+                    self._notify(f"no step is taken: {error}")
                 reported = True
                 if must_end(self._settings, self._interruption):
                     raise
@@ -257,6 +258,8 @@ class ActingSession:
         if ACTION_NOT_FINITE in transition.verdict.reasons:
             self._policies.reject(transition.verdict.message)
             self._collector.policy_version = self._policies.version
+        elif transition.verdict.stop:
+            self._notify(f"Stopped at step {self._produced}: {transition.verdict.message}")
         self._produced += 1
         if not self._keep(transition):
             self._actor.abandon_episode()

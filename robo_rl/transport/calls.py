@@ -176,7 +176,10 @@ class LearnerCalls:
                 lease.pictures = dict(lease.statistics.pictures)
                 lease.statistics.pictures.clear()
             if not blocked:
+                was_left = lease.left
                 self._receiver.take_in(key, request, records)
+                if lease.left and not was_left and not self._notices.is_over:
+                    self._admission.note(f"{request.actor} left (session {lease.session})")
             progress = self._inbox.progress(*key)
         return messages.ExchangeReply(
             wanted=progress.wanted,

@@ -98,6 +98,11 @@ class Notices:
             self.news.notify_all()
             return True
 
+    @property
+    def is_over(self) -> bool:
+        """Whether :meth:`guide` has told the actors that the run is over."""
+        return self._stop
+
     def close(self) -> None:
         """End all streams."""
         with self.news:

@@ -81,6 +81,11 @@ class LearnerServer:
         """Whether the operator has paused the run: actors begin no episode, regardless of :meth:`guide`."""
         return self._notices.paused
 
+    @property
+    def is_over(self) -> bool:
+        """Whether :meth:`guide` has told the actors that the run is over."""
+        return self._notices.is_over
+
     def pause(self, paused: bool) -> None:
         """Set :attr:`paused` and notify all actors at once."""
         self._notices.pause(paused)

@@ -1,12 +1,25 @@
 """Roll-outs on a toy backend whose returns are known in closed form."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec, RenderingError, RoboRLError, Step, derive_seed
+from robo_rl.core import (
+    PASSED,
+    ArraySpec,
+    ConfigError,
+    EnvSpec,
+    RenderingError,
+    RoboRLError,
+    SafetyStop,
+    Step,
+    Verdict,
+    derive_seed,
+)
 from robo_rl.evaluation import evaluate, video
+from robo_rl.training.results import evaluation_lines
 
 from ..rigs.videos import read_video
 
@@ -113,6 +126,30 @@ def test_every_evaluation_meets_the_same_starts():
     evaluate(backend, Push(), 3, seed=10)
     assert not set(backend.seeds[8:]) & set(backend.seeds[:8])
     assert not backend.closed
+
+
+@pytest.mark.parametrize("episodes", [1, 3])
+@pytest.mark.parametrize("how", ["a guard", "a filter", "nothing"])
+def test_episodes_that_safety_stopped_are_counted_with_the_reason(how, episodes, monkeypatch):
+    """A guard raises, and a filter marks the last step."""
+
+    def step(self, action, plain=Line.step):
+        step = plain(self, action)
+        if self.t == 2 and how == "a guard":
+            raise SafetyStop("joints_jump", "joint 3 jumped")
+        stops = self.t == 2 and how == "a filter"
+        verdict = Verdict(True, True, ("contact_stop",), "40 N at the wrist") if stops else PASSED
+        return dataclasses.replace(step, verdict=verdict, truncated=step.truncated or stops)
+
+    monkeypatch.setattr(Line, "step", step)
+    result = evaluate(Line(solvable=False), Push(), episodes, seed=0)
+    expected = {"a guard": "joint 3 jumped", "a filter": "40 N at the wrist", "nothing": ""}[how]
+    assert [episode["stopped"] for episode in result.to_json()["episodes"]] == [expected] * episodes
+    count = (
+        f"The robot was stopped in {episodes} of {episodes} episode{'s' * (episodes > 1)}; the last time: {expected}"
+    )
+    assert result.stops == (count if expected else "")
+    assert (count in evaluation_lines(result, None)) == bool(expected)
 
 
 def test_unknown_success_is_not_failure():

@@ -11,7 +11,7 @@ import pytest
 from robo_rl.core import Verdict
 from robo_rl.replay import Intake
 from robo_rl.telemetry import Command, LiveRun, LiveWatch
-from robo_rl.training.async_operators import AsyncOperators, StandingActor, _Rate
+from robo_rl.training.async_operators import Absence, AsyncOperators, StandingActor, _Rate
 from robo_rl.transport import ActorView, LearnerServer, TransportConfig
 from robo_rl.transport import messages_pb2 as messages
 from robo_rl.transport.leases import Lease
@@ -21,7 +21,7 @@ from robo_rl.transport.views import WORDS_CHARACTERS, WORDS_KEPT
 from ..rigs.replay_episodes import SPEC
 from ..rigs.transport_rig import ActorRig, make_server, wait_until
 
-Attend = Callable[[], tuple[AsyncOperators, LearnerServer]]
+Attend = Callable[..., tuple[AsyncOperators, LearnerServer]]
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def attend(tmp_path: Path) -> Iterator[Attend]:
         while opened:
             opened.pop().close()
 
-    def start() -> tuple[AsyncOperators, LearnerServer]:
+    def start(notify: Callable[[str], None] = messages.append) -> tuple[AsyncOperators, LearnerServer]:
         close()
         learner: Any = SimpleNamespace(updates=7)
         intake = Intake(tmp_path / "replay", SPEC)
         operators = AsyncOperators(LiveRun(tmp_path), learner, tmp_path)
         server = make_server(TransportConfig(f"unix:{tmp_path}/wire"), intake, paused=operators.was_paused)
-        operators.attend(server, messages.append)
+        operators.attend(server, notify)
         opened.extend((intake, server, operators))
         operators.messages = messages  # type: ignore[attr-defined]
         return operators, server
@@ -120,6 +120,58 @@ def test_words_of_actors_reach_the_terminal_once_and_those_who_watch(attend: Att
     wait_until(lambda: messages[-1].startswith("left: the reset failed 3 times: door open"))
     assert len(messages) == 3
     rig.close()
+
+
+def test_an_actor_that_leaves_is_said_to_have_left_unless_the_run_is_over(attend: Attend, tmp_path: Path) -> None:
+    _, server = attend()
+    for is_over in (False, True):
+        server.guide(room=9, stop=is_over, env_steps=0)
+        rig = ActorRig(TransportConfig(f"unix:{tmp_path}/wire"), tmp_path / f"spool_{is_over}", "left")
+        session = rig.join()
+        rig.finish()
+        rig.close()
+        notes = server.take_notes()
+        assert (f"left left (session {session})" in notes) == (not is_over), notes
+
+
+def test_people_command_a_run_whose_terminal_is_closed(
+    attend: Attend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, server = attend(notify=closed_terminal)
+    rig = ActorRig(TransportConfig(f"unix:{tmp_path}/wire"), tmp_path / "spool", "left")
+    rig.join()
+    rig.link.notify("Stopped: a test")
+    watch = LiveWatch(tmp_path)
+    for name, paused in (("pause", True), ("resume", False), ("pause", True)):
+        wait_until(lambda: watch.status() is not None)
+        watch.send(Command(name))
+        wait_until(lambda: server.paused == paused)  # noqa: B023
+    rig.close()
+    assert capsys.readouterr().err.count("OSError: the terminal is closed") == 1
+
+
+def closed_terminal(text: str) -> None:
+    raise OSError("the terminal is closed")
+
+
+@pytest.mark.parametrize(
+    ("present", "reports"),
+    [
+        ((), [20, 80]),  # actors start, which takes a while
+        (((5, 30),), [34, 94]),
+        (((0, 100),), []),
+        (((5, 30), (33, 50)), [54]),  # away for a moment
+        (((50, 100),), [20]),
+    ],
+)
+def test_that_nobody_acts_is_said(present: tuple[tuple[int, int], ...], reports: list[int]) -> None:
+    absence = Absence(0.0)
+    seen = [
+        second
+        for second in range(100)
+        if absence.look(not any(first <= second <= last for first, last in present), float(second))
+    ]
+    assert seen == reports
 
 
 def test_a_flood_of_words_is_bounded_and_says_so() -> None:

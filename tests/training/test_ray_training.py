@@ -20,7 +20,7 @@ from robo_rl.commands import train
 from robo_rl.core import ConfigError, DataError, DriverError, Interruption
 from robo_rl.training import ray_actors
 from robo_rl.training import with_ray as ray_training
-from robo_rl.training.ray_actors import Simulators, demands, parsed_config
+from robo_rl.training.ray_actors import RayActors, Simulators, demands, parsed_config
 from robo_rl.training.with_ray import RayLearner, connect
 from robo_rl.transport import TransportConfig
 
@@ -87,6 +87,25 @@ def test_a_simulator_that_fails_ends_the_others_so_that_all_are_begun_again(text
         with pytest.raises(DataError, match="this one fails"):
             simulators.run()
     assert len(closed) == 4
+
+
+@pytest.mark.parametrize(
+    ("identities", "restarts"), [(["a", "a", "a"], []), (["a", "b", "b"], [1]), (["a", "b", "c"], [1, 2])]
+)
+def test_a_process_that_ray_restarts_is_said(
+    text: str, identities: list[str], restarts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, words = list(identities), list[str]()
+    monkeypatch.setattr(ray_actors, "ray", SimpleNamespace(get=lambda request: left.pop(0)))
+    monkeypatch.setattr(ray_actors, "is_done", lambda result: result == "identity")
+    actors = RayActors(parsed_config(text), Path("run"), TransportConfig("unix:/there"), words.append)
+    handle = SimpleNamespace(identity=SimpleNamespace(remote=lambda: "identity"))
+    monkeypatch.setattr(actors, "_start", lambda name: ray_actors._Process(handle, "run", "identity"))
+    actors.resize(1)
+    for _ in identities:
+        actors.watch(())
+    assert words == [f"actor_0 ended and was restarted by Ray (restart {number})" for number in restarts]
+    assert actors.restarts == len(restarts)
 
 
 def test_a_learner_goes_on_where_there_is_a_checkpoint(

@@ -1,13 +1,17 @@
-"""Reports of stops by an actor, while it is held and afterwards."""
+"""Reports of an actor to the training's terminal: stops, while it is held and afterwards, and words of its driver."""
 
+import dataclasses
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_module
 
 from robo_rl.app import build_agent, build_backend, register_all_configs
-from robo_rl.core import EmergencyStop, Interruption
+from robo_rl.core import Closing, EmergencyStop, Interruption, Verdict, announce, listening
 from robo_rl.training import remote_actor
 from robo_rl.transport import LinkStatus
 
@@ -61,3 +65,78 @@ def test_each_stop_is_reported_once(
         "Stopped: emergency stop (a test); when all is safe: robo-rl rearm"
     ]
     assert not link.events, "all of it happened"
+
+
+@pytest.mark.parametrize("reason", ["contact_stop", "violation_budget", "joints_jump"])
+def test_a_stop_by_a_filter_is_reported_with_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend, step, count = build_backend(config), type(build_backend(config)).step, 0
+
+    def stopping(action: Any) -> Any:
+        nonlocal count
+        count += 1
+        taken = step(backend, action)
+        verdict = Verdict(True, True, (reason,), f"{reason} of a test")
+        return dataclasses.replace(taken, verdict=verdict, truncated=True) if count % 3 == 0 else taken
+
+    monkeypatch.setattr(backend, "step", stopping)
+    link = EventfulLink({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=7)
+    link.events = {}
+    with Interruption() as interruption:
+        act(config, backend, interruption, link)
+    assert link.words == [f"Stopped at step {number}: {reason} of a test" for number in (2, 5)]
+
+
+def test_announcements_reach_all_who_listen_and_nobody_else(capsys: pytest.CaptureFixture[str]) -> None:
+    first: list[str] = []
+    second: list[str] = []
+    with listening(first.append):
+        with listening(second.append):
+            thread = threading.Thread(target=announce, args=("the camera is lost",))
+            thread.start()
+            thread.join()
+        announce("the camera is back")
+    announce("nobody listens")
+    assert first == ["the camera is lost", "the camera is back"] and second == ["the camera is lost"]
+    assert capsys.readouterr().out.splitlines() == [*first, "nobody listens"]
+
+
+class Entered(Closing):
+    """A context of the attributes of ``parts``."""
+
+    def __init__(self, parts: SimpleNamespace) -> None:
+        vars(self).update(vars(parts))
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_an_actor_passes_on_what_its_driver_announces(
+    joins: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words: list[str] = []
+
+    def join(*_: Any) -> bool:
+        announce("The control loop has no real-time priority")
+        return joins
+
+    def link(*_: Any) -> Any:
+        parts = SimpleNamespace(notify=words.append, join=join, start=lambda: None, run="run", session=1)
+        return Entered(parts)
+
+    def session(*_: Any) -> Any:
+        return SimpleNamespace(run=lambda: announce("the gripper is lost"), finish=lambda: None)
+
+    monkeypatch.setattr(remote_actor, "LearnerLink", link)
+    monkeypatch.setattr(remote_actor, "ActingSession", session)
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"actor.spool={tmp_path}/spool"])
+    with Interruption() as interruption:
+        assert remote_actor.RemoteActor(config, build_backend(config), interruption).run() == 0
+    announce("the actor has ended")
+    assert words == ["The control loop has no real-time priority", "the gripper is lost"][: 1 + joins]
