@@ -2,10 +2,9 @@
 
 import hashlib
 import json
-import tempfile
 from pathlib import Path
 
-from robo_rl.core import ConfigError, DataError, parse_json, read_bytes, user_folder
+from robo_rl.core import ConfigError, DataError, parse_json, read_bytes, user_folder, write_durably
 
 MOST_BYTES = 16 << 20
 
@@ -43,9 +42,7 @@ class AnswerCache:
         """
         file = self._file(request)
         try:
-            with tempfile.NamedTemporaryFile("w", dir=self._folder, suffix=".partial", delete=False) as partial:
-                json.dump({"answer": answer}, partial)
-            Path(partial.name).replace(file)
+            write_durably(file, json.dumps({"answer": answer}).encode())
         except OSError as error:
             raise ConfigError(f"endpoint.cache: {file} cannot be written: {error.strerror}") from error
 

@@ -1,14 +1,13 @@
 """robo-rl reward answer: a person's answers, in a terminal or browser, to the questions of reward modules."""
 
 import asyncio
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..core import ConfigError, Interruption, require, section, typed
+from ..core import ConfigError, Interruption, require, scratch_folder, section, typed
 from ..operators.questions import QuestionServer, serving
 from ..telemetry import Console
 
@@ -57,7 +56,7 @@ def _ask_in_browser(server: QuestionServer, config: DictConfig) -> None:
 
 def _ask_in_terminal(server: QuestionServer, pictures: str | None) -> None:
     console = Console(highlight=False)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         picture_folder = Path(pictures or folder)
         picture_folder.mkdir(parents=True, exist_ok=True)
         for number in range(1, 1 << 62):

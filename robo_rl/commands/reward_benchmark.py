@@ -1,7 +1,6 @@
 """robo-rl reward benchmark: the agreement of reward modules with the true progress of a task."""
 
 import json
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from omegaconf import DictConfig
 
 from ..app import build_backend, build_reward
 from ..command_line.destination import output_file
-from ..core import require, typed, write_durably
+from ..core import require, scratch_folder, typed, write_durably
 from ..monitoring.reward_benchmark import RewardBenchmarkConfig, measure
 from ..monitoring.reward_comparison import print_comparison
 from ..telemetry import Console
@@ -25,8 +24,8 @@ def run(config: DictConfig) -> int:
         reward = build_reward(config.reward, backend.spec, config.seed)
         require(reward.scorer is not None, "reward.modules", "one or more modules", "none")
         assert reward.scorer is not None
-        with tempfile.TemporaryDirectory() as folder:
-            measured = measure(backend, reward.scorer, settings, config.seed, Path(folder))
+        with scratch_folder() as folder:
+            measured = measure(backend, reward.scorer, settings, config.seed, folder)
     finally:
         backend.close()
     console = Console(highlight=False)

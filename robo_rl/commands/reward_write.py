@@ -1,6 +1,5 @@
 """robo-rl reward write: reward code for a task by a language model, improved by a person's feedback."""
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,17 @@ from omegaconf import DictConfig
 
 from ..app import build, build_backend
 from ..command_line.destination import new_output
-from ..core import Batch, ConfigError, DataError, EnvSpec, RewardModule, read_bytes, require, typed
+from ..core import (
+    Batch,
+    ConfigError,
+    DataError,
+    EnvSpec,
+    RewardModule,
+    read_bytes,
+    require,
+    scratch_folder,
+    typed,
+)
 from ..evaluation.correlation import rank_correlation
 from ..monitoring.reward_benchmark import NOISES, graded_episodes
 from ..telemetry import Console
@@ -64,8 +73,8 @@ def run(config: DictConfig) -> int:
     writer = cast(Writer, build(config.writer))
     backend = build_backend(config)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            store = graded_episodes(backend, Path(folder) / "episodes", settings.episodes, config.seed)
+        with scratch_folder() as folder:
+            store = graded_episodes(backend, folder / "episodes", settings.episodes, config.seed)
             episodes = [store.arrays(number) for number in range(len(store))]
     finally:
         backend.close()

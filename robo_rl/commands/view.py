@@ -1,13 +1,12 @@
 """``robo-rl view path=...``: replay a data set, an episode of it or a run in Rerun; export images as MP4."""
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
-from ..core import ConfigError, DataError, nearest, require, typed
+from ..core import ConfigError, DataError, nearest, require, scratch_folder, typed
 from ..evaluation.runs import is_run, load_run
 from ..evaluation.viewer import Recording, check_viewer, import_rerun, show, web_address
 from ..monitoring.viewer import ViewConfig, export_video, record_episodes, record_run
@@ -43,8 +42,8 @@ def _show(settings: ViewConfig, title: str, fill: Callable[[Recording], None]) -
     console = Console(highlight=False)
     if settings.opens_viewer:
         check_viewer(settings.web, settings.port)
-    with tempfile.TemporaryDirectory(prefix="robo-rl-view-") as folder:
-        file = Path(folder) / "view.rrd" if settings.save is None else Path(settings.save)
+    with scratch_folder() as folder:
+        file = folder / "view.rrd" if settings.save is None else Path(settings.save)
         with Recording(file, title) as recording:
             fill(recording)
         if settings.save is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .clock import Clock, ManualClock, MonotonicClock
     from .closing import Closing
     from .config import as_config, check_seed, config_node, section, typed
-    from .drafts import draft_of
+    from .drafts import draft_of, scratch_folder
     from .durable import copy_durably, sync_folder, write_durably
     from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
     from .errors import (
@@ -290,6 +290,7 @@ __all__ = [
     "read_short",
     "reading",
     "require",
+    "scratch_folder",
     "section",
     "shortest",
     "sigterm_unwinds",

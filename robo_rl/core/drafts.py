@@ -6,8 +6,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+_SCRATCH = "robo-rl"
 
 
 @contextlib.contextmanager
@@ -24,15 +26,37 @@ def draft_of(path: Path) -> Iterator[Path]:
         OSError: if writing fails.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(path)
+    with _locked_folder(path.parent, path.name, lambda _: str(os.getpid())) as folder:
+        yield folder / path.name
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Yield a new folder for temporary files, by default in the system's folder for them.
+
+    It is removed when the block ends, as are the folders of killed processes, which may hold gigabytes.
+
+    Raises:
+        OSError: if it cannot be created.
+    """
+    parent = Path(tempfile.gettempdir()) if parent is None else parent
+    # A process may use several at once: they differ in the random part.
+    with _locked_folder(parent, _SCRATCH, lambda made: f"{os.getpid()}{made.suffix.replace('.', '-')}") as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def _locked_folder(parent: Path, name: str, suffix: Callable[[Path], str]) -> Iterator[Path]:
+    """Yield a new folder ``NAME.partial-SUFFIX``, which is locked as long as this process lives."""
+    _remove_abandoned(parent / name)
     # Locked before it gets the name by which other processes find it.
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    folder = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=parent))
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):  # some network file systems cannot lock folders
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        folder = folder.rename(path.with_name(f"{path.name}.partial-{os.getpid()}"))
-        yield folder / path.name
+        folder = folder.rename(parent / f"{name}.partial-{suffix(folder)}")
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
@@ -40,7 +64,7 @@ def draft_of(path: Path) -> Iterator[Path]:
 
 def _remove_abandoned(path: Path) -> None:
     """Remove the drafts of ``path`` that are not locked."""
-    form = re.compile(re.escape(path.name) + r"\.partial-\d+")
+    form = re.compile(re.escape(path.name) + r"\.partial-\d+(-\w+)?")
     for folder in path.parent.iterdir():
         if form.fullmatch(folder.name) is None:
             continue

@@ -5,9 +5,9 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
+from .drafts import scratch_folder
 from .errors import ConfigError, NativeBuildError
 from .folders import user_folder
 
@@ -58,8 +58,8 @@ def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         path = _intact(cache, name)
         if path is None:
-            with tempfile.TemporaryDirectory(dir=cache) as folder:
-                unfinished = Path(folder) / "library.so"
+            with scratch_folder(cache) as folder:
+                unfinished = folder / "library.so"
                 _run([compiler, *_FLAGS, *target.split(), str(source), *arguments, "-o", str(unfinished)])
                 path = unfinished.replace(cache / f"{name}-{_hash(unfinished)}.so")
     except OSError as error:

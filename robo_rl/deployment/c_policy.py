@@ -5,14 +5,13 @@ import math
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError, Observation
+from robo_rl.core import DataError, Observation, scratch_folder
 
 from .description import PolicyDescription
 
@@ -59,8 +58,8 @@ class CPolicy:
             "    for (long i = 0; i < count; ++i)\n"
             f"        {header.stem}_act(observation + i * {self._sizes[0]}, {step}action + i * {self._sizes[2]});\n}}\n"
         )
-        with tempfile.TemporaryDirectory() as folder:
-            source, library = Path(folder) / "policy.c", Path(folder) / "policy.so"
+        with scratch_folder() as folder:
+            source, library = folder / "policy.c", folder / "policy.so"
             source.write_text(program)
             command = [compiler, *FLAGS, *flags, "-shared", "-fPIC", str(source), "-o", str(library), "-lm"]
             try:

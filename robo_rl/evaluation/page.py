@@ -2,12 +2,11 @@
 
 import base64
 import html
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from string import Template
 
-from ..core import write_durably
+from ..core import scratch_folder, write_durably
 from .plots import darkened
 
 
@@ -63,7 +62,7 @@ def figure(draw: Callable[[Path], Path], about: str) -> str:
         draw: draws the picture in the theme ``LIGHT`` to a file (.svg), and returns the file.
         about: description of the picture.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         plot = draw(Path(folder, "plot.svg")).read_text(encoding="utf-8")
     light, dark = (data_url(version.encode(), "image/svg+xml") for version in (plot, darkened(plot)))
     source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'

@@ -9,12 +9,11 @@ import sqlite3
 import struct
 from collections.abc import Iterator
 from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
-from robo_rl.core import DataError, check_yaml, read_bytes
+from robo_rl.core import DataError, check_yaml, read_bytes, scratch_folder
 
 from .data import library
 
@@ -113,7 +112,7 @@ def _check_packed_file(file: Path) -> None:
     with (
         file.open("rb") as stream,
         mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        TemporaryDirectory() as folder,
+        scratch_folder() as folder,
     ):
         expansion, target = Expansion(file), Path(folder, file.stem)
         expansion.add_packed(len(data))

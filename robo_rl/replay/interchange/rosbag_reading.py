@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from robo_rl.core import DataError
+from robo_rl.core import DataError, scratch_folder
 
 from .bag_definitions import MessageTypes
 from .bag_limits import Expansion, check_bag_files
@@ -167,8 +166,8 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
     for file in path.iterdir() if path.is_dir() else ():
         if file.name.endswith((_METADATA, *_STORAGES)) and not file.is_file():
             raise DataError(f"{file} is not a regular file")  # opening a pipe could block forever
-    with TemporaryDirectory() as folder:
-        merged = _merged(path, Path(folder), notes)
+    with scratch_folder() as folder:
+        merged = _merged(path, folder, notes)
         check_bag_files(merged)
         try:
             reader = make_reader(merged)
