@@ -14,6 +14,8 @@ from .config import CameraConfig
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 JOIN_SECONDS = 3.0
+MOST_DAMAGED = 10
+"""Pictures in a row that may be damaged before the camera counts as lost."""
 
 Image = NDArray[np.uint8]
 
@@ -21,8 +23,8 @@ Image = NDArray[np.uint8]
 class CameraReader:
     """Thread that reads a camera until it is closed, and opens a lost camera again.
 
-    Pauses between failed attempts grow, up to :data:`LONGEST_PAUSE`. Losses and recoveries are printed once. A
-    picture is stamped on arrival, before it is decoded.
+    Pauses between failed attempts grow, up to :data:`LONGEST_PAUSE`. Losses and recoveries are announced once. A
+    picture is stamped on arrival, before it is decoded. All pictures must have the size of the first.
 
     Args:
         name: name of the camera, for messages.
@@ -48,6 +50,7 @@ class CameraReader:
         self.topic = f"camera {name} ({config.device})"
         self.problem = "no picture yet"
         self._lost_ns: int | None = None
+        self._shape: tuple[int, ...] = ()
         self._latest: tuple[Image, int] | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"camera {name}", daemon=True)
@@ -79,7 +82,7 @@ class CameraReader:
 
     def _read(self) -> tuple[int, str]:
         """Open the camera and read it to its end; return the number of pictures and the current problem."""
-        count = 0
+        count = damaged = 0
         try:
             capture = Capture(self._config)
         except DriverError as error:
@@ -89,7 +92,10 @@ class CameraReader:
             while not self._closed.is_set() and capture.grab():
                 stamp_ns = self._clock.now_ns()
                 image = capture.retrieve()
-                if image is None:
+                damaged = damaged + 1 if image is None else 0
+                if damaged == MOST_DAMAGED:
+                    self._report_loss("its pictures are damaged, or have no three colours of 8 bit", "")
+                if image is None or not self._has_its_shape(image):
                     continue
                 self._put(scaled(image, self._size), stamp_ns)
                 count += 1
@@ -99,6 +105,14 @@ class CameraReader:
         finally:
             capture.close()
         return count, "it gives no more pictures"
+
+    def _has_its_shape(self, image: Image) -> bool:
+        """Return whether a picture has the shape of the first one: scaling would distort others without a word."""
+        self._shape = self._shape or image.shape
+        if image.shape != self._shape:
+            sizes = [f"{width} x {height}" for height, width, _ in (self._shape, image.shape)]
+            self._report_loss(f"its pictures had {sizes[0]} pixels, now they have {sizes[1]}", "; they are not used")
+        return image.shape == self._shape
 
     def _put(self, image: Image, stamp_ns: int) -> None:
         self._latest = image, stamp_ns

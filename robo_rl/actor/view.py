@@ -34,15 +34,21 @@ class View:
         if self.problem or (self._taken_ns is not None and now - self._taken_ns < PICTURE_SECONDS * 1e9):
             return {}
         self._taken_ns = now
-        # The newest of stacked frames is the last one.
         images = {
-            key.removeprefix(IMAGES): image[..., -3:] for key, image in observation.items() if key.startswith(IMAGES)
+            key.removeprefix(IMAGES): newest_frame(image)
+            for key, image in observation.items()
+            if key.startswith(IMAGES)
         }
         try:
             return {camera: jpeg(image) for camera, image in (images or {"scene": self._backend.render()}).items()}
         except RenderingError as error:
             self.problem = str(error)
             return {}
+
+
+def newest_frame(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the last frame of an image of stacked frames: its last three channels, or the last one if it is grey."""
+    return image[..., -3:] if image.shape[2] % 3 == 0 else image[..., -1:]
 
 
 def jpeg(picture: NDArray[np.uint8]) -> bytes:

@@ -74,3 +74,11 @@ def test_without_cameras_the_scene_and_without_a_renderer_the_reason() -> None:
 
     view = View(SimpleNamespace(render=render), ManualClock())  # type: ignore[arg-type]
     assert view.take({}) == {} and view.problem == "no EGL here"
+
+
+@pytest.mark.parametrize(("channels", "colours"), [(1, 1), (2, 1), (4, 1), (3, 3), (6, 3), (9, 3)])
+def test_stacked_frames_of_grey_and_coloured_cameras_become_pictures(channels: int, colours: int) -> None:
+    stacked = np.zeros((16, 24, channels), np.uint8)
+    stacked[..., -colours:] = 120
+    (picture,) = View(SimpleNamespace(), ManualClock()).take({"images/wrist": stacked}).values()  # type: ignore[arg-type]
+    assert colour(picture) == pytest.approx([120, 120, 120], abs=3)

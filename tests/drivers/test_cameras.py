@@ -4,6 +4,7 @@ import errno
 import shutil
 import struct
 import subprocess
+import threading
 from pathlib import Path
 
 import cv2
@@ -14,7 +15,7 @@ from robo_rl.cli import main
 from robo_rl.core import ConfigError, DriverError, MonotonicClock
 from robo_rl.drivers.cameras import CameraConfig, capture, devices
 from robo_rl.drivers.cameras.capture import Capture
-from robo_rl.drivers.cameras.reader import CameraReader
+from robo_rl.drivers.cameras.reader import MOST_DAMAGED, CameraReader
 
 from ..rigs.picture_stream import PictureStream, picture, write_video
 from ..rigs.robot_rig import wait_until
@@ -76,6 +77,64 @@ def test_a_stream_that_goes_away_is_told_and_opened_again_when_it_is_back(capsys
     lost, back = capsys.readouterr().out.splitlines()
     assert lost == f"camera front ({stream.url}): it gives no more pictures; it is tried again"
     assert back.startswith(f"camera front ({stream.url}) is back after ")
+
+
+SMALL, WIDE, TALL, HALF = ((48, 64, 3), (48, 96, 3), (64, 48, 3), (24, 32, 3))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "taken", "problem"),
+    [
+        ([SMALL, TALL, TALL], 1, "its pictures had 64 x 48 pixels, now they have 48 x 64"),  # turned
+        ([SMALL, WIDE], 1, "its pictures had 64 x 48 pixels, now they have 96 x 48"),
+        ([SMALL, HALF], 1, "its pictures had 64 x 48 pixels, now they have 32 x 24"),  # the size that is observed
+        ([SMALL, TALL, SMALL], 2, "its pictures had 64 x 48 pixels, now they have 48 x 64"),
+        ([None] * MOST_DAMAGED, 0, "its pictures are damaged, or have no three colours of 8 bit"),
+        ([SMALL, *[None] * MOST_DAMAGED], 1, "its pictures are damaged, or have no three colours of 8 bit"),
+        ([SMALL, *[None, SMALL] * MOST_DAMAGED], 1 + MOST_DAMAGED, ""),
+    ],
+)
+@pytest.mark.parametrize("reopened", [False, True])
+def test_pictures_that_change_or_cannot_be_used_are_not_taken(shapes, taken, problem, reopened, monkeypatch):
+    parts = [[shape] for shape in shapes] if reopened and None not in shapes else [shapes]
+    opened = iter(parts)
+    over = threading.Event()
+
+    class Scripted:
+        """A camera that gives pictures of these shapes."""
+
+        period = 0.0
+
+        def __init__(self, config):
+            self._shapes = list(next(opened, []))
+            if not self._shapes:
+                over.set()
+
+        def grab(self):
+            return bool(self._shapes)
+
+        def retrieve(self):
+            shape = self._shapes.pop(0)
+            return None if shape is None else np.zeros(shape, np.uint8)
+
+        def close(self): ...
+
+    monkeypatch.setattr("robo_rl.drivers.cameras.reader.Capture", Scripted)
+    monkeypatch.setattr("robo_rl.drivers.cameras.reader.FIRST_PAUSE", 0.0)
+    images: list = []
+    problems: list = []
+    report = CameraReader._report_loss
+
+    def noted(camera, text, consequence):
+        problems.append(text)
+        report(camera, text, consequence)
+
+    monkeypatch.setattr(CameraReader, "_report_loss", noted)
+    camera = reader(CameraConfig("http://camera"), images)
+    assert over.wait(20)
+    camera.close()
+    assert len(images) == taken and all(image.shape == (24, 32, 3) for image, _ in images)
+    assert set(problems) - {"it gives no more pictures"} - {problem} == set() and problem in ["", *problems]
 
 
 def test_a_camera_that_is_not_there_is_named_beside_those_that_are(tmp_path, monkeypatch):

@@ -147,6 +147,35 @@ def test_images_are_scaled_and_decompressed():
         make_decoder(source, {"images/front": ArraySpec((12, 16, 9), "uint8", 0, 255)}, (), ())
 
 
+def image_of(encoding, height, width):
+    kind, channels, _ = ENCODINGS[encoding]
+    step = width * channels * np.dtype(kind).itemsize
+    fields = {"height": height, "width": width, "encoding": encoding, "step": step}
+    return TYPES.make("sensor_msgs/msg/Image", **fields, data=np.zeros(height * step, np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "height", "width", "message"),
+    [
+        ("rgb8", 64, 48, r"shape \(48, 64, 3\), now they have \(64, 48, 3\)"),  # turned
+        ("rgb8", 12, 16, r"shape \(48, 64, 3\), now they have \(12, 16, 3\)"),  # the size that is observed
+        ("16UC1", 48, 64, "expected images of 8 bit, got uint16"),
+        ("32FC1", 48, 64, "expected images of 8 bit, got float32"),
+        ("bgra8", 48, 64, ""),
+        ("mono8", 48, 64, ""),  # as cameras give it by night
+        ("bayer_rggb8", 48, 64, ""),
+    ],
+)
+def test_a_camera_may_change_its_encoding_and_not_its_size(encoding, height, width, message):
+    decode = decoder("images/front", "sensor_msgs/msg/Image")
+    assert decode(image_of("rgb8", 48, 64)).shape == (12, 16, 3)
+    if message:
+        with pytest.raises(SpecError, match=f"topic: .*{message}"):
+            decode(image_of(encoding, height, width))
+    else:
+        assert decode(image_of(encoding, height, width)).shape == (12, 16, 3)
+
+
 def test_mistakes_in_the_configuration_are_named():
     with pytest.raises(ConfigError, match="did you mean 'wrist_wrench'"):
         SourceConfig("topic", "geometry_msgs/msg/WrenchStamped", "wrist_wrensh")
