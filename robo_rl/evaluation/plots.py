@@ -213,7 +213,7 @@ def themed(theme: Theme) -> Iterator[None]:
         yield
 
 
-def _style(theme: Theme) -> dict[str, Any]:
+def _style(theme: Theme) -> Any:
     """Return Matplotlib's settings for a theme."""
     return {
         "figure.facecolor": theme.background,

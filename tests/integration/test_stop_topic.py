@@ -4,16 +4,19 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from robo_rl.drivers.ros2 import LATCHED, Node, QoSProfile, open_node
+from robo_rl.drivers.ros2.dds.services import HEADER
+from robo_rl.drivers.ros2.qos import SERVICES
 from robo_rl.drivers.stop_topic import REARM, REPEAT_SECONDS, STOP, listen_for_rearm, listen_for_stop
 from robo_rl.drivers.teleop.config import SteeringConfig
 from robo_rl.drivers.teleop.steering import SteeringNode
 
 from ..rigs.ros2_domain import free_domain
-from ..rigs.ros2_rig import wait_until
+from ..rigs.ros2_rig import TRIGGER, wait_until
 
 
 @pytest.fixture
@@ -68,6 +71,42 @@ def test_a_latched_stop_is_heard_by_who_comes_later_and_a_rearm_is_not(nodes: tu
     wait_until(lambda: again.matched_count)
     again.publish(person.types.make(REARM))
     wait_until(lambda: messages == ["stop", "rearm"])
+
+
+@pytest.mark.parametrize(
+    ("identities", "lines"),
+    [(["clientid=1;"], 1), ([f"clientid={number};" for number in range(4)], 1), ([""], 0), (["clientid=;other=1;"], 1)],
+    ids=["one", "four", "without a name", "with an empty name"],
+)
+def test_clients_that_await_no_answer_do_not_hold_up_a_stop(
+    nodes: tuple[Node, Node], identities: list[str], lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The callbacks of a node take turns, and each of theirs would wait for a reader that never comes."""
+    robot, person = nodes
+    calls: list[int] = []
+    stopped = threading.Event()
+
+    def answer(request: Any) -> Any:
+        calls.append(1)
+        return robot.types.make(f"{TRIGGER}_Response", success=True)
+
+    robot.create_service(TRIGGER, "~/emergency_stop", answer)
+    listen_for_stop(robot, "~/stop", stopped.set)
+    publisher = person.create_publisher(STOP, "/robot/stop")
+    plain: Any = person
+    topic, request = "rq/robot/emergency_stopRequest", bytes(4 + HEADER.size + 1)
+    writers = [plain._endpoints.writer(f"{TRIGGER}_Request", topic, SERVICES, identity) for identity in identities]
+    wait_until(lambda: publisher.matched_count >= 2 and all(writer.matched() for writer in writers))
+    for writer in writers:
+        for _ in range(60 // len(writers)):
+            writer.write(bytearray(b"\0\1" + request[2:]))
+    began = time.monotonic()
+    publisher.publish(person.types.make(STOP, data=True))
+    assert stopped.wait(20) and time.monotonic() - began < 1.5
+    wait_until(lambda: len(calls) == 60)
+    assert caplog.text.count("does not listen for the answer") == lines
+    client = person.create_client(TRIGGER, "/robot/emergency_stop")
+    assert client.call(person.types.make(f"{TRIGGER}_Request"), 20.0).success
 
 
 def test_a_stop_that_is_repeated_is_pressed_again_but_not_all_the_time(nodes: tuple[Node, Node]) -> None:

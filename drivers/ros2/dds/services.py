@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from cyclonedds.core import DDSException
 
-from robo_rl.core import DriverError
+from robo_rl.core import DriverError, Repetitions
 
 from ..answers import Servers, seconds, wait_for_answer
 from ..api import Message
@@ -203,6 +203,8 @@ class DdsService:
         self._endpoints = endpoints
         self._handle = handle
         self._listening_clients: set[str] = set()
+        self._awaited_clients: set[str] = set()
+        self._repetitions = Repetitions()
         self._clients: dict[int, str | None] = {}
         identity = f"serviceid={endpoints.unique_id()};"
         self._writer = endpoints.writer(f"{service_type}_Response", f"rr{service}Reply", SERVICES, identity)
@@ -221,7 +223,7 @@ class DdsService:
             data = self._endpoints.types.serialize(f"{self._type}_Response", response, header)
             if client is None or self._is_listening(client):
                 self._writer.write(data)
-            else:
+            elif self._repetitions.count("not listening"):
                 log.warning("%s: the client of a request does not listen for the answer", self.service)
 
         self._handle(request, answer)
@@ -230,20 +232,26 @@ class DdsService:
         """Register a client; return whether its requests can be read."""
         endpoint = self._reader.matched_endpoint(writer)
         if endpoint is not None and is_fast_dds(endpoint.key.bytes):
-            log.warning(
-                "%s: a request was not read, as it is from Fast DDS (rmw_fastrtps). Set "
-                "RMW_IMPLEMENTATION=rmw_cyclonedds_cpp where it comes from",
-                self.service,
-            )
+            if self._repetitions.count("Fast DDS"):
+                log.warning(
+                    "%s: a request was not read, as it is from Fast DDS (rmw_fastrtps). Set "
+                    "RMW_IMPLEMENTATION=rmw_cyclonedds_cpp where it comes from",
+                    self.service,
+                )
             return False
         matched = self._reader.matched()
         self._clients = {handle: client for handle, client in self._clients.items() if handle in matched}
         self._clients[writer] = user_data(endpoint, "clientid")
+        self._awaited_clients &= {client for client in self._clients.values() if client is not None}
         return True
 
     def _is_listening(self, client: str) -> bool:
-        """Return whether the client's reader is matched; the first call waits for it."""
-        deadline = time.monotonic() + CLIENT_READER_SECONDS
+        """Return whether the client's reader is matched; the first call for each client waits for it.
+
+        Other callbacks wait meanwhile, that of a stop among them.
+        """
+        deadline = time.monotonic() + (0.0 if client in self._awaited_clients else CLIENT_READER_SECONDS)
+        self._awaited_clients.add(client)
         while client not in self._listening_clients:
             self._listening_clients = values_of(self._writer.matched_endpoints(), "clientid")
             if client not in self._listening_clients:

@@ -175,8 +175,8 @@ def serve_action(
         try:
             with guard.turn():
                 return GoalResponse.ACCEPT if accept is None or accept(goal) else GoalResponse.REJECT
-        except Exception:
-            guard.report()
+        except Exception as error:
+            guard.report(error)
             return GoalResponse.REJECT
 
     def work(handle: Any, done: Any) -> None:
@@ -186,8 +186,8 @@ def serve_action(
             result = execute(RclpyServerGoal(handle, is_closing))
             if handle.is_active:
                 handle.succeed()
-        except Exception:
-            guard.report()
+        except Exception as error:
+            guard.report(error)
             if handle.is_active:
                 handle.abort()
         done.set_result(result if result is not None else kind.Result())

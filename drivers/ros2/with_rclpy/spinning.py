@@ -56,9 +56,9 @@ class Spinner:
                 self.executor.spin_once()
             except ExternalShutdownException:
                 return
-            except Exception:
+            except Exception as error:
                 if not self._closing:  # otherwise a callback has closed its own node
-                    self._guard.report()
+                    self._guard.report(error)
 
 
 class Unattended(ReentrantCallbackGroup):  # type: ignore[misc]  # rclpy has no annotations
@@ -143,5 +143,5 @@ class MessageSpinner:
                 if taken is None or self._closing:
                     return
                 subscription.callback(taken[0])
-        except Exception:  # of the conversion
-            self._guard.report()
+        except Exception as error:  # of the conversion
+            self._guard.report(error)
