@@ -18,7 +18,7 @@ from .taring import WrenchTare
 UNDER_WAY_NS = 50_000_000
 """Time after which messages and commands sent before a reset have arrived [ns]."""
 AWAY_NS = 2_000_000_000
-"""Longest wait for subscriptions to the commands before the robot counts as away [ns]."""
+"""Longest wait for a part of the robot before it counts as away [ns]."""
 
 
 class RobotConnection:
@@ -72,9 +72,13 @@ class RobotConnection:
         """Reset arm and scene. Afterwards, every message in the sources is newer than the reset.
 
         Raises:
-            SafetyStop: if the commands have no subscription, the reset fails, or controllers cannot be activated.
+            SafetyStop: if a part of the robot is away, the reset fails, or controllers cannot be activated.
         """
-        self._await_listeners()
+        self._await_robot()
+        try:
+            self._controllers.activate()
+        except DriverError as error:  # they were active before: a robot that was started again loads them one by one
+            raise SafetyStop(ROBOT_AWAY, f"{error}: they are waited for") from error
         self._body.settle()
         self._clock.sleep_until_ns(self._clock.now_ns() + UNDER_WAY_NS)
         self._reset.call()
@@ -114,14 +118,16 @@ class RobotConnection:
                 )
             self._clock.sleep_until_ns(self._clock.now_ns() + 10 * POLL_NS)
 
-    def _await_listeners(self) -> None:
-        """Wait a moment for subscriptions to the commands: a robot that does not execute them is not reset.
+    def _await_robot(self) -> None:
+        """Wait a moment for the receivers of commands and the providers of sources: without them, no reset is called.
+
+        A robot that was started again may be moved by one reset after another until its last camera is back.
 
         Raises:
-            SafetyStop: if a subscription is missing.
+            SafetyStop: if one of them is missing.
         """
         deadline_ns = self._clock.now_ns() + AWAY_NS
-        while missing := self._body.missing():
+        while missing := [*self._body.missing(), *self.sources.lost()]:
             if self._clock.now_ns() >= deadline_ns:
                 raise SafetyStop(ROBOT_AWAY, f"{'; '.join(missing)}: it is waited for")
             self._clock.sleep_until_ns(self._clock.now_ns() + 10 * POLL_NS)

@@ -69,6 +69,22 @@ class RobotSources:
         order.sort(key=lambda name: (name in self._cameras, name not in self._listener.passed_over))
         return [self._absence(name) for name in order]
 
+    def lost(self) -> list[str]:
+        """Return a text for each source that nobody provides at present: no publisher, or a camera that is lost.
+
+        Messages that stay valid until the next one need no publisher.
+        """
+        return [
+            self._absence(name)
+            for name, source in self.used.items()
+            if not source.latched
+            and (
+                self._cameras[name].problem
+                if name in self._cameras
+                else self._listener.subscriptions[name].matched_count == 0
+            )
+        ]
+
     def _absence(self, name: str) -> str:
         if name in self._cameras:
             return f"{self._cameras[name].topic}: {self._cameras[name].problem}"

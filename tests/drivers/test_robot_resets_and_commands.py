@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import SafetyStop
+from robo_rl.core import DriverError, SafetyStop
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
 from robo_rl.drivers.virtual.topics import DEAF_TICKS, ArmTopics, CarTopics
 from robo_rl.sim import make_backend
@@ -107,10 +107,15 @@ class Noted(Driver):
         self.events: list[tuple[str, int]] = []
         self.clock: Speaking | None = None
         self.heard = 1
+        self.subscriptions: dict[str, Any] = {}
         self.graph = SimpleNamespace(topics={}, services={})
 
     def note(self, event: str) -> None:
         self.events.append((event, 0 if self.clock is None else self.clock.now_ns()))
+
+    def create_subscription(self, kind: str, topic: str, callback: Any, qos: Any) -> Any:
+        super().create_subscription(kind, topic, callback, qos)
+        return self.subscriptions.setdefault(topic, SimpleNamespace(topic=topic, matched_count=1))
 
     def create_publisher(self, kind: str, topic: str, qos: Any) -> Any:
         made = super().create_publisher(kind, topic, qos)
@@ -181,5 +186,67 @@ def test_a_robot_that_does_not_hear_commands_is_waited_for_and_not_reset(node: N
     assert away.value.reason == "robot_away" and away.value.waits
     assert [event for event, _ in node.events].count("reset") == resets
     node.heard = 1
+    inner.reset()
+    inner.close()
+
+
+SOURCES = ["joint_states", "broadcaster/pose", "/wrench", "task/rewards"]
+
+
+@pytest.mark.parametrize("lost", [[topic] for topic in SOURCES] + [SOURCES])
+def test_a_robot_that_comes_back_bit_by_bit_is_not_reset_before_all_of_it_is_back(node: Noted, lost: list[str]) -> None:
+    """A camera may need longer than the arm, which would be driven home once more at each attempt."""
+    inner = driver(composed("robot.real_time_priority=0"))
+    inner.clock = node.clock = Speaking(node)
+    inner.reset()
+    known = [topic for topic in node.subscriptions if any(topic.endswith(name) for name in lost)]
+    assert known
+    inner.step(UP)
+    resets = [event for event, _ in node.events].count("reset")
+    for topic in known:
+        node.subscriptions[topic].matched_count = 0
+    for _ in range(3):
+        with pytest.raises(SafetyStop, match=f"nobody publishes {known[0]}.*: it is waited for") as away:
+            inner.reset()
+        assert away.value.waits
+    assert [event for event, _ in node.events].count("reset") == resets
+    for topic in known:
+        node.subscriptions[topic].matched_count = 1
+    inner.reset()
+    inner.close()
+
+
+@pytest.mark.parametrize(
+    "problem", ["no controller 'arm'", "controller 'arm' is unconfigured", "no server of /list_controllers was there"]
+)
+def test_controllers_that_a_robot_loads_again_are_waited_for_and_it_is_not_reset_meanwhile(
+    node: Noted, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails: list[bool] = [True]
+
+    class Controllers:
+        def __init__(self, *_: Any) -> None: ...
+        def missing(self) -> list[str]:
+            return []
+
+        def activate(self) -> None:
+            if fails and fails.pop(0):
+                raise DriverError(problem)
+
+        def give_back(self) -> None: ...
+
+    monkeypatch.setattr("robo_rl.drivers.robot.connection.ControllerSwitch", Controllers)
+    inner = driver(composed("robot.real_time_priority=0"))
+    inner.clock = node.clock = Speaking(node)
+    with pytest.raises(DriverError, match=problem):  # of the configuration
+        inner.reset()
+    inner.reset()
+    resets = [event for event, _ in node.events].count("reset")
+    fails += [True, True, False, True]
+    for reason, count in (("robot_away", 0), ("robot_away", 0), ("controllers_inactive", 1)):
+        with pytest.raises(SafetyStop, match=problem) as stop:
+            inner.reset()
+        assert stop.value.reason == reason
+        assert [event for event, _ in node.events].count("reset") == resets + count
     inner.reset()
     inner.close()
