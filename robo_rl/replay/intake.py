@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from robo_rl.core import (
+    PASSED,
     DataError,
     EnvSpec,
     Refusal,
@@ -54,6 +55,7 @@ class _Session:
     stored: int = 0
     refused: int = 0
     open: list[Transition] = field(default_factory=list)
+    open_bytes: int = 0
 
     def progress(self) -> SessionProgress:
         return SessionProgress(self.wanted, self.settled, self.stored, self.refused)
@@ -202,21 +204,22 @@ class Intake:
         # If the observation is another object, an actor began a piece that can be read separately.
         if last is not None and not (transition.follows(last) and transition.observation is last.next_observation):
             self._close_episode(key)
-        self._fresh_bytes += self._step_bytes
+        size = self._step_bytes + _verdict_bytes(transition)
+        self._fresh_bytes += size
         self._fresh.append(transition)
         state.open.append(transition)
+        state.open_bytes += size
         state.wanted += 1
-        steps = len(state.open)
-        is_full = steps >= OPEN_STEPS or steps * self._step_bytes >= OPEN_BYTES
+        is_full = len(state.open) >= OPEN_STEPS or state.open_bytes >= OPEN_BYTES
         if transition.terminated or transition.truncated or is_full:
             self._close_episode(key)
 
     def _close_episode(self, key: _Key) -> None:
         state = self._sessions[key]
         if state.open:
-            self._unstored_bytes += len(state.open) * self._step_bytes
+            self._unstored_bytes += state.open_bytes
             self._queue.append((key, state.open))
-            state.open = []
+            state.open, state.open_bytes = [], 0
 
     # --- for the learner ---------------------------------------------------------------------------------------------
 
@@ -334,11 +337,17 @@ class Intake:
         else:
             state.stored += len(item)
             state.settled += len(item)
-            self._unstored_bytes -= len(item) * self._step_bytes
+            self._unstored_bytes -= len(item) * self._step_bytes + sum(map(_verdict_bytes, item))
 
     def _enter(self, *entries: dict[str, Any]) -> None:
         with disk_errors(self.path, "write the ledger"):
             self._ledger.append(*(json.dumps(entry).encode() for entry in entries))
+
+
+def _verdict_bytes(transition: Transition) -> int:
+    """Return about how much memory the texts of a step's verdict take, of which an actor may send kilobytes."""
+    verdict = transition.verdict
+    return 0 if verdict is PASSED else sum(64 + len(text) for text in (verdict.message, *verdict.reasons))
 
 
 def _next_batch(

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from robo_rl.core import ManualClock
+from robo_rl.core import PASSED, ManualClock, Verdict
 from robo_rl.replay import EpisodeStore, Intake
 from robo_rl.replay import intake as intake_module
 from robo_rl.telemetry import Console
@@ -144,6 +144,30 @@ def test_an_episode_that_never_ends_is_stored_in_pieces(tmp_path, monkeypatch: p
         assert [record.sequence for record in store.records] == [0, 10, 20, 30]
         states = [store.arrays(number).observation["state"] for number in range(4)]
         assert all((a[-1] == b[0]).all() for a, b in itertools.pairwise(states))  # no observation is lost at a seam
+
+
+@pytest.mark.parametrize(
+    ("verdict", "most"),
+    [
+        (Verdict(changed=True, message="x" * 500), 40),
+        (Verdict(changed=True, reasons=("r" * 64,) * 16), 12),
+        (Verdict(changed=True, reasons=("",) * 16), 21),
+        (PASSED, 100),
+    ],
+)
+def test_texts_of_verdicts_count_as_memory(tmp_path, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, most) -> None:
+    monkeypatch.setattr(intake_module, "OPEN_BYTES", 28_000)
+    intake = Intake(tmp_path, SPEC)
+    monkeypatch.setattr(intake, "_step_bytes", 280)
+    session = intake.open_session("robot", 0)
+    longest = 0
+    for number, step in enumerate(make_episode(0, 110, end="")):
+        taken = dataclasses.replace(step, session=session, episode=0, sequence=number, verdict=verdict)
+        intake.offer("robot", session, [taken])
+        longest = max(longest, len(intake._sessions["robot", session].open) + 1)
+    assert intake.flush(60) and intake._unstored_bytes == 0
+    intake.close()
+    assert most - 6 <= longest <= most
 
 
 def test_large_observations_end_a_piece_by_their_bytes(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
