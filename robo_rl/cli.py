@@ -57,7 +57,7 @@ AT_ONCE = {
     "rearm": "[robot=NAME | file=PATH]",
     "enable": "[file=PATH]",
     "launch": "NAME|FILE.yaml [ARGUMENT=VALUE ...]",
-    "new": "task|reward|filter|agent NAME [folder=FOLDER], or robot NAME model=FILE [folder=FOLDER]",
+    "new": "task|reward|filter|agent|robot NAME [KIND NAME ...] [model=FILE] [folder=FOLDER]",
 }
 """Commands without Hydra, and their options."""
 

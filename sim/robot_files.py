@@ -1,7 +1,7 @@
 """Configuration files of a robot of one's own, filled in from the model of its arm."""
 
 import importlib.resources
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,13 @@ LARGEST_SCALE = 0.1
 CONTROL_RATE = 10.0
 
 
-def make_robot_files(name: str, model: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+def make_robot_files(name: str, model: Path, task: str | None = None) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the texts of the files by their paths, and assumptions to check, a sentence each.
 
     Args:
         name: name of the robot.
         model: path of its arm's MJCF or URDF file.
+        task: name of a task of the user's own that the arm is to do, besides ``reach``; None if there is none.
 
     Raises:
         ConfigError: if the model cannot be read, or the arm cannot be simulated.
@@ -41,7 +42,14 @@ def make_robot_files(name: str, model: Path) -> tuple[dict[str, str], tuple[str,
     options = _options(path, arm)
     parts = {"arm": ArmConfig(**options["arm"]), "controller": ControllerConfig(**options["controller"])}
     make_backend("reach", **options | parts).reset(seed=0)  # raises what the model does not allow
-    return {f"task/reach_{name}.yaml": _task(options, arm.notes), f"robot/{name}.yaml": _robot(name)}, arm.notes
+    files = {
+        f"arm/{name}.yaml": _arm(options, arm.notes),
+        f"task/reach_{name}.yaml": _reach(name, options),
+        f"robot/{name}.yaml": _robot(name),
+    }
+    if task is not None:
+        files[f"task/{task}_{name}.yaml"] = _own_task(task, name)
+    return files, arm.notes
 
 
 def _options(path: str, arm: ArmDescription) -> dict[str, Any]:
@@ -87,25 +95,49 @@ def _box(arm: ArmDescription, shares: Sequence[float]) -> tuple[tuple[float, ...
     return tuple(low), tuple(high)
 
 
-def _task(options: dict[str, Any], notes: Sequence[str]) -> str:
-    """Return the file of a task in which the arm reaches a point.
+def _arm(options: Mapping[str, Any], notes: Sequence[str]) -> str:
+    """Return the file of the arm, which tasks include.
 
     Raises:
         ConfigError: if a name cannot be written to it.
     """
-    model = Path(options["arm"]["model"]).name
-    comments = [f"Task reach with the arm of {model}, moved by changes of joint positions."]
+    model, arm = Path(options["arm"]["model"]).name, {key: options[key] for key in ("arm", "controller")}
+    comments = [f"The arm of {model}, moved by changes of joint positions. Tasks include this file."]
     comments += [f"Check {note}." for note in notes]
     head = [f"# {' '.join(printable(comment).split())}" for comment in comments]  # names may hold line breaks
-    defaults = ["defaults:", "  - reach", "  - _self_", "", ""]
-    text: str = yaml.safe_dump(options, sort_keys=False, default_flow_style=None, width=120)
+    text = _dump(arm)
     try:
         kept = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
     except (OmegaConfBaseException, yaml.YAMLError) as error:
         raise ConfigError(f"a name in {model} cannot stand in a configuration: {error}") from error
-    if kept != yaml.safe_load(yaml.safe_dump(options)):
+    if kept != yaml.safe_load(yaml.safe_dump(arm)):
         raise ConfigError(f"a name in {model} would be read as something else from a configuration: rename it")
-    return "\n".join(head + defaults) + text
+    return "\n".join([*head, text])
+
+
+def _reach(name: str, options: Mapping[str, Any]) -> str:
+    """Return the file of a task in which the arm reaches a point."""
+    own = {key: value for key, value in options.items() if key not in ("arm", "controller")}
+    return f"# Task reach with {name}.\n{_including('reach', name)}{_dump(own)}"
+
+
+def _own_task(task: str, name: str) -> str:
+    """Return the file of a task of the user's own with the arm."""
+    return (
+        f"# Task {task} with {name}.\n{_including(task, name)}controller:\n"
+        "  # Scripted experts move the end effector. A robot whose driver takes joint positions needs joint_delta.\n"
+        "  action_space: end_effector_delta\n"
+    )
+
+
+def _including(task: str, name: str) -> str:
+    """Return the list of defaults of a task with the arm ``name``."""
+    return f"defaults:\n  - {task}\n  - /arm/{name}@_here_\n  - _self_\n\n"
+
+
+def _dump(values: Mapping[str, Any]) -> str:
+    text: str = yaml.safe_dump(dict(values), sort_keys=False, default_flow_style=None, width=120)
+    return text
 
 
 def _robot(name: str) -> str:

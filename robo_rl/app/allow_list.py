@@ -182,8 +182,11 @@ def _targets(node: Any) -> Iterator[str]:
 
 @functools.cache
 def _own_packages() -> frozenset[str]:
-    """Return the packages whose entry points register nodes, except robo-rl, whose nodes alone are allowed."""
-    modules = {entry.module.partition(".")[0] for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+    """Return the packages that are installed with an entry point, except robo-rl, whose nodes alone are allowed."""
+    modules: set[str] = set()
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        installed_with_it = entry.dist.read_text("top_level.txt") if entry.dist is not None else None
+        modules.update([entry.module.partition(".")[0], *(installed_with_it or "").split()])
     return frozenset(modules - {"robo_rl"})
 
 

@@ -1,8 +1,11 @@
-"""Files of a package with a task, reward term, safety filter or agent of one's own, made from an example."""
+"""Files of a package with a task, reward term, safety filter or agent of one's own, made from examples."""
 
 import importlib.resources
+import json
 import re
-from typing import NamedTuple
+import tomllib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 class Template(NamedTuple):
@@ -11,7 +14,7 @@ class Template(NamedTuple):
     Attributes:
         example: folder of the example, and name of its module.
         stem: part of its class names that is renamed.
-        use: command that uses the package, with ``{name}`` and ``{stem}`` in place of the names.
+        use: options of ``robo-rl train`` that use it, with ``{name}`` and ``{stem}`` in place of the names.
         page: page of the guide that explains the example.
         group: group of configurations in which the name is a choice; empty if it is none.
     """
@@ -24,42 +27,79 @@ class Template(NamedTuple):
 
 
 TEMPLATES = {
-    "task": Template("push_block", "PushBlock", "robo-rl train task={name}", "task", "task"),
+    "task": Template("push_block", "PushBlock", "task={name}", "task", "task"),
     "reward": Template(
         "gentle",
         "Gentle",
-        "robo-rl train task=pick_cube reward=composed +reward.terms.success.weight=1 "
-        "+reward/module@reward.modules.{name}={name} +reward.terms.{name}.weight=0.1",
+        "reward=composed +reward.terms.success.weight=1 +reward/module@reward.modules.{name}={name} "
+        "+reward.terms.{name}.weight=0.1",
         "reward",
         "reward/module",
     ),
     "filter": Template(
-        "slow_near_table",
-        "SlowNearTable",
-        "robo-rl train task=pick_cube 'safety.filters=[{{target: {name}.{stem}}}]'",
-        "safety_filter",
-        "",
+        "slow_near_table", "SlowNearTable", "'safety.filters=[{{target: {name}.{stem}}}]'", "safety_filter", ""
     ),
-    "agent": Template("td3_bc", "TD3BC", "robo-rl train task=pick_cube agent={name}", "agent", "agent"),
+    "agent": Template("td3_bc", "TD3BC", "agent={name}", "agent", "agent"),
 }
+PROJECT = "pyproject.toml"
 
 
-def make_package_files(template: Template, name: str, stem: str) -> dict[str, str]:
+def make_package_files(names: Mapping[str, str]) -> dict[str, str]:
     """Return the texts of a package by their file names.
 
     Args:
-        template: the example.
-        name: of the package and its module, for example ``open_drawer``.
-        stem: of its class names, for example ``OpenDrawer``.
+        names: names of its modules, for example ``open_drawer``, by kind: keys of :data:`TEMPLATES`. The first one is
+            the name of the package.
     """
+    parts = [_part(TEMPLATES[kind], name) for kind, name in names.items()]
+    projects = [tomllib.loads(part.pop(PROJECT)) for part in parts]
+    files = {file: text for part in parts for file, text in part.items()}
+    return dict(sorted((files | {PROJECT: _project(projects)}).items()))
+
+
+def stem_of(name: str) -> str:
+    """Return the beginning of the names of classes for a name: ``OpenDrawer`` for ``open_drawer``."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def train_options(names: Mapping[str, str], robot: str | None) -> str:
+    """Return the options of ``robo-rl train``, in a shell, that use all parts of a package.
+
+    Args:
+        names: names of the parts by kind.
+        robot: name of the arm in configuration files beside it; None if there is none.
+    """
+    options = [TEMPLATES[kind].use.format(name=name, stem=stem_of(name)) for kind, name in names.items()]
+    if robot is not None:
+        options = [f"task={names.get('task', 'reach')}_{robot}", *(each for each in options if each[:5] != "task=")]
+    elif "task" not in names:
+        options.insert(0, "task=pick_cube")
+    return " ".join(options)
+
+
+def _part(template: Template, name: str) -> dict[str, str]:
+    """Return the texts of an example under another name by their file names."""
     project = {template.example.replace("_", "-"): name.replace("_", "-")}
-    new = project | {template.example: name, template.stem: stem}
+    new = project | {template.example: name, template.stem: stem_of(name)}
     pattern = re.compile("|".join(sorted(map(re.escape, new), key=len, reverse=True)))
     folder = importlib.resources.files("robo_rl.examples") / template.example
     return {
         pattern.sub(lambda found: new[found.group()], file.name): pattern.sub(
             lambda found: new[found.group()], file.read_text(encoding="utf-8")
         )
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        for file in folder.iterdir()
         if file.name.endswith((".py", ".toml"))
     }
+
+
+def _project(projects: list[dict[str, Any]]) -> str:
+    """Return the ``pyproject.toml`` of one package with the modules and entry points of several."""
+    entries: dict[str, str] = {}
+    for project in projects:
+        entries |= project["project"].get("entry-points", {}).get("robo_rl.config", {})
+    modules = [module for project in projects for module in project["tool"]["setuptools"]["py-modules"]]
+    lines = ["[project]", f'name = "{projects[0]["project"]["name"]}"', 'version = "0.1"', 'dependencies = ["robo-rl"]']
+    if entries:
+        lines += ["", '[project.entry-points."robo_rl.config"]']
+        lines += [f'{name} = "{function}"' for name, function in entries.items()]
+    return "\n".join([*lines, "", "[tool.setuptools]", f"py-modules = {json.dumps(modules)}", ""])

@@ -1,4 +1,4 @@
-"""robo-rl new: a package with a task, reward term, safety filter or agent of one's own, or the files of a robot."""
+"""robo-rl new: a package with a task, reward term, safety filter, agent or robot of one's own."""
 
 import importlib.resources
 import importlib.util
@@ -8,54 +8,82 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..command_line.package_files import TEMPLATES, make_package_files
+from ..command_line.package_files import TEMPLATES, make_package_files, train_options
 from ..core import ConfigError, DataError, draft_of, nearest, printable
 
-USAGE = f"{'|'.join(TEMPLATES)} NAME [folder=FOLDER], or robot NAME model=FILE [folder=FOLDER]"
+KINDS = (*TEMPLATES, "robot")
+USAGE = f"{'|'.join(KINDS)} NAME [KIND NAME ...] [model=FILE] [folder=FOLDER]"
 OPTIONS = ("folder", "model")
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    """Write a package or, for a robot, configuration files as ``words`` request; return 0.
+    """Write a package with the requested parts and, for a robot, configuration files beside it; return 0.
 
     Args:
         command: ``new``.
-        words: a kind, a name, and options: ``folder``, by default the name, and ``model``, the file of a robot's arm.
+        words: kinds, each followed by a name, and options: ``folder``, by default the first name, and ``model``, the
+            file of a robot's arm.
 
     Raises:
-        ConfigError: if a word is wrong, the name cannot be that of a new Python module, or the model is unusable.
+        ConfigError: if a word is wrong, a name cannot be that of a new Python module, or the model is unusable.
         DataError: if the folder exists or cannot be written.
     """
     pairs = [word.partition("=")[::2] for word in words if "=" in word]
-    names, options = [word for word in words if "=" not in word], dict(pairs)
+    plain, options = [word for word in words if "=" not in word], dict(pairs)
     if unknown := options.keys() - OPTIONS:
         raise ConfigError(f"robo-rl {command} has no option {min(unknown)!r}: {nearest(min(unknown), OPTIONS)}")
-    if len(names) != 2 or len(pairs) > len(options) or ("model" in options) != (names[0] == "robot"):
-        raise ConfigError(f"robo-rl {command} takes a kind and a name: robo-rl {command} {USAGE}")
-    kind, name = names
-    if kind not in (*TEMPLATES, "robot"):
-        raise ConfigError(f"robo-rl {command} knows no {kind!r}: {nearest(kind, [*TEMPLATES, 'robot'])}")
-    _check_name(name, "robot" if kind == "robot" else TEMPLATES[kind].group)
-    folder = _path(options.get("folder", name))
+    names = dict(zip(plain[::2], plain[1::2], strict=False))
+    for kind in names.keys() - set(KINDS):
+        raise ConfigError(f"robo-rl {command} knows no {kind!r}: {nearest(kind, KINDS)}")
+    if not names or len(plain) != 2 * len(names) or len(pairs) > len(options):
+        raise ConfigError(f"robo-rl {command} takes kinds, each once and followed by a name: robo-rl {command} {USAGE}")
+    if ("model" in options) != ("robot" in names):
+        raise ConfigError(
+            f"model=FILE is the MJCF or URDF file of a robot's arm: robo-rl {command} robot NAME model=FILE"
+        )
+    for kind, name in names.items():
+        _check_name(name, "robot" if kind == "robot" else TEMPLATES[kind].group)
+    if len(set(names.values())) < len(names):
+        raise ConfigError(f"each part needs a name of its own, not {', '.join(names.values())}")
+    folder = _path(options.get("folder", next(iter(names.values()))))
     if folder.exists():
         raise DataError(f"{folder} already exists; choose another folder with folder=FOLDER")
-    if kind == "robot":
+    robot = names.pop("robot", None)
+    files: dict[str, str] = make_package_files(names) if names else {}
+    notes: Sequence[str] = ()
+    if robot is not None:
         from ..sim.robot_files import make_robot_files
 
-        files, notes = make_robot_files(name, _path(options["model"]))
-        _write(folder, files)
-        print("".join(f"Check {' '.join(printable(note).split())}.\n" for note in notes), end="")
-        print(
-            f"\n  cd {shlex.quote(str(folder))}\n  export ROBO_RL_CONFIG_PATH=$PWD\n  robo-rl robot task=reach_{name}"
-        )
-        print(f"  robo-rl train task=reach_{name} robot={name} reward=shaped       # in another terminal")
-        return 0
-    template, stem = TEMPLATES[kind], "".join(part.capitalize() for part in name.split("_"))
-    _write(folder, make_package_files(template, name, stem))
-    print(f"They are the example of docs/guide/{template.page}.md under another name: change what they do.")
-    print(f"\n  cd {shlex.quote(str(folder))}\n  pip install -e .\n  python -m pytest")
-    print(f"  {template.use.format(name=name, stem=stem)}")
+        robot_files, notes = make_robot_files(robot, _path(options["model"]), names.get("task"))
+        files = robot_files | files
+    _write(folder, files)
+    print("".join(f"Check {' '.join(printable(note).split())}.\n" for note in notes), end="")
+    _print_use(folder, names, robot)
     return 0
+
+
+def _print_use(folder: Path, names: Mapping[str, str], robot: str | None) -> None:
+    """Print what the files are, and the commands that use them.
+
+    Args:
+        folder: folder of the files.
+        names: names of the modules by kind.
+        robot: name of the robot; None if there is none.
+    """
+    for kind, name in names.items():
+        page = f"docs/guide/{TEMPLATES[kind].page}.md"
+        print(f"{name}.py is the example of {page} under another name: change what it does.")
+    shell, absolute = shlex.quote(str(folder)), shlex.quote(str(folder.resolve()))
+    if names:
+        print(f"\n  pip install -e {shell}\n  python -m pytest {shell}")
+    use = train_options(names, robot)
+    if robot is None:
+        print(f"  robo-rl train {use}")
+        return
+    if names:
+        print(f"  robo-rl train --config-dir {shell} {use}       # in simulation")
+    print(f"\n  export ROBO_RL_CONFIG_PATH={absolute}\n  robo-rl robot task=reach_{robot}       # a virtual robot")
+    print(f"  robo-rl train task=reach_{robot} robot={robot} reward=shaped       # in another terminal")
 
 
 def _path(text: str) -> Path:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +17,8 @@ from .errors import ConfigError
 
 CONFIG_PATH_VARIABLE = "ROBO_RL_CONFIG_PATH"
 """Environment variable with the folders, separated as in PATH. Child processes of a run inherit it."""
+_flagged: list[str] = []
+"""Folders of the flag ``--config-dir`` of this process."""
 
 
 class ConfigFolders(SearchPathPlugin):
@@ -62,10 +65,17 @@ def config_folders(folders: Sequence[str]) -> Iterator[None]:
     resolved = [str(Path(folder).expanduser().resolve()) for folder in folders]
     if resolved:
         os.environ[CONFIG_PATH_VARIABLE] = os.pathsep.join([*resolved, *filter(None, [before])])
+    _flagged[:] = resolved
     try:
         yield
     finally:
+        _flagged.clear()
         if resolved and before is None:
             del os.environ[CONFIG_PATH_VARIABLE]
         elif resolved and before is not None:
             os.environ[CONFIG_PATH_VARIABLE] = before
+
+
+def config_flags() -> str:
+    """Return the flags ``--config-dir`` that another command needs to find what this one did, each after a space."""
+    return "".join(f" --config-dir {shlex.quote(folder)}" for folder in _flagged)

@@ -280,8 +280,9 @@ def record_episodes(
         if is_exhausted and stored < episodes:
             result = "ended in success" if only_successful else "could be stored"
             advice = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section)
+            kept = " (they are stored)" if stored and section is not None else ""  # a run discards what it recorded
             raise DataError(
-                f"{store.path}: only {stored} of {attempts} episodes {result}{' (they are stored)' * (stored > 0)}, "
+                f"{store.path}: only {stored} of {attempts} episodes {result}{kept}, "
                 f"but {episodes} were requested. {advice}"
             )
     return stored

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core import counted, override
+from ..core.search_path import config_flags
 from ..evaluation import CycleTime, EvaluationResult, cycle_time_lines
 from ..evaluation.runs import load_run
 
@@ -88,4 +89,4 @@ def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Seq
         except Exception as error:  # the run is complete, and its results are written
             yield f"No {name.lower()}: {type(error).__name__}: {error}"
     allowed = " " + shlex.quote(f"allow=[{','.join(allow)}]") if allow else ""
-    yield f"Run it    robo-rl eval {override('run', folder)}{allowed}"
+    yield f"Run it    robo-rl eval {override('run', folder)}{allowed}{config_flags()}"

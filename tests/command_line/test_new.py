@@ -4,6 +4,7 @@ import html
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,14 @@ def test_the_new_package_passes_its_own_tests(kind: str, tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["task"], "takes a kind and a name: robo-rl new task|reward|filter|agent NAME"),
-        (["task", "one", "two"], "takes a kind and a name"),
-        (["task", "one", "folder=a", "folder=b"], "takes a kind and a name"),
+        (
+            ["task"],
+            r"takes kinds, each once and followed by a name: robo-rl new task\|reward\|filter\|agent\|robot NAME",
+        ),
+        (["task", "one", "two"], "takes kinds, each once"),
+        (["task", "one", "task", "two"], "takes kinds, each once"),
+        (["task", "one", "folder=a", "folder=b"], "takes kinds, each once"),
+        (["task", "one", "reward", "one"], "each part needs a name of its own, not one, one"),
         (["tusk", "one"], "knows no 'tusk': .*task"),
         (["task", "My-Task"], "'My-Task' must be that of a Python module"),
         (["task", "../up"], "must be that of a Python module"),
@@ -69,6 +75,27 @@ def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "mine").read_text() == "kept"
 
 
+def test_several_parts_make_one_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "mine"
+    words = ["agent", "my_agent", "reward", "my_term", "filter", "my_filter", f"folder={folder}"]
+    assert run("new", words) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert all(
+        option in last
+        for option in ("task=pick_cube", "agent=my_agent", "reward.modules.my_term=my_term", "my_filter.MyFilter")
+    )
+    project = tomllib.loads((folder / "pyproject.toml").read_text())
+    assert project["project"]["name"] == "my-agent"
+    entries = {"my_agent": "my_agent:register_configs", "my_term": "my_term:register"}
+    assert project["project"]["entry-points"]["robo_rl.config"] == entries
+    modules = project["tool"]["setuptools"]["py-modules"]
+    assert modules == ["my_agent", "my_term", "my_filter"]
+    assert {path.name for path in folder.iterdir()} == {
+        "pyproject.toml",
+        *(f"{prefix}{module}.py" for module in modules for prefix in ("", "test_")),
+    }
+
+
 @pytest.mark.parametrize("model", ["examples/six_joint_arm/arm.xml", "tests/data/cases/arms/arm.urdf"])
 def test_the_files_of_a_robot_compose_and_its_task_can_be_simulated(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -77,7 +104,7 @@ def test_the_files_of_a_robot_compose_and_its_task_can_be_simulated(
     assert run("new", ["robot", "my_arm", f"model={ROOT / model}", f"folder={folder}"]) == 0
     printed = capsys.readouterr().out
     assert "Check velocity_limits" in printed or "Check end_effector" in printed
-    assert "# Check home" in (folder / "task/reach_my_arm.yaml").read_text()
+    assert "# Check home" in (folder / "arm/my_arm.yaml").read_text()
     options = [*SMALL_AGENT, "run.env_steps=60", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
     options += ["agent=rlpd_without_demonstrations", "run.video_episodes=0", f"run.dir={tmp_path / 'run'}"]
     output = robo_rl("train", "task=reach_my_arm", "--config-dir", str(folder), *options)
@@ -97,7 +124,7 @@ def test_names_of_a_model_are_text_in_the_files(name: str, written: bool, tmp_pa
     words = ["robot", "my_arm", f"model={model}", f"folder={folder}"]
     if written:
         assert run("new", words) == 0
-        content = yaml.safe_load((folder / "task/reach_my_arm.yaml").read_text())
+        content = yaml.safe_load((folder / "arm/my_arm.yaml").read_text())
         assert content["arm"]["joints"][0] == html.unescape(name) and "x" not in content
         return
     with pytest.raises(ConfigError, match=r"arm.xml (cannot stand|would be read)|a name in arm.xml"):
@@ -108,7 +135,7 @@ def test_names_of_a_model_are_text_in_the_files(name: str, written: bool, tmp_pa
 def test_models_and_options_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for words, message in (
-        (["robot", "my_arm"], "robot NAME model=FILE"),
+        (["robot", "my_arm"], "model=FILE is the MJCF or URDF .*: robo-rl new robot NAME model=FILE"),
         (["task", "my_task", "model=arm.xml"], "robot NAME model=FILE"),
         (["robot", "my_arm", "modle=arm.xml"], "no option 'modle': .*model"),
         (["robot", "my_arm", "model=arm.xml"], "there is no file .*arm.xml"),
