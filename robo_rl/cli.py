@@ -29,6 +29,7 @@ COMMANDS = {
     "import": "make a data set of another project's data: robo-rl import path=... output=... format=lerobot",
     "data describe": "describe a data set, and flag episodes with gaps, pauses, frozen sensors or rough actions",
     "data edit": "select, merge, trim, split or relabel episodes into a new data set",
+    "play": "watch a task's expert or a run's policy live in the browser, and change it on the fly",
     "view": "replay an episode, run or data set in Rerun; export MP4",
     "top": "show what runs are doing, in the terminal: robo-rl top",
     "web": "the same in a page with live cameras, curves and buttons: robo-rl web",

@@ -73,6 +73,7 @@ def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "eval",
         "record",
         "collect",
+        "play",
         "view",
         "report",
         "reward inspect",

@@ -1,0 +1,150 @@
+"""robo-rl play: the demonstrations of a task, or the policy of a run, live in the browser."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hydra.core.hydra_config import HydraConfig
+from numpy.typing import NDArray
+from omegaconf import DictConfig
+
+from ..app import build_backend, has_robot, load_policy, run_config
+from ..core import (
+    ConfigError,
+    EnvBackend,
+    Interruption,
+    Observation,
+    Policy,
+    check_seed,
+    derive_seed,
+    generator,
+    nearest,
+    section,
+)
+from ..recording.scripts import SCRIPTS
+from ..safety import NoticingBackend
+from ..web import WebConfig
+
+if TYPE_CHECKING:
+    from ..monitoring.playing import Player
+    from ..web.server import PageServer
+
+NAMES = {"expert": "scripted expert", "human_like": "human-like script", "play": "script that plays"}
+
+
+def run(config: DictConfig) -> int:
+    """Play episodes until Ctrl-C; return the exit code.
+
+    Raises:
+        ConfigError: if the package ``websockets`` is missing, the run drives a robot, the task has no scripted expert,
+            or the address is taken.
+    """
+    try:
+        from ..monitoring.playing import PAGES, Playing, PlayPage
+        from ..web.server import PageServer
+    except ImportError as error:
+        raise ConfigError(f"pages need the package websockets ({error}): pip install 'robo-rl[web]'") from error
+    check_seed(config)
+    if config.source not in SCRIPTS:
+        raise ConfigError(f"source: unknown value {config.source!r}; {nearest(str(config.source), SCRIPTS)}")
+    settings: WebConfig = section(config, "web")
+    played = config if config.run is None else _run_to_play(config)
+    backend = NoticingBackend(build_backend(played), print)
+    try:
+        player, name = _player(config, backend)
+        playing = Playing(backend, player, config.seed)
+        page = PlayPage(playing, {"task": backend.spec.task, "player": name, "control_rate": backend.spec.control_rate})
+        with Interruption() as interruption, _serving(PageServer(settings, PAGES, page.serve)) as server:
+            print(f"{backend.spec.task}, {name}. Open {server.link}\nThe page lists its keys. Ctrl-C ends.", flush=True)
+            playing.run(lambda: interruption.signal is not None)
+    finally:
+        backend.close()
+    return 0 if interruption.signal is None else 128 + interruption.signal
+
+
+def _run_to_play(config: DictConfig) -> DictConfig:
+    """Return the configuration of the run.
+
+    Raises:
+        ConfigError: if it drives a robot, or options are given that the run has itself.
+    """
+    sections = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
+    if given := sections & {"task", "safety", "source"}:
+        raise ConfigError(
+            f"run={config.run} has a task, safety filters and a policy of its own: leave out {min(given)}"
+        )
+    found = run_config(Path(config.run))
+    if has_robot(found):
+        raise ConfigError(
+            f"{config.run} drives a robot, but robo-rl play is for simulations: robo-rl eval run={config.run} "
+            "on_robot=true lets the robot act"
+        )
+    return found
+
+
+def _player(config: DictConfig, backend: EnvBackend) -> "tuple[Player, str]":
+    """Return what chooses the actions, and its description."""
+    if config.run is None:
+        return _Script(config.source, backend, config.seed), NAMES[config.source]
+    trained = load_policy(Path(config.run), backend.spec, str(config.checkpoint))
+    return _TrainedPolicy(trained.policy), f"policy of {Path(config.run).resolve().name}, step {trained.step:,}"
+
+
+class _Script:
+    """A script, which begins an episode like another demonstration."""
+
+    def __init__(self, source: str, backend: EnvBackend, seed: int) -> None:
+        self._spec, self._expert = backend.spec, backend.expert(seed)
+        self._make, self._rng = SCRIPTS[source], generator(derive_seed(seed, "play", source))
+
+    def reset(self) -> None:
+        self._chooser = self._make(self._spec, self._expert, 0.0, self._rng)
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        return self._chooser(observation).action
+
+
+class _TrainedPolicy:
+    """A policy without exploration."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def reset(self) -> None:
+        self._policy.forget_plan(explore=False)
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        return self._policy.act(observation, explore=False)
+
+
+@contextmanager
+def _serving(server: "PageServer") -> "Iterator[PageServer]":
+    """Serve in a thread for the block, as a simulator renders in the main thread."""
+    loop, ending, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
+    failures: list[Exception] = []
+
+    async def serve() -> None:
+        try:
+            async with server.serving():
+                ready.set()
+                await ending.wait()
+        except Exception as error:
+            failures.append(error)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="page", daemon=True)
+    thread.start()
+    ready.wait()
+    try:
+        if failures:
+            raise failures[0]
+        yield server
+    finally:
+        loop.call_soon_threadsafe(ending.set)
+        thread.join()
+        loop.close()

@@ -1,0 +1,284 @@
+"""Live episodes of a policy or a scripted expert in simulation, and the page that shows and changes them."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from websockets.asyncio.server import ServerConnection
+
+from ..actor.view import jpeg
+from ..core import Clock, EnvBackend, MonotonicClock, Observation, RenderingError, SafetyStop, derive_seed, generator
+from ..web.server import read_message
+
+PAGES = {"/": "play.html"} | {f"/{name}": name for name in ("play.js", "link.js", "page.css", "icon.svg")}
+SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+"""Speeds to choose from, as multiples of real time."""
+NOISES = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
+"""Standard deviations of noise on actions to choose from."""
+PICTURE_SECONDS = 0.1
+"""Shortest time between two pictures [s]."""
+OUTCOME_SECONDS = 1.5
+"""Time for which the outcome of an episode is display [s]."""
+PUSH_SECONDS = 0.5
+"""Time for which a push replaces the actions [s of robot time]."""
+LOOK_SECONDS = 0.03
+"""Interval between two checks for changes [s]."""
+ALIVE_SECONDS = 1.0
+
+
+class Player(Protocol):
+    """What chooses actions: a policy or a scripted expert."""
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        ...
+
+    def act(self, observation: Observation) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True)
+class PlayState:
+    """What the page shows.
+
+    Attributes:
+        episode: number of the episode, from 1.
+        step: number of steps of the episode.
+        outcome: how the episode ended; empty while it lasts.
+        successes: number of episodes that succeeded.
+        ended: number of episodes that ended by themselves.
+        paused: whether episodes wait.
+        speed: multiple of real time.
+        noise: standard deviation of the noise on actions, which range over [-1, 1].
+        fixed_start: whether episodes begin in the same state.
+        pushing: whether random actions replace those of the player.
+        notice: why there is no picture, or why the last episode was stopped; empty if neither is the case.
+    """
+
+    episode: int = 0
+    step: int = 0
+    outcome: str = ""
+    successes: int = 0
+    ended: int = 0
+    paused: bool = False
+    speed: float = 1.0
+    noise: float = 0.0
+    fixed_start: bool = False
+    pushing: bool = False
+    notice: str = ""
+
+
+class _Display(NamedTuple):
+    """A state with its number and a picture, which is None if there is none."""
+
+    number: int
+    state: PlayState
+    picture: bytes | None
+
+
+class Playing:
+    """Runs episodes in real time, and changes how while they run.
+
+    :meth:`run` uses the backend in its thread alone; all other methods may be called from other threads.
+
+    Args:
+        backend: simulator.
+        player: chooses the actions.
+        seed: seed of start states and noise.
+        clock: monotonic time.
+    """
+
+    def __init__(self, backend: EnvBackend, player: Player, seed: int, clock: Clock | None = None) -> None:
+        self._backend, self._player, self._seed = backend, player, seed
+        self._clock = clock or MonotonicClock()
+        self._rng = generator(derive_seed(seed, "play", "noise"))
+        self._changed = threading.Condition()
+        self._display = _Display(0, PlayState(), None)
+        self._skips = self._steps_once = False
+        self._push_left = 0
+        self._pictured_ns = 0
+        self._next_ns = 0
+        self._start = 0
+        self._commands: dict[str, Callable[[PlayState], PlayState]] = {
+            "pause": lambda state: replace(state, paused=not state.paused),
+            "step": self._step_once,
+            "next": self._skip,
+            "faster": lambda state: replace(state, speed=_beside(SPEEDS, state.speed, 1)),
+            "slower": lambda state: replace(state, speed=_beside(SPEEDS, state.speed, -1)),
+            "more_noise": lambda state: replace(state, noise=_beside(NOISES, state.noise, 1)),
+            "less_noise": lambda state: replace(state, noise=_beside(NOISES, state.noise, -1)),
+            "start": lambda state: replace(state, fixed_start=not state.fixed_start),
+            "push": self._push,
+        }
+
+    @property
+    def display(self) -> _Display:
+        """The newest state and picture."""
+        return self._display
+
+    def command(self, name: object) -> None:
+        """Change the episodes as a command of the page says; unknown ones are ignored."""
+        with self._changed:
+            if isinstance(name, str) and name in self._commands:
+                self._set(self._commands[name](self._display.state))
+                self._changed.notify_all()
+
+    def run(self, is_ended: Callable[[], bool]) -> None:
+        """Run episodes until ``is_ended`` returns True, which is asked several times a second.
+
+        Raises:
+            SafetyStop: if the backend is stopped until a person re-arms.
+        """
+        while not is_ended():
+            self._run_episode(is_ended)
+
+    def _run_episode(self, is_ended: Callable[[], bool]) -> None:
+        state = self._display.state
+        self._start += not state.fixed_start or self._start == 0
+        step = self._backend.reset(derive_seed(self._seed, "play", self._start))
+        self._player.reset()
+        with self._changed:
+            self._skips, self._push_left = False, 0
+            self._change(episode=state.episode + 1, step=0, outcome="", pushing=False, notice="")
+        self._picture(always=True)
+        self._next_ns = self._clock.now_ns()
+        while self._may_step(is_ended) and not step.ended:
+            try:
+                step = self._backend.step(self._action(step.observation))
+            except SafetyStop as stop:
+                if stop.waits:
+                    raise
+                step = replace(step, truncated=True, success=None if step.success is None else False)
+                self._change(notice=str(stop))
+            self._change(step=self._display.state.step + 1, pushing=self._push_left > 0)
+            self._picture()
+        if step.ended:
+            self._show_outcome(step.success, is_ended)
+
+    def _show_outcome(self, success: bool | None, is_ended: Callable[[], bool]) -> None:
+        """Show how the episode ended for a moment; a command for the next one ends it, and a pause makes it last."""
+        outcome = {True: "success", False: "failure", None: "ended"}[success]
+        state = self._display.state
+        self._change(outcome=outcome, successes=state.successes + bool(success), ended=state.ended + 1)
+        self._picture(always=True)
+        until_ns = self._clock.now_ns() + OUTCOME_SECONDS * 1e9 / state.speed
+        with self._changed:
+            while not (is_ended() or self._skips):
+                if not self._display.state.paused and self._clock.now_ns() >= until_ns:
+                    break
+                self._changed.wait(LOOK_SECONDS)
+
+    def _may_step(self, is_ended: Callable[[], bool]) -> bool:
+        """Wait for the time of the next step; return whether there is one."""
+        with self._changed:
+            while not (is_ended() or self._skips):
+                now = self._clock.now_ns()
+                if self._display.state.paused:
+                    if self._steps_once:
+                        self._steps_once = False
+                        return True
+                    self._next_ns = now
+                    self._changed.wait(LOOK_SECONDS)
+                elif now < self._next_ns:
+                    self._changed.wait(min((self._next_ns - now) * 1e-9, LOOK_SECONDS))
+                else:
+                    period = 1e9 / (self._backend.spec.control_rate * self._display.state.speed)
+                    self._next_ns = max(self._next_ns + round(period), now)  # time that was lost stays lost
+                    return True
+        return False
+
+    def _action(self, observation: Observation) -> NDArray[np.float32]:
+        action = self._player.act(observation)
+        with self._changed:
+            noise, is_pushed = self._display.state.noise, self._push_left > 0
+            self._push_left = max(self._push_left - 1, 0)
+        if is_pushed:
+            if not self._push_left:
+                self._player.reset()  # what it had planned no longer follows from what it observes
+            return self._pushed
+        moved = action + noise * self._rng.standard_normal(action.shape) if noise else action
+        return np.clip(moved, -1, 1).astype(np.float32)
+
+    def _picture(self, always: bool = False) -> None:
+        """Take a picture, unless the last one is too new."""
+        now = self._clock.now_ns()
+        if not always and now - self._pictured_ns < PICTURE_SECONDS * 1e9:
+            return
+        self._pictured_ns = now
+        try:
+            picture = jpeg(self._backend.render())
+        except RenderingError as error:
+            self._change(notice=f"No picture: {error}")
+            return
+        with self._changed:
+            self._display = _Display(self._display.number + 1, self._display.state, picture)
+
+    def _change(self, **fields: Any) -> None:
+        with self._changed:
+            self._set(replace(self._display.state, **fields))
+
+    def _set(self, state: PlayState) -> None:
+        self._display = _Display(self._display.number + 1, state, self._display.picture)
+
+    def _skip(self, state: PlayState) -> PlayState:
+        self._skips = True
+        return replace(state, paused=False)
+
+    def _step_once(self, state: PlayState) -> PlayState:
+        self._steps_once = state.paused
+        return replace(state, paused=True)
+
+    def _push(self, state: PlayState) -> PlayState:
+        """Replace the next actions by one random action."""
+        self._push_left = max(1, round(PUSH_SECONDS * self._backend.spec.control_rate))
+        self._pushed = self._rng.uniform(-1, 1, self._backend.spec.action.shape).astype(np.float32)
+        return replace(state, pushing=True)
+
+
+class PlayPage:
+    """What a page receives and sends.
+
+    A page receives ``{"about": {task, player, control_rate}}``, then ``{"state": PlayState}`` after each change, and
+    pictures: bytes whose first line is ``{}``. It sends ``{"command": name}``.
+
+    Args:
+        playing: the episodes.
+        about: facts for the page.
+    """
+
+    def __init__(self, playing: Playing, about: dict[str, Any]) -> None:
+        self._playing, self._about = playing, about
+
+    async def serve(self, connection: ServerConnection) -> None:
+        """Serve a page until it leaves."""
+        async with asyncio.TaskGroup() as group:
+            showing = group.create_task(self._show(connection))
+            async for data in connection:
+                self._playing.command(read_message(data).get("command"))
+            showing.cancel()
+
+    async def _show(self, connection: ServerConnection) -> None:
+        clock = asyncio.get_running_loop().time
+        await connection.send(json.dumps({"about": self._about}))
+        sent, sent_at = _Display(-1, PlayState(), None), 0.0
+        while True:
+            display = self._playing.display
+            if display.number != sent.number:
+                sent_at = clock()
+                await connection.send(json.dumps({"state": asdict(display.state)}))
+                if display.picture is not None and display.picture is not sent.picture:
+                    await connection.send(b"{}\n" + display.picture)
+                sent = display
+            elif clock() - sent_at > ALIVE_SECONDS:
+                sent_at = clock()
+                await connection.send(json.dumps({"alive": True}))
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _beside(values: tuple[float, ...], value: float, places: int) -> float:
+    """Return the value that many places after ``value``, or the last or first one."""
+    return values[min(max(values.index(value) + places, 0), len(values) - 1)]

@@ -1,0 +1,69 @@
+// The page of robo-rl play: a live simulation, and keys and buttons that change it.
+
+import { Link, make, showPicture } from "/link.js";
+
+const KEYS = [
+  { command: "pause", key: " ", label: "Space", text: (state) => (state.paused ? "Go on" : "Pause") },
+  { command: "step", key: ".", text: () => "One step" },
+  { command: "next", key: "n", text: () => "Next episode" },
+  { command: "slower", key: "-", text: () => "Slower" },
+  { command: "faster", key: "+", text: () => "Faster" },
+  { command: "less_noise", key: "[", text: () => "Less noise" },
+  { command: "more_noise", key: "]", text: () => "More noise" },
+  { command: "start", key: "r", text: (state) => (state.fixed_start ? "Random starts" : "Same start again") },
+  { command: "push", key: "p", text: (state) => (state.pushing ? "Pushing" : "Push") },
+];
+const CONNECTION = { connecting: "connecting", connected: "live", lost: "connection lost", refused: "not connected" };
+
+const at = (id) => document.getElementById(id);
+let about = { control_rate: 1 };
+
+const link = new Link({
+  message({ about: facts, state }) {
+    if (facts) {
+      about = facts;
+      at("task").textContent = facts.task;
+      at("who").textContent = facts.player;
+    }
+    if (state) show(state);
+  },
+  picture: (_, blob) => showPicture(at("picture"), blob),
+  state(name) {
+    at("connection").textContent = CONNECTION[name];
+    at("connection").className = `chip ${name === "connected" ? "good" : "bad"}`;
+    at("ask").hidden = name !== "refused";
+  },
+});
+
+for (const { command, key, label } of KEYS) {
+  const button = make("button", "", { "data-command": command, "aria-keyshortcuts": label ?? key });
+  button.append(make("span"), make("kbd", label ?? key.toUpperCase()));
+  button.addEventListener("click", () => link.send({ command }));
+  at("keys").append(button);
+}
+
+function show(state) {
+  for (const { command, text } of KEYS) {
+    document.querySelector(`[data-command=${command}] span`).textContent = `${text(state)} `;
+  }
+  const seconds = (state.step / about.control_rate).toFixed(1);
+  const parts = [`episode ${state.episode}`, `${seconds} s`, `speed ${state.speed}`, `noise ${state.noise}`];
+  parts.push(state.fixed_start ? "same start" : "random starts", `${state.successes} of ${state.ended} succeeded`);
+  at("line").textContent = parts.join(" · ");
+  at("outcome").textContent = state.outcome || (state.paused ? "paused" : "running");
+  at("outcome").className = `chip ${{ success: "good", failure: "bad" }[state.outcome] ?? ""}`;
+  at("notice").textContent = state.notice;
+  at("notice").hidden = !state.notice;
+}
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input")) return;
+  const found = KEYS.find(({ key }) => key === event.key.toLowerCase() || (key === "+" && event.key === "="));
+  if (!found) return;
+  event.preventDefault(); // the space bar would also press the button that has the focus
+  link.send({ command: found.command });
+});
+at("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  location.hash = encodeURIComponent(at("token").value.trim());
+});

@@ -1,0 +1,190 @@
+"""robo-rl play: live episodes, their commands, and the page in a real process."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.core import derive_seed
+from robo_rl.monitoring.playing import NOISES, SPEEDS, Playing
+from robo_rl.sim import make_backend
+
+from ..rigs.browser import open_browser
+from ..rigs.command_line import SMALL_AGENT, heeding, robo_rl
+from ..rigs.robot_rig import wait_until
+
+SECONDS = 120.0
+
+
+class Watched:
+    """A simulator that notes the seeds of resets and the actions; pictures are black."""
+
+    def __init__(self, **options: Any) -> None:
+        self.inner = make_backend("reach", **options)
+        self.spec = self.inner.spec
+        self.seeds: list[int] = []
+        self.actions: list[Any] = []
+
+    def reset(self, seed: int) -> Any:
+        self.seeds.append(seed)
+        return self.inner.reset(seed)
+
+    def step(self, action: Any) -> Any:
+        self.actions.append(action)
+        return self.inner.step(action)
+
+    def render(self) -> Any:
+        return np.zeros((48, 64, 3), np.uint8)
+
+
+class Resting:
+    """A player that never moves, and so never succeeds."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def reset(self) -> None: ...
+
+    def act(self, observation: Any) -> Any:
+        return np.zeros(self.size, np.float32)
+
+
+@contextmanager
+def playing(expert: bool = False, **options: Any) -> Iterator[tuple[Playing, Watched]]:
+    backend = Watched(**options)
+    player = backend.inner.expert(0) if expert else Resting(backend.spec.action.shape[0])
+    episodes = Playing(backend, player, seed=0)  # type: ignore[arg-type]
+    ended = threading.Event()
+    thread = threading.Thread(target=episodes.run, args=(ended.is_set,))
+    thread.start()
+    try:
+        yield episodes, backend
+    finally:
+        ended.set()
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+        backend.inner.close()
+
+
+def test_the_expert_succeeds_and_is_counted_and_shown() -> None:
+    with playing(expert=True) as (episodes, backend):
+        for _ in SPEEDS:
+            episodes.command("faster")
+        wait_until(lambda: episodes.display.state.successes >= 2, SECONDS)
+        assert episodes.display.state.speed == SPEEDS[-1]
+        assert episodes.display.picture is not None and episodes.display.picture[:2] == b"\xff\xd8"
+        assert backend.seeds[:2] == [derive_seed(0, "play", number) for number in (1, 2)]
+
+
+def test_a_pause_holds_and_single_steps_go_on() -> None:
+    with playing(max_episode_steps=1000) as (episodes, backend):
+        wait_until(lambda: episodes.display.state.step >= 2, SECONDS)
+        episodes.command("pause")
+        wait_until(lambda: episodes.display.state.step == len(backend.actions), SECONDS)
+        before = episodes.display.state.step
+        episodes.command("step")
+        wait_until(lambda: episodes.display.state.step == before + 1, SECONDS)
+        assert episodes.display.state.paused and len(backend.actions) == before + 1
+        episodes.command("pause")
+        wait_until(lambda: episodes.display.state.step >= before + 3, SECONDS)
+
+
+def test_noise_and_pushes_change_actions_and_starts_repeat() -> None:
+    with playing(max_episode_steps=1000) as (episodes, backend):
+        wait_until(lambda: len(backend.actions) >= 1, SECONDS)
+        assert not np.any(backend.actions)
+        episodes.command("more_noise")
+        wait_until(lambda: np.any(backend.actions[-1]), SECONDS)
+        assert episodes.display.state.noise == NOISES[1]
+        episodes.command("less_noise")
+        episodes.command("less_noise")
+        wait_until(lambda: not np.any(backend.actions[-1]), SECONDS)
+        seen = len(backend.actions)
+        episodes.command("push")
+        wait_until(lambda: len(backend.actions) > seen + 8 and not np.any(backend.actions[-1]), SECONDS)
+        pushed = [action for action in backend.actions[seen:] if np.any(action)]
+        assert len(pushed) == 5 and all(np.array_equal(action, pushed[0]) for action in pushed), "0.5 s at 10 Hz"
+        for command, count in (("next", 2), ("start", 2), ("next", 3)):
+            episodes.command(command)
+            wait_until(lambda: len(backend.seeds) == count, SECONDS)  # noqa: B023
+        assert backend.seeds[1] == backend.seeds[2] != backend.seeds[0]
+
+
+def test_unknown_commands_of_a_page_are_ignored() -> None:
+    with playing(max_episode_steps=1000) as (episodes, _):
+        wait_until(lambda: episodes.display.state.episode, SECONDS)
+        for name in (None, 3, ["pause"], "run", "__init__"):
+            episodes.command(name)
+        assert not episodes.display.state.paused
+
+
+@contextmanager
+def started(*words: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """Start the command; yield it, and the address and the player that it prints. Ctrl-C ends it."""
+    command = heeding(sys.executable, "-m", "robo_rl.cli", "play", "web.address=127.0.0.1:0", *words)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"^reach, (.*)\. Open (\S+)$", line)
+            assert found, line + process.stdout.read()
+            yield process, found[2], found[1]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(SECONDS) == 130
+        finally:
+            process.kill()
+
+
+def test_a_browser_shows_an_expert_and_keys_change_it(tmp_path: Path) -> None:
+    pytest.importorskip("websockets")
+    with open_browser(tmp_path / "profile") as browser, started("task=reach") as (_, address, _):
+
+        def text(selector: str) -> str:
+            return str(browser.find_element("css selector", selector).text)
+
+        browser.get(address)
+        wait_until(lambda: "episode" in text("#line"), SECONDS)
+        width = "return document.querySelector('#picture').naturalWidth"
+        wait_until(lambda: browser.execute_script(width) == 640, SECONDS)
+        assert (text("#task"), text("#who"), text("#connection")) == ("reach", "scripted expert", "live")
+        body = browser.find_element("css selector", "body")
+        body.send_keys("+")
+        wait_until(lambda: "speed 2" in text("#line"), SECONDS)
+        body.send_keys("]")
+        wait_until(lambda: "noise 0.1" in text("#line"), SECONDS)
+        body.send_keys("r")
+        wait_until(lambda: "same start" in text("#line"), SECONDS)
+        body.send_keys(" ")
+        wait_until(lambda: text("#outcome") in ("paused", "success", "failure"), SECONDS)
+        for width, height in ((360, 560), (844, 390), (1280, 800)):
+            size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 900}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+            browser.save_screenshot(str(tmp_path / f"play_{width}x{height}.png"))
+        for button in browser.find_elements("css selector", "#keys button"):
+            assert button.size["height"] >= 44 and button.size["width"] >= 44
+        assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
+
+
+def test_the_policy_of_a_run_is_played_and_mistakes_are_explained(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = ["run.env_steps=20", "demonstrations.episodes=0", "run.final_evaluation_episodes=1"]
+    options += ["run.evaluation_interval=0", "run.video_episodes=0", f"run.dir={run}"]
+    robo_rl("train", "task=reach", *SMALL_AGENT, *options)
+    with started(f"run={run}") as (_, _, player):
+        assert player == "policy of run, step 20"
+    with started("task=reach", "source=human_like") as (_, _, player):
+        assert player == "human-like script"
+    output = robo_rl("play", f"run={run}", "task=pick_cube", code=2)
+    assert "has a task, safety filters and a policy of its own: leave out task" in output
+    assert "is not a run folder" in robo_rl("play", f"run={tmp_path}", code=2)
+    assert "did you mean 'expert'" in robo_rl("play", "task=reach", "source=expart", code=2)
+    assert "joint_delta" in robo_rl("play", "task=reach", "task.controller.action_space=joint_delta", code=2)
