@@ -8,7 +8,7 @@ only if it is a registered node of the configuration, or belongs to a package th
 import functools
 import importlib.metadata
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +17,7 @@ from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from ..core import ConfigError
+from ..core.choices import ChoiceNode
 from .registration import ENTRY_POINTS, register_all_configs
 from .removed_options import drop_removed_options
 
@@ -60,7 +61,8 @@ def allow_packages(names: Iterable[str]) -> None:
 
 def needed_packages(config: DictConfig) -> list[str]:
     """Return the names that another process has to allow before it can read ``config`` from a file."""
-    registered, named = _registered(), _named(OmegaConf.to_container(config, resolve=True))
+    named = list(_named(OmegaConf.to_container(config, resolve=True)))
+    registered = _registered(named)
     return sorted({missing for each in named if (missing := _missing(each, registered)) is not None} | _allowed)
 
 
@@ -83,8 +85,9 @@ def check_saved(config: DictConfig, file: Path) -> None:
                 f"{file}: {place}={value!r} is an interpolation, which could read values that a saved configuration "
                 "must not access: write its value instead"
             )
-    registered = _registered()
-    for each in _named(values, f"{file}: "):
+    named = list(_named(values, f"{file}: "))
+    registered = _registered(named)
+    for each in named:
         if (missing := _missing(each, registered)) is None:
             continue
         if each.kind == "variable":
@@ -111,12 +114,15 @@ def with_current_names(config: DictConfig, file: Path) -> DictConfig:
     Raises:
         ConfigError: if an agent used an option that no longer exists.
     """
-    registered = {name for name in _registered() if _is_in(name, "robo_rl")}
     values = OmegaConf.to_container(config, resolve=False)
-    for place, node in [(place, value) for place, _, value in _entries(values) if isinstance(value, dict)]:
-        target = node.get("_target_")
-        if isinstance(target, str) and _is_in(target, "robo_rl") and target not in registered:
-            candidates = [name for name in registered if name.rpartition(".")[2] == target.rpartition(".")[2]]
+    nodes = [(place, value) for place, _, value in _entries(values) if isinstance(value, dict)]
+    targets = {place: target for place, node in nodes if isinstance(target := node.get("_target_"), str)}
+    registered = _registered([_Named(place, target, "target") for place, target in targets.items()])
+    for place, node in nodes:
+        target = targets.get(place)
+        if target is not None and _is_in(target, "robo_rl") and target not in registered:
+            ours = (name for name in registered if _is_in(name, "robo_rl"))
+            candidates = [name for name in ours if name.rpartition(".")[2] == target.rpartition(".")[2]]
             if len(candidates) == 1:
                 node["_target_"] = candidates[0]
         if place in ("agent", "reset.agent") and "backend" in node:
@@ -164,20 +170,40 @@ def _named(values: Any, source: str = "") -> Iterator[_Named]:
             yield _Named(place, value, "host")
 
 
-def _registered() -> frozenset[str]:
-    """Return the targets of all nodes in Hydra's store, except Hydra's own nodes."""
+def _registered(named: Collection[_Named]) -> set[str]:
+    """Return targets of nodes in Hydra's store, except Hydra's own: all, or enough that each name is among them.
+
+    Nodes that have been read come first, then those of the groups that the names are in: to read others imports what
+    they configure, which takes half a second.
+    """
     register_all_configs()
-    return frozenset(_targets({key: node for key, node in ConfigStore.instance().repo.items() if key != "hydra"}))
+    missing = {each.name for each in named if each.kind not in ("variable", "host")}
+    groups = {each.place.partition(".")[0] for each in named}
+    registered: set[str] = set()
+
+    def order(node: ConfigNode) -> tuple[bool, bool]:
+        unread = isinstance(node, ChoiceNode) and not node.is_made
+        return unread, unread and node.group.partition("/")[0] not in groups
+
+    repo = {key: node for key, node in ConfigStore.instance().repo.items() if key != "hydra"}
+    for node in sorted(_nodes(repo), key=order):
+        if missing <= registered:
+            break
+        registered.update(_targets(OmegaConf.to_container(node.node, resolve=False)))
+    return registered
 
 
-def _targets(node: Any) -> Iterator[str]:
-    if isinstance(node, ConfigNode):
-        node = OmegaConf.to_container(node.node, resolve=False)
-    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
-        if key == "_target_":
-            yield value
+def _nodes(entries: Any) -> Iterator[ConfigNode]:
+    """Yield the nodes in nested entries of Hydra's store."""
+    for entry in entries.values():
+        if isinstance(entry, ConfigNode):
+            yield entry
         else:
-            yield from _targets(value)
+            yield from _nodes(entry)
+
+
+def _targets(values: Any) -> Iterator[str]:
+    return (value for _, key, value in _entries(values) if key == "_target_")
 
 
 @functools.cache

@@ -23,6 +23,11 @@ class ChoiceNode(ConfigNode):
         self.package = self.provider = None
 
     @property
+    def is_made(self) -> bool:
+        """Whether the node has been read before."""
+        return bool(self._made)
+
+    @property
     def node(self) -> DictConfig:
         """The typed node; making it may take seconds."""
         if not self._made:
