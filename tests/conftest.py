@@ -1,7 +1,9 @@
 """What all tests share."""
 
+import itertools
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +14,19 @@ from .rigs.ros2_domain import free_domain
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+@pytest.fixture(scope="session")
+def state_folders(tmp_path_factory) -> Iterator[Path]:
+    """New folders, one per test: pytest looks through all folders that exist to name another one."""
+    folder = tmp_path_factory.mktemp("states")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_emergency_stop(tmp_path_factory, monkeypatch):
+def own_emergency_stop(state_folders, monkeypatch):
     """A stop that somebody pressed on this machine does not fail the tests, and theirs stop nobody, nor each other."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    folder = next(state_folders)
+    folder.mkdir()
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
 
 
 @pytest.fixture

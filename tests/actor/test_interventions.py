@@ -190,6 +190,7 @@ def write_run(folder: Path, agent: str, *words: str) -> str:
 
 def test_a_policy_of_another_run_takes_over_where_its_critics_object(tmp_path: Path) -> None:
     settings = ["agent.implementation=torch", "agent.learning_starts=30", "agent.action_chunk=1"]
+    settings += ["agent.ensemble_size=3", "agent.update_to_data=2", "agent.batch_size=32"]
     reference = write_run(tmp_path / "reference", "rlpd", *settings)
     words = ["agent.implementation=torch", "agent.learning_starts=99", "intervention.criterion=value", reference]
     words += ["intervention.probability=1", "intervention.false_alarm=0", "intervention.reference_checkpoint=newest"]

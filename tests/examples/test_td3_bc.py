@@ -2,6 +2,7 @@
 
 import copy
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -27,6 +28,18 @@ LARGEST_LINES = 90
 SPEC = toy_spec({"state": ArraySpec((2,))}, 1)
 SMALL = ["agent.hidden=[16]", "agent.batch_size=16", "agent.pretrain_steps=20", "demonstrations.episodes=2"]
 SHORT = ["run.final_evaluation_episodes=1", "run.video_episodes=0"]
+COMMANDS = """
+import json, sys
+from robo_rl.cli import main
+*commands, last = json.loads(sys.argv[1])
+for words in commands:
+    try:
+        main(words)
+    except SystemExit as end:
+        assert not end.code, words
+main(last)
+"""
+"""Runs commands in one process, which imports once; the last one's exit code is that of the process."""
 
 
 @pytest.fixture(scope="module")
@@ -166,19 +179,19 @@ def test_it_trains_resumes_and_is_evaluated_from_another_folder(tmp_path):
     subprocess.run([*install, "--target", site, source], check=True)
     environment = os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{work}"}
 
-    def robo_rl(*words, code=0):
-        command = [sys.executable, "-m", "robo_rl.cli", *words]
+    def robo_rl(*commands, code=0):
+        """Run commands in a process of their own."""
+        command = [sys.executable, "-c", COMMANDS, json.dumps(commands)]
         done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    robo_rl("train", "task=reach", "agent=td3_bc", "run.dir=run", *SMALL, *SHORT)
+    robo_rl(["train", "task=reach", "agent=td3_bc", "run.dir=run", *SMALL, *SHORT])
     trained = CheckpointFolder(work / "run" / "checkpoints").load_newest().parts["agent"]
     assert trained["updates"] == [20]
-    robo_rl("train", "resume=run")
+    assert "1 episode" in robo_rl(["train", "resume=run"], ["eval", "run=run", "episodes=1"])
     resumed = CheckpointFolder(work / "run" / "checkpoints").load_newest().parts["agent"]
     assert all(np.array_equal(array, resumed[name]) for name, array in trained.items())
-    assert "1 episode" in robo_rl("eval", "run=run", "episodes=1")
 
     # Code of a package that registers nothing is run where the user allows it.
     (work / "variant.py").write_text("from td3_bc import TD3BC, TD3BCConfig\n\n\ndef make(*, spec, seed, **fields):\n"
@@ -187,5 +200,5 @@ def test_it_trains_resumes_and_is_evaluated_from_another_folder(tmp_path):
     saved = yaml.safe_load(file.read_text())
     assert saved["agent"]["_target_"] == "td3_bc.make_td3_bc"
     file.write_text(yaml.safe_dump(saved | {"agent": saved["agent"] | {"_target_": "variant.make"}}))
-    assert "allow=[variant]" in robo_rl("eval", "run=run", "episodes=1", code=2)
-    robo_rl("eval", "run=run", "episodes=1", "allow=[variant]")
+    assert "allow=[variant]" in robo_rl(["eval", "run=run", "episodes=1"], code=2)
+    robo_rl(["eval", "run=run", "episodes=1", "allow=[variant]"])

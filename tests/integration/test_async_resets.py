@@ -22,6 +22,7 @@ COMMON = [
     "agent.batch_size=32",
     "agent.learning_starts=10",
     "agent.random_steps=0",
+    "demonstrations.episodes=0",
     "run.evaluation_interval=0",
     "run.final_evaluation_episodes=1",
     "run.video_episodes=0",
@@ -32,13 +33,12 @@ RUNS = {
     "arm": [
         "task=pick_cube",
         "reset=homing",
-        "demonstrations.source=expert",
         "task.max_episode_steps=15",
         "runtime.actors=2",
         "run.env_steps=200",
         "runtime.real_time_factor=10",
     ],
-    "car": ["task=drive", "task.max_episode_steps=40", "run.env_steps=120", "demonstrations.episodes=0"],
+    "car": ["task=drive", "task.max_episode_steps=40", "run.env_steps=120"],
 }
 
 
