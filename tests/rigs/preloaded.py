@@ -11,7 +11,11 @@ for module in (
     "robo_rl.commands.train",
     "robo_rl.commands.actor",
     "robo_rl.commands.robot",
+    "robo_rl.commands.eval",
     "robo_rl.evaluation.report",
+    "robo_rl.agents.sac.agent",
+    "robo_rl.safety.compose",
+    "robo_rl.sim.tasks.reach",
 ):
     importlib.import_module(module)
 register_all_configs()
