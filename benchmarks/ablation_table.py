@@ -16,16 +16,14 @@ and, where the option does not change that, the same networks. The difference is
 seeds with its stratified bootstrap 95 % interval, where there are three seeds or more.
 """
 
-import argparse
 import json
 from pathlib import Path
 
 import numpy as np
 from learning_table import EARLIER_ABLATIONS
+from table_runs import RESULTS, make_parser
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
-
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "measured" / "results"
 
 REMOVED = ("101_bins", "cal_ql", "iql")
 """Agents compared with ``explores_more`` whose options no longer exist."""
@@ -41,7 +39,7 @@ Pair = tuple[float, float]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--steps", type=int, default=2_000, help="environment steps that are looked at")
     parser.add_argument("--interval", type=int, default=500, help="environment steps from evaluation to evaluation")
     parser.add_argument("--name", default="ablation", help="of the result file")

@@ -16,7 +16,6 @@ cannot be measured says why, so that a run that is cut short loses nothing.
 """
 
 import argparse
-import json
 import os
 import tempfile
 import time
@@ -30,6 +29,7 @@ import numpy as np
 import torch
 from bench_pixels import VIEWS, random_resnet18
 from safetensors.torch import save_file
+from table_runs import make_parser, write_json
 from update_problem import Problem
 
 from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig
@@ -42,7 +42,7 @@ CAMERAS = ("images/front", "images/wrist")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--image-size", type=int, default=128, help="height and width [pixels]")
@@ -77,8 +77,7 @@ def main() -> None:
             print(
                 *(f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}" for key, value in row.items())
             )
-            if options.json:
-                options.json.write_text(json.dumps(result, indent=1) + "\n")
+            write_json(options.json, result)
 
 
 Plan = tuple[dict[str, Any], Callable[[], dict[str, Any]]]

@@ -8,8 +8,6 @@ compared, bit for bit, with what the actor made and with the replay memory of a 
 tests/fault, only more of them.
 """
 
-import argparse
-import json
 import platform
 import sys
 import tempfile
@@ -17,13 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from table_runs import make_parser, write_json
 
-from tests.rigs.learner_process import LearnerProcess, survive_kills  # noqa: E402
-from tests.rigs.malformed_packets import MalformedPackets  # noqa: E402
-from tests.rigs.replay_episodes import assert_same  # noqa: E402
-from tests.rigs.transport_rig import ActorRig, steps_of, stored_steps  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.rigs.learner_process import LearnerProcess, survive_kills
+from tests.rigs.malformed_packets import MalformedPackets
+from tests.rigs.replay_episodes import assert_same
+from tests.rigs.transport_rig import ActorRig, steps_of, stored_steps
 
 KILLS = 20
 PACKETS = 100_000
@@ -77,7 +76,7 @@ def packets(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--output", type=Path, help="file for the figures (JSON)")
     options = parser.parse_args()
     results: dict[str, Any] = {"machine": platform.machine()}
@@ -85,8 +84,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             results[name] = measure(Path(folder))
         print(name, results[name], flush=True)
-    if options.output is not None:
-        options.output.write_text(json.dumps(results, indent=2) + "\n")
+    write_json(options.output, results)
     assert results["packets"]["memory_growth_megabytes"] < 50 and not results["packets"]["pickles_executed"]
 
 

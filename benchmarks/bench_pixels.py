@@ -8,8 +8,6 @@ take turns within one run, so that their ratios do not depend on what else the m
 ResNet-18 with random weights, which takes as long as a trained one.
 """
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from table_runs import make_parser, write_json
 from torch import Tensor
 
 from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig
@@ -128,7 +127,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--batch-size", type=int, default=DrQConfig().batch_size)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -161,9 +160,8 @@ def main() -> None:
         print(f"{name:<32} {rates[name]:10.1f} {1e3 * sample:10.1f} {1e3 * update:10.1f} {insertion:10.1f}")
     gain = rates["frozen ResNet-18, cached"] / rates["frozen ResNet-18, recomputed"]
     print(f"cached features are {gain:.0f} times as fast as recomputed ones")
-    if options.json:
-        found = {"batch_size": batch_size, "threads": torch.get_num_threads(), "rows": rows, "gain": float(gain)}
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    found = {"batch_size": batch_size, "threads": torch.get_num_threads(), "rows": rows, "gain": float(gain)}
+    write_json(options.json, found)
 
 
 if __name__ == "__main__":

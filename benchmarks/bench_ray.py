@@ -10,7 +10,6 @@ more simulators. The last line is the learner's limit: steps of states that come
 
 import argparse
 import dataclasses
-import json
 import os
 import sys
 import tempfile
@@ -21,6 +20,7 @@ import ray
 from bench_transport import STATE, ingest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, open_dict
+from table_runs import write_json
 
 from robo_rl.app import build_agent, build_backend, register_all_configs
 from robo_rl.core import section
@@ -104,9 +104,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-ray-") as folder:
         limit = ingest(Path(folder), STATE, INGEST_STEPS)["steps_per_second"]
     print(f"the learner takes in at most {limit:,.0f} steps/s")
-    if arguments.json is not None:
-        figures = {"cores": os.cpu_count(), "load": load, "actors": rows, "ingest_steps_per_second": limit}
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    figures = {"cores": os.cpu_count(), "load": load, "actors": rows, "ingest_steps_per_second": limit}
+    write_json(arguments.json, figures)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,12 @@ Prints the median of repeated calls [ms]; both stores are measured in turns with
 depend on what else the machine does.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from table_runs import make_parser, write_json
 
 from robo_rl.core import ArraySpec, Batch, EnvSpec, RewardWeights, Source, Transition, generator
 from robo_rl.replay import MixedSampler, ReplayRing
@@ -144,7 +143,7 @@ def compare(title: str, spec: EnvSpec, online: int, demonstrations: int, rows: i
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     state = spec_of({"state": ArraySpec((40,))})
@@ -162,8 +161,7 @@ def main() -> None:
     pixels = spec_of({"state": ArraySpec((20,)), **cameras})
     title = "256 rows with two 128x128 cameras, 1 minibatch, half demonstrations"
     results.append(compare(title, pixels, 4_000, 1_000, 256, 256))
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ clock that processes of a machine share. Services and actions are measured there
 them as JSON.
 """
 
-import argparse
-import json
 import os
 import platform
 import subprocess
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from table_runs import make_parser, write_json
 
 from robo_rl.drivers.ros2 import Node, QoSProfile, open_node
 
@@ -120,7 +119,7 @@ def measure(node: Node) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--output", type=Path, help="file for the figures (JSON)")
     parser.add_argument("--serve", action="store_true", help="be the other process, until standard input closes")
     options = parser.parse_args()
@@ -140,8 +139,7 @@ def main() -> None:
     for name, found in results.items():
         if isinstance(found, dict):
             print(f"{name:22}" + "  ".join(f"{key} {value:,.0f}" for key, value in found.items()), flush=True)
-    if options.output is not None:
-        options.output.write_text(json.dumps(results, indent=2) + "\n")
+    write_json(options.output, results)
 
 
 if __name__ == "__main__":

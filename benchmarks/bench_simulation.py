@@ -11,12 +11,12 @@ Images are those of the task's first two cameras, in turns: by our renderer (no 
 for each size) and by ``mujoco.Renderer``, one for each camera, with MuJoCo's settings.
 """
 
-import argparse
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
+
+from table_runs import make_parser, write_json
 
 import robo_rl  # noqa: F401  # chooses the graphics library, which MuJoCo reads when it is imported
 
@@ -38,7 +38,7 @@ PERIODS = 40
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--tasks", nargs="+", choices=sorted(TASKS), default=["pick_cube", "cable_route"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=15)
@@ -53,9 +53,7 @@ def main() -> None:
             rows += measure(task, threads, options.rounds, available)
     print(f"{'task':14} {'pixels':>7} {'row':>16} {'images/s':>10}")
     images = [row for task in options.tasks for size in SIZES for row in measure_images(task, size, options.rounds)]
-    if options.json:
-        found = {"mujoco": mujoco.__version__, "rows": rows, "images": images}
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(options.json, {"mujoco": mujoco.__version__, "rows": rows, "images": images})
 
 
 def measure(task: str, threads: int, rounds: int, available: bool) -> list[dict]:

@@ -10,8 +10,6 @@ Beside the wall time stands the CPU time of both processes meanwhile: on a machi
 no longer than both together (one core), and no less than the larger of both (two).
 """
 
-import argparse
-import json
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -25,6 +23,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from table_runs import make_parser, write_json
 
 from robo_rl.actor import Spool
 from robo_rl.core import ArraySpec, EnvSpec, Source, Transition
@@ -279,7 +278,7 @@ MEASUREMENTS: dict[str, Callable[[Path], dict[str, float]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--output", type=Path, help="file for the figures (JSON)")
     parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS))
     options = parser.parse_args()
@@ -288,8 +287,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             results[name] = MEASUREMENTS[name](Path(folder))
         print(f"{name:18}" + "  ".join(f"{key} {value:,.1f}" for key, value in results[name].items()), flush=True)
-        if options.output is not None:
-            options.output.write_text(json.dumps(results, indent=2) + "\n")
+        write_json(options.output, results)
 
 
 if __name__ == "__main__":

@@ -16,13 +16,23 @@ seeds stay) and the table in docs/measured/results/NAME.md.
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+from table_runs import (
+    ENDED,
+    RESULTS,
+    ROOT,
+    evaluations,
+    make_parser,
+    metrics,
+    robo_rl,
+    status,
+    with_earlier,
+    write_json,
+)
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean, steps_to_threshold
 
-ROOT = Path(__file__).resolve().parents[1]
 BUDGETS = {
     "reach": 3_000,
     "pick_cube": 6_000,
@@ -150,12 +160,12 @@ KEYS = ("task", "agent", "seed")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--tasks", nargs="+", choices=BUDGETS | META_WORLD | ENVIRONMENTS, default=list(BUDGETS))
     parser.add_argument("--agents", nargs="+", choices=CHOICES, default=list(AGENTS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=Path, help="folder of the runs; runs/NAME by default")
-    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "measured" / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--name", default="learning", help="of the result files")
     parser.add_argument("--evaluation-interval", type=int, default=500)
     parser.add_argument("--env-steps", type=int, help="of every run; each task's own number by default")
@@ -179,7 +189,7 @@ def main() -> None:
 
 def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Namespace) -> None:
     """Make or finish one run."""
-    if status(folder) in ("completed", "reached", "diverged"):
+    if status(folder) in ENDED:
         return
     overrides = [
         f"run.env_steps={options.env_steps or (BUDGETS | META_WORLD | ENVIRONMENTS)[task]}",
@@ -203,13 +213,7 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
             named.append(f"task.observation.cameras={TWO_CAMERAS.get(task, '[front,wrist]')}")
         chosen = [*named, f"seed={seed}", *options.overrides, *CHOICES[agent]]
         overrides += [*chosen, f"run.dir={folder}", "run.overwrite=true"]
-    subprocess.run([sys.executable, "-m", "robo_rl.cli", "train", *overrides], check=False)
-
-
-def status(folder: Path) -> str | None:
-    """Return how the run in ``folder`` ended, or None."""
-    file = folder / "summary.json"
-    return json.loads(file.read_text())["status"] if file.exists() else None
+    robo_rl("train", *overrides, check=False)
 
 
 def write(options: argparse.Namespace) -> None:
@@ -220,34 +224,22 @@ def write(options: argparse.Namespace) -> None:
         task, seed = summary["task"].removeprefix("Meta-World/"), summary["seed"]
         summary["task"] = task
         summary["agent"] = file.parent.name.removeprefix(f"{task}_").removesuffix(f"_{seed}")
-        if summary["status"] not in ("completed", "reached", "diverged"):
+        if summary["status"] not in ENDED:
             continue
-        lines = [json.loads(line) for line in (file.parent / "metrics.jsonl").read_text().splitlines()]
-        evaluations = [line for line in lines if line["kind"] == "evaluation"]
+        lines = metrics(file.parent)
+        summary["evaluations"] = evaluations(lines, "return_mean")
         episodes = [line for line in lines if line["kind"] == "episode"]
         first = [line["success"] for line in episodes if line["step"] <= FIRST_STEPS]
         if intervened := sum(line.get("intervened_steps", 0) for line in episodes):
             summary["intervened_share"] = intervened / sum(line["length"] for line in episodes)
         summary["first_episodes"] = {"number": len(first), "successes": sum(success is True for success in first)}
-        solved = next((line for line in evaluations if is_solved(task, line)), {})
+        solved = next((line for line in summary["evaluations"] if is_solved(task, line)), {})
         summary["steps_to_solved"], summary["wall_seconds_to_solved"] = solved.get("step"), solved.get("wall_seconds")
-        summary["evaluations"] = [
-            {key: line[key] for key in ("step", "wall_seconds", "success_rate", "return_mean", "episodes")}
-            for line in evaluations
-        ]
         runs.append(summary)
     runs = with_earlier(options.results / f"{options.name}.json", runs, KEYS)
     runs.sort(key=lambda run: (run["task"], run["agent"], run["seed"]))
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / f"{options.name}.json").write_text(json.dumps(runs, indent=1) + "\n")
+    write_json(options.results / f"{options.name}.json", runs)
     (options.results / f"{options.name}.md").write_text(table(runs))
-
-
-def with_earlier(file: Path, runs: list[dict], keys: tuple[str, ...]) -> list[dict]:
-    """Return ``runs`` and those in ``file`` that differ from all of them in ``keys``: their folders may be gone."""
-    earlier = json.loads(file.read_text()) if file.exists() else []
-    known = {tuple(run[key] for key in keys) for run in runs}
-    return runs + [run for run in earlier if tuple(run[key] for key in keys) not in known]
 
 
 def is_solved(task: str, evaluation: dict) -> bool:

@@ -24,10 +24,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.learning_table import status, with_earlier
+from benchmarks.table_runs import RESULTS, ROOT, make_parser, metrics, robo_rl, status, with_earlier, write_json
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 
-ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = json.loads((Path(__file__).parent / "published.json").read_text())
 ENDED = ("completed", "diverged")
 KEYS = ("suite", "task", "agent", "seed")
@@ -97,7 +96,7 @@ SUITES = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--suite", required=True, choices=SUITES)
     parser.add_argument("--tasks", nargs="+", help="all of the suite by default")
     parser.add_argument("--agents", nargs="+", required=True, help="values of agent=, for example redq")
@@ -107,7 +106,7 @@ def main() -> None:
     parser.add_argument("--missing", action="store_true", help="only runs without a row in public.json")
     parser.add_argument("--play-episodes", type=int, default=1_000, help="of OGBench's play data, 1,000 steps each")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "public")
-    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "measured" / "results", help="folder")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder")
     options = parser.parse_args()
     tasks = options.tasks or list(PUBLISHED[options.suite])
     if unknown := [task for task in tasks if task not in PUBLISHED[options.suite]]:
@@ -139,7 +138,7 @@ def train(options: argparse.Namespace, task: str, agent: str, seed: int, folder:
         if options.suite == "ogbench":
             overrides.append(f"demonstrations.path={play_data(task, options)}")
         overrides += [*options.overrides, f"run.dir={folder}", "run.overwrite=true"]
-    code = subprocess.run([sys.executable, "-m", "robo_rl.cli", "train", *overrides], check=False).returncode
+    code = robo_rl("train", *overrides, check=False)
     if code:
         print(f"{folder} ended with exit code {code} and has no row; a second call goes on", flush=True)
 
@@ -163,7 +162,7 @@ def rows_of(runs: Path) -> list[Row]:
             continue
         suite, name = file.parents[1].name, file.parent.name.removesuffix(f"_{summary['seed']}")
         task = next(task for task in PUBLISHED[suite] if name.startswith(f"{task}_"))
-        lines = [json.loads(line) for line in (file.parent / "metrics.jsonl").read_text().splitlines()]
+        lines = metrics(file.parent)
         key = "success_rate" if suite in ("ogbench", "meta_world") else "return_mean"
         curve = [[SUITES[suite].repeat * line["step"], line[key]] for line in lines if line["kind"] == "evaluation"]
         rows.append(
@@ -178,10 +177,9 @@ def rows_of(runs: Path) -> list[Row]:
 
 def write(results: Path, rows: list[Row]) -> None:
     """Write the rows, and the tables that are made from them."""
-    results.mkdir(parents=True, exist_ok=True)
     rows = with_earlier(results / "public.json", rows, KEYS)
     rows.sort(key=lambda row: (list(SUITES).index(row["suite"]), row["task"], row["agent"], row["seed"]))
-    (results / "public.json").write_text(json.dumps(rows, indent=1) + "\n")
+    write_json(results / "public.json", rows)
     (results / "public.md").write_text("\n".join(table(suite, rows) for suite in SUITES) + "\n")
 
 

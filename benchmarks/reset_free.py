@@ -10,16 +10,13 @@ Writes docs/measured/results/reset_free.json: of each run its summary, its evalu
 and how many episodes of the training succeeded.
 """
 
-import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 from learning_table import FROM_EXPERT, SINGLE_ACTIONS
+from table_runs import RESULTS, ROOT, evaluations, make_parser, metrics, robo_rl, status, write_json
 
-ROOT = Path(__file__).resolve().parents[1]
+FINISHED = ("completed", "reached")
 CHOSEN = {
     "bin_relocate": ["reset=homing", FROM_EXPERT, SINGLE_ACTIONS],
     "pick_cube": ["reset=homing", FROM_EXPERT, SINGLE_ACTIONS],
@@ -53,26 +50,25 @@ JUDGED = {
 
 def main() -> None:
     """Run, and write what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--tasks", nargs="+", choices=RUNS, default=list(RUNS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "reset_free")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "measured" / "results" / "reset_free.json")
+    parser.add_argument("--output", type=Path, default=RESULTS / "reset_free.json")
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
     options = parser.parse_args()
     for seed in options.seeds:
         for task in options.tasks:
             folder = options.runs / f"{task}_{seed}"
             train(task, seed, folder, options.overrides)
-            if (summary := summary_of(folder)) is not None and is_finished(summary):
+            if status(folder) in FINISHED:
                 judge(task, folder)
             write(options.runs, options.output)
 
 
 def train(task: str, seed: int, folder: Path, overrides: list[str]) -> None:
     """Make or finish one run."""
-    summary = summary_of(folder)
-    if summary is not None and is_finished(summary):
+    if status(folder) in FINISHED:
         return
     if (folder / "checkpoints").exists():
         chosen = [f"resume={folder}"]
@@ -89,33 +85,15 @@ def judge(task: str, folder: Path) -> None:
             robo_rl("eval", f"run={folder}", "checkpoint=newest", f"output={file}", *overrides)
 
 
-def robo_rl(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "robo_rl.cli", *arguments], check=True)
-
-
-def summary_of(folder: Path) -> dict[str, Any] | None:
-    """Return the summary of a run, or None."""
-    file = folder / "summary.json"
-    return json.loads(file.read_text()) if file.exists() else None
-
-
-def is_finished(summary: dict[str, Any]) -> bool:
-    return summary["status"] in ("completed", "reached")
-
-
 def write(runs: Path, output: Path) -> None:
     """Write the results of all finished runs."""
     results = []
     for file in sorted(runs.glob("*/summary.json")):
         summary = json.loads(file.read_text())
-        if not is_finished(summary):
+        if summary["status"] not in FINISHED:
             continue
-        lines = [json.loads(line) for line in (file.parent / "metrics.jsonl").read_text().splitlines()]
-        summary["evaluations"] = [
-            {key: line[key] for key in ("step", "wall_seconds", "success_rate", "lap_seconds_median", "episodes")}
-            for line in lines
-            if line["kind"] == "evaluation"
-        ]
+        lines = metrics(file.parent)
+        summary["evaluations"] = evaluations(lines, "lap_seconds_median")
         found = {
             name: json.loads((file.parent / f"evaluation_{name}.json").read_text()) for name in JUDGED[summary["task"]]
         }
@@ -127,7 +105,7 @@ def write(runs: Path, output: Path) -> None:
         succeeded = sum(line["success"] is True for line in episodes)
         summary["training_episodes"] = {"all": len(episodes), "succeeded": succeeded}
         results.append(summary)
-    output.write_text(json.dumps(results, indent=1) + "\n")
+    write_json(output, results)
 
 
 if __name__ == "__main__":

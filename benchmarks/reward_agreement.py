@@ -7,16 +7,13 @@ Modules have their defaults but for what is said below; annotations are those of
 Takes about ten minutes of one core a seed. Writes docs/measured/results/reward_agreement.json.
 """
 
-import argparse
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from clip_annotator import annotator
+from table_runs import RESULTS, make_parser, robo_rl, write_json
 
-ROOT = Path(__file__).resolve().parents[1]
 NAME = "reward_agreement"
 
 KINDS = (
@@ -65,13 +62,13 @@ COMMON = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--seeds", nargs="+", type=int, default=[12, 13, 14])
-    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "measured" / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         results = [measure(seed, Path(folder) / "result.json") for seed in options.seeds]
-    (options.results / f"{NAME}.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_json(options.results / f"{NAME}.json", results)
 
 
 def measure(seed: int, output: Path) -> dict:
@@ -86,7 +83,7 @@ def measure(seed: int, output: Path) -> dict:
             f"seed={seed}",
         ]
         words = [*COMMON, *modules, *chosen, *annotation_options]
-        subprocess.run([sys.executable, "-m", "robo_rl.cli", "reward", "benchmark", *words], check=True)
+        robo_rl("reward", "benchmark", *words)
     return json.loads(output.read_text())
 
 

@@ -16,29 +16,38 @@ stay) and the table in reward_learning.md.
 
 import argparse
 import json
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 from clip_annotator import annotator
-from learning_table import FROM_EXPERT, status, with_earlier
+from learning_table import FROM_EXPERT
 from reward_rows import COLLECTED, EXPLORING_SINGLE, ROWS, Row
+from table_runs import (
+    ENDED,
+    RESULTS,
+    ROOT,
+    evaluations,
+    make_parser,
+    metrics,
+    robo_rl,
+    status,
+    with_earlier,
+    write_json,
+)
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 from robo_rl.replay import EpisodeStore
 
-ROOT = Path(__file__).resolve().parents[1]
 NAME = "reward_learning"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / NAME)
-    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "measured" / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example logging.progress=false")
     parser.add_argument("--no-controls", action="store_true", help="train with the modules alone")
     parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")
@@ -60,7 +69,7 @@ def folder_of(runs: Path, name: str, seed: int, control: bool) -> Path:
 def train(name: str, seed: int, options: argparse.Namespace, *, control: bool) -> None:
     """Make or finish one run."""
     row, folder = ROWS[name], folder_of(options.runs, name, seed, control)
-    if status(folder) in ("completed", "reached", "diverged"):
+    if status(folder) in ENDED:
         return
     overrides = ["run.evaluation_interval=1000", "run.evaluation_episodes=20", "run.stop_at_success_rate=0.95"]
     if (folder / "checkpoints").exists():
@@ -83,7 +92,7 @@ def train(name: str, seed: int, options: argparse.Namespace, *, control: bool) -
             overrides += [f"++reward.terms.{row.term}.weight=0", "reward.offset=0", *row.instead]
     with nullcontext() if row.annotator is None else annotator() as url:
         answering = [] if url is None else [f"reward.modules.{row.annotator}.endpoint.url={url}"]
-        robo_rl("train", *overrides, *answering, *options.overrides)
+        robo_rl("train", *overrides, *answering, *options.overrides, check=False)
 
 
 def collect(row: Row, seed: int, runs: Path) -> Path:
@@ -111,26 +120,17 @@ def reference(row: Row, runs: Path) -> Path:
     return folder
 
 
-def robo_rl(*words: str) -> None:
-    """Run a command of robo-rl."""
-    subprocess.run([sys.executable, "-m", "robo_rl.cli", *words], check=False)
-
-
 def write(options: argparse.Namespace) -> None:
     """Write the results of all finished runs."""
     runs = []
     for name, row in ROWS.items():
         for control in (False, True):
             for folder in sorted(options.runs.glob(folder_of(Path(), name, 0, control).name[:-1] + "[0-9]*")):
-                if status(folder) not in ("completed", "reached", "diverged"):
+                if status(folder) not in ENDED:
                     continue
-                lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+                lines = metrics(folder)
                 summary = json.loads((folder / "summary.json").read_text()) | {"row": name, "control": control}
-                summary["evaluations"] = [
-                    {key: line[key] for key in ("step", "wall_seconds", "success_rate", "episodes")}
-                    for line in lines
-                    if line["kind"] == "evaluation"
-                ]
+                summary["evaluations"] = evaluations(lines)
                 if takeovers := -sum(line.get("reward/interventions", 0) for line in lines):
                     summary["takeovers"] = takeovers
                 if row.data:
@@ -139,8 +139,7 @@ def write(options: argparse.Namespace) -> None:
     order = list(ROWS)
     runs = with_earlier(options.results / f"{NAME}.json", runs, ("row", "control", "seed"))
     runs.sort(key=lambda run: (order.index(run["row"]), run["control"], run["seed"]))
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / f"{NAME}.json").write_text(json.dumps(runs, indent=1) + "\n")
+    write_json(options.results / f"{NAME}.json", runs)
     (options.results / f"{NAME}.md").write_text(table(runs))
 
 

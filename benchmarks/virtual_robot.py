@@ -7,7 +7,6 @@ are evaluated in simulation, those of the robot then on the robot too (`robo-rl 
 does: leave the machine to them. Where the file is there, results of other rows and seeds stay in it.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -17,12 +16,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from learning_table import FROM_EXPERT, SINGLE_ACTIONS, with_earlier
+from learning_table import FROM_EXPERT, SINGLE_ACTIONS
+from table_runs import RESULTS, ROOT, make_parser, robo_rl, with_earlier, write_json
 
-ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.rigs.ros2_domain import free_domain  # noqa: E402
+from tests.rigs.ros2_domain import free_domain
 
 ROWS = {
     "pick_cube_1": ("task=pick_cube", 1.0, ["run.env_steps=600", "run.evaluation_interval=100"]),
@@ -43,10 +42,6 @@ COMMON = [
     "logging.progress=false",
 ]
 KEPT = ("status", "env_steps", "wall_seconds", "success_rate", "steps_to_95", "learner_steps_per_env_step")
-
-
-def robo_rl(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "robo_rl.cli", *words], check=True)
 
 
 def train(folder: Path, *words: str) -> dict[str, Any]:
@@ -84,10 +79,10 @@ def measure(row: str, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "measured" / "results" / "virtual_robot.json")
+    parser.add_argument("--output", type=Path, default=RESULTS / "virtual_robot.json")
     options = parser.parse_args()
     for row in options.rows:
         for seed in options.seeds:
@@ -97,7 +92,7 @@ def main() -> None:
             print(json.dumps(found), flush=True)
             runs = with_earlier(options.output, [found], ("row", "seed"))
             runs.sort(key=lambda run: (run["row"], run["seed"]))
-            options.output.write_text(json.dumps(runs, indent=1) + "\n")
+            write_json(options.output, runs)
 
 
 if __name__ == "__main__":
