@@ -183,7 +183,7 @@ def _registered(named: Collection[_Named]) -> set[str]:
 
     def order(node: ConfigNode) -> tuple[bool, bool]:
         unread = isinstance(node, ChoiceNode) and not node.is_made
-        return unread, unread and node.group.partition("/")[0] not in groups
+        return unread, unread and str(node.group).partition("/")[0] not in groups
 
     repo = {key: node for key, node in ConfigStore.instance().repo.items() if key != "hydra"}
     for node in sorted(_nodes(repo), key=order):
