@@ -85,7 +85,7 @@ if TYPE_CHECKING:
         Teleop,
         TranslatingBackend,
     )
-    from .readers import load_config, reading, whole_number
+    from .readers import finite_number, load_config, reading, whole_number
     from .relative import OBSERVATION_FRAME, RelativeBackend, find_relative
     from .repetition import Repetitions
     from .reset_latch import ResetLatch
@@ -254,6 +254,7 @@ __all__ = [
     "derive_seed",
     "draft_of",
     "find_relative",
+    "finite_number",
     "generator",
     "happened",
     "image_axes",

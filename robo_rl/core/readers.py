@@ -12,6 +12,8 @@ from .foreign import ForeignFolder, NoJsonError, check_characters
 
 MOST_COUNT = (1 << 63) - 1
 """Largest count that arrays can hold."""
+_LARGEST = 1e300
+"""Sums of larger numbers overflow."""
 
 
 def load_config(path: Path) -> DictConfig:
@@ -42,6 +44,17 @@ def whole_number(value: Any, least: int = 0, most: int = MOST_COUNT) -> int:
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"expected a whole number from {least} to {most}, got {str(value)[:40]!r}")
     return value
+
+
+def finite_number(value: Any) -> float:
+    """Return a value that must be a finite number.
+
+    Raises:
+        ValueError: if it is not, also for booleans, which are integers in Python.
+    """
+    if type(value) not in (int, float) or not abs(value) <= _LARGEST:
+        raise ValueError(f"expected a finite number, got {str(value)[:40]!r}")
+    return float(value)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from robo_rl.core import finite_number, whole_number
+
 _PATIENCE = 3
 """Number of evaluations within which success may follow the reward."""
 
@@ -136,16 +138,24 @@ class RewardWatch:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore ``state``."""
-        self._episodes = [_Episode(**episode) for episode in state["episodes"]]
-        self._intervals = [
-            _Interval(
-                interval["step"],
-                _Mean(**interval["reward"]),
-                interval["success"],
-                {name: _Mean(**mean) for name, mean in interval["held_out"].items()},
-            )
-            for interval in state["intervals"]
-        ]
+        self._episodes = [_saved_episode(each) for each in state["episodes"]]
+        self._intervals = [_saved_interval(each) for each in state["intervals"]]
+
+
+def _saved_episode(saved: Mapping[str, Any]) -> _Episode:
+    held_out = {name: finite_number(value) for name, value in saved["held_out"].items()}
+    success = None if saved["success"] is None else bool(saved["success"])
+    return _Episode(whole_number(saved["number"]), finite_number(saved["reward"]), success, held_out)
+
+
+def _saved_interval(saved: Mapping[str, Any]) -> _Interval:
+    held_out = {name: _saved_mean(mean) for name, mean in saved["held_out"].items()}
+    success = None if saved["success"] is None else finite_number(saved["success"])
+    return _Interval(whole_number(saved["step"]), _saved_mean(saved["reward"]), success, held_out)
+
+
+def _saved_mean(saved: Mapping[str, Any]) -> _Mean:
+    return _Mean(finite_number(saved["value"]), finite_number(saved["error"]))
 
 
 def _held_out(interval: _Interval, name: str) -> float:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ..core import State, Transition
+from ..core import State, Transition, finite_number, whole_number
 from ..learner import Checkpoint
 from ..replay import Intake
 from .async_operators import AsyncOperators
@@ -34,7 +34,8 @@ class StoredSteps:
         """Resume from the stored steps, which may be fewer or more than at the time of the checkpoint."""
         facts, scorer = checkpoint.facts, self._run.experience.scorer
         self._run.step = self._intake.totals().stored
-        learned, step = facts.get("learned_evaluation", self._pace.learned), facts.get("evaluated_step", 0)
+        learned = finite_number(facts.get("learned_evaluation", self._pace.learned))
+        step = whole_number(facts.get("evaluated_step", 0))
         if step > self._run.step:  # the log ends before this evaluation: it is repeated at once
             learned, step = 0.0, 0
         self.evaluated.learned, self.evaluated.step = learned, step

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import TEACHERS, Metrics, Reward, Source
+from ..core import TEACHERS, Metrics, Reward, Source, finite_number, whole_number
 
 
 class Earnings:
@@ -66,7 +66,9 @@ class Earnings:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`state` returned."""
-        self.total, self.terms = state["episode_return"], dict(state["episode_terms"])
-        self.discounted = state.get("episode_discounted", 0.0)  # absent in older checkpoints
-        counts = state.get("episode_interventions", [0, 0, False])  # absent in older checkpoints
-        self.intervened_steps, self.interventions, self._is_intervened = counts
+        self.total = finite_number(state["episode_return"])
+        self.terms = {name: finite_number(state["episode_terms"][name]) for name in self._names}
+        self.discounted = finite_number(state.get("episode_discounted", 0.0))  # absent in older checkpoints
+        *counts, is_intervened = state.get("episode_interventions", [0, 0, False])  # absent in older checkpoints
+        self.intervened_steps, self.interventions = map(whole_number, counts)
+        self._is_intervened = bool(is_intervened)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..app import Components, RunConfig
-from ..core import Agent, Interruption, Policy, RenderingError, SafetyStop, State
+from ..core import Agent, Interruption, Policy, RenderingError, SafetyStop, State, finite_number, whole_number
 from ..evaluation import CycleTime, EvaluationResult, evaluate, film_problem, no_time_limit
 from ..evaluation.hacking import RewardWatch
 from ..telemetry import RunLogger
@@ -100,8 +100,8 @@ class Evaluations:
 
         A run with separate actors may resume from before its checkpoint: its log ends before later evaluations.
         """
-        self._scored = None if state["score"] is None else (updates, state["score"])
-        solved = state["steps_to_95"]
+        self._scored = None if state["score"] is None else (updates, finite_number(state["score"]))
+        solved = None if state["steps_to_95"] is None else whole_number(state["steps_to_95"])
         self.steps_to_95 = solved if solved is None or solved <= step else None
         if self.watch is not None:
             self.watch.load(state["watch"])

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..app import RunConfig
-from ..core import CheckpointError, DivergenceError, State
+from ..core import CheckpointError, DivergenceError, State, whole_number
 from ..learner import Checkpoint, CheckpointFolder, Learner, load_checkpoint
 
 
@@ -27,7 +27,7 @@ class Rollbacks:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore the count that :meth:`state` returned; an empty state means no rollbacks."""
-        self._step, self.in_a_row = int(state.get("step", 0)), int(state.get("in_a_row", 0))
+        self._step, self.in_a_row = whole_number(state.get("step", 0)), whole_number(state.get("in_a_row", 0))
 
     def state(self) -> dict[str, Any]:
         """Return the count as JSON values."""

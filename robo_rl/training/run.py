@@ -17,10 +17,13 @@ from ..core import (
     OfflineLearner,
     State,
     compiler_problem,
+    finite_number,
     generator,
     reading,
     section,
+    whole_number,
 )
+from ..evaluation.run_start import check_start
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import MixedSampler, ReplayRing
 from ..telemetry import COMMANDS, Command, LiveRun, LoggingConfig, RunLogger, check_logging
@@ -123,14 +126,17 @@ class Run:
         with reading(damaged, CheckpointError, "restore a copy"):
             if checkpoint is not None:
                 self._load(checkpoint)
+            facts = {} if checkpoint is None else checkpoint.facts
+            episodes = facts.get("episodes")
+            seconds = finite_number(facts.get("wall_seconds", 0.0))
         self.logger = RunLogger(
             self.folder,
             self._logging,
             label=self.spec.task,
             run_config=OmegaConf.to_container(self.config, resolve=True),
             resume_step=None if checkpoint is None else self.step,
-            resume_episodes=None if checkpoint is None else checkpoint.facts.get("episodes"),
-            resume_seconds=0.0 if checkpoint is None else checkpoint.facts.get("wall_seconds", 0.0),
+            resume_episodes=None if episodes is None else whole_number(episodes),
+            resume_seconds=seconds,
         )
         self.evaluations = Evaluations(
             self.settings,
@@ -215,13 +221,16 @@ class Run:
 
     def _load(self, checkpoint: Checkpoint) -> None:
         parts, facts = checkpoint.parts, checkpoint.facts
-        self.step, self.learner.updates, self.policy_version = (int(value) for value in parts["run"]["counters"])
+        counters = parts["run"]["counters"].tolist()
+        self.step, self.learner.updates, self.policy_version = map(whole_number, counters)
         self.agent.load(parts["agent"])
         self.experience.load(parts)
         self.safety = SafetyRecord(facts.get("safety"))
         self.rollbacks.load(facts.get("rollbacks", {}))
         self.started_from = facts.get("started_from")
-        self.update_seconds, self.reached = facts["update_seconds"], bool(facts.get("reached"))
+        if self.started_from is not None:
+            check_start(self.started_from)
+        self.update_seconds, self.reached = finite_number(facts["update_seconds"]), bool(facts.get("reached"))
         self._source.load(checkpoint)
 
     def _make_sampler(

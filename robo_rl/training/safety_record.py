@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ..core import SafetyStop, Verdict
+from ..core import SafetyStop, Verdict, whole_number
 from ..safety import ChangeNotices
 
 MAX_STOPS = 3
@@ -23,9 +23,9 @@ class SafetyRecord:
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         state = state or {"changed_steps": 0, "stopped_episodes": 0, "reasons": {}}
-        self.changed_steps = int(state["changed_steps"])
-        self.stopped_episodes = int(state["stopped_episodes"])
-        self.reasons: Counter[str] = Counter(state["reasons"])
+        self.changed_steps = whole_number(state["changed_steps"])
+        self.stopped_episodes = whole_number(state["stopped_episodes"])
+        self.reasons = Counter[str]({name: whole_number(count) for name, count in state["reasons"].items()})
         self._stops_in_a_row = 0
         self._notices = ChangeNotices()
         self.awaits_release = False

@@ -12,8 +12,19 @@ import numpy as np
 import pytest
 
 from robo_rl.actor import Spool
-from robo_rl.core import CheckpointError, DataError, EnvSpec, RoboRLError, SpecError, parse_json
+from robo_rl.core import (
+    CheckpointError,
+    DataError,
+    EnvSpec,
+    RoboRLError,
+    Source,
+    SpecError,
+    Verdict,
+    parse_json,
+    reading,
+)
 from robo_rl.evaluation.aggregate import group_runs
+from robo_rl.evaluation.hacking import RewardWatch
 from robo_rl.evaluation.report import _configuration, _run_table, _starts, _versions, results
 from robo_rl.evaluation.runs import load_run
 from robo_rl.learner import Checkpoint, CheckpointFolder, load_checkpoint
@@ -26,6 +37,9 @@ from robo_rl.replay.labels import LabelBook
 from robo_rl.safety.feasibility import FeasibilityModel
 from robo_rl.safety.feasibility_filter import load_model, save_model
 from robo_rl.telemetry.metrics_file import read_metrics
+from robo_rl.training.earnings import Earnings
+from robo_rl.training.rollback import Rollbacks
+from robo_rl.training.safety_record import SafetyRecord
 
 from ..rigs.replay_episodes import SPEC, make_episode
 from ..rigs.wrong_types import mutations
@@ -168,6 +182,49 @@ def test_what_a_replay_saved_of_itself() -> None:
         fresh.append(make_episode(1, 4))
 
     assert check(document, read, (CheckpointError, DataError)) >= 50
+
+
+def test_the_counts_in_a_checkpoint() -> None:
+    """Each is used after it was loaded: a value of a wrong type would fail in the middle of the run that goes on."""
+    mean = {"value": 0.5, "error": 0.1}
+    interval = {"step": 3, "reward": mean, "success": 0.5, "held_out": {"a": mean}}
+    episode = {"number": 3, "reward": 0.5, "success": True, "held_out": {"a": 0.5}}
+    document = {
+        "safety": {"changed_steps": 1, "stopped_episodes": 1, "reasons": {"workspace": 2}},
+        "rollbacks": {"in_a_row": 1, "step": 5},
+        "earnings": {
+            "episode_return": 0.5,
+            "episode_discounted": 0.5,
+            "episode_terms": dict.fromkeys(SPEC.reward_terms, 0.5),
+            "episode_interventions": [1, 1, True],
+        },
+        "watch": {"episodes": [episode] * 2, "intervals": [interval] * 4},
+    }
+
+    def read(text: str) -> None:
+        with reading("it"):
+            values = parse_json(text, "it", finite=False)
+            safety, earnings, watch = SafetyRecord(values["safety"]), Earnings(Sums(), SPEC.reward_terms), RewardWatch()
+            Rollbacks.load(rollbacks := Rollbacks.__new__(Rollbacks), values["rollbacks"])
+            earnings.load(values["earnings"])
+            watch.load(values["watch"])
+        safety.count(Verdict(changed=True, reasons=("workspace",)))
+        assert rollbacks.in_a_row + rollbacks._step >= 0
+        earnings.add(np.ones((2, len(SPEC.reward_terms)), np.float32), 0.9)
+        earnings.count(Source.HUMAN)
+        watch.evaluated(9, 0.1)
+        json.dumps([safety.state(), earnings.state(), watch.state()], allow_nan=False)
+
+    assert check(document, read, (DataError,)) >= 300
+
+
+class Sums:
+    """A reward that adds up its terms."""
+
+    scorer = None
+
+    def combine(self, names: Any, values: Any, gamma: float) -> Any:
+        return values.sum(1)
 
 
 def test_the_card_of_a_safety_model(tmp_path: Path) -> None:
