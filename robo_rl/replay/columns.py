@@ -256,11 +256,12 @@ class Columns:
         }
 
 
-def load_columns(columns: State, saved: State) -> None:
-    """Copy ``saved`` rows of a buffer into its ``columns``, from the first slot on.
+def load_columns(columns: State, saved: State) -> int:
+    """Copy ``saved`` rows of a buffer into its ``columns``, from the first slot on; return their number.
 
     Raises:
-        CheckpointError: if they have other observations, actions or reward terms, or if there are too many.
+        CheckpointError: if they have other observations, actions or reward terms, if there are too many, or if some
+            arrays have fewer than others.
     """
     if saved.keys() != columns.keys():
         raise CheckpointError(f"replay: expected arrays {sorted(columns)}, found {sorted(saved)}")
@@ -272,6 +273,10 @@ def load_columns(columns: State, saved: State) -> None:
                 f"{len(column)}, found {rows.dtype} {rows.shape}"
             )
         column[: len(rows)] = rows
+    lengths = {name: len(rows) for name, rows in saved.items()}
+    if len(set(lengths.values())) > 1:
+        raise CheckpointError(f"replay: expected arrays of equal length, found {lengths}")
+    return next(iter(lengths.values()))
 
 
 def _take(source: NDArray[Any], indices: Indices, out: NDArray[Any]) -> None:

@@ -31,5 +31,10 @@ class SlotCycle:
 
     def newest(self, slots: Indices, n: int) -> Indices:
         """Return, in ascending order, the ``n`` of ``slots`` (sorted) that were allocated last."""
-        by_age = np.argsort((slots - self.cursor) % self.capacity)
+        by_age = np.argsort(self.age(slots))
         return slots[np.sort(by_age[-n:])]
+
+    def age(self, slots: Indices) -> Indices:
+        """Return numbers that rank ``slots``, of any shape, in the order in which they were allocated."""
+        ranks: Indices = (slots - self.cursor) % self.capacity
+        return ranks

@@ -1,6 +1,8 @@
 """Encoding of a success that may be unknown as a number."""
 
 SUCCESS_UNKNOWN = -1
+SUCCESS_CODES = SUCCESS_UNKNOWN, 0, 1
+"""All numbers that encode a success."""
 
 
 def encode_success(success: bool | None) -> int:

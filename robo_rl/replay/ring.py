@@ -26,6 +26,7 @@ from .columns import Columns, load_columns
 from .computed_terms import ComputedTerms
 from .cycle import SlotCycle
 from .rows import RingRows
+from .saved_links import check_saved
 from .slots import Indices
 
 
@@ -246,9 +247,12 @@ class ReplayRing:
                 {name: array for name, array in arrays.items() if not name.startswith("features")}
                 for arrays in (columns, saved_columns)
             )
-        load_columns(columns, saved_columns)
-        self._cycle.filled = len(state["order"])
-        self._cycle.cursor = whole_number(facts["cursor"], 0, self.capacity)
+        self._cycle.filled = load_columns(columns, saved_columns)
+        self._cycle.cursor = whole_number(facts["cursor"], 0, self.capacity - 1)
         self._tails = {actor: _Tail(*map(whole_number, tail)) for actor, tail in facts["tails"].items()}
-        self.computed.restart(dict.fromkeys(facts.get("held", ())))
-        self._available.restore(whole_number(facts["count"], 0, self._cycle.filled))
+        held = dict.fromkeys(map(whole_number, facts.get("held", ())))
+        count = whole_number(facts["count"], 0, self._cycle.filled)
+        tails = [tail.slot for tail in self._tails.values()]
+        check_saved(self._columns, self._cycle, self._available.order[:count], held, tails)
+        self.computed.restart(held)
+        self._available.restore(count)

@@ -43,10 +43,6 @@ class SavedEpisodes:
         self._ring = ReplayRing(capacity, self.spec)
         self._ring.load(self._arrays)
         self._slots = np.sort(self._ring.rows.available.members)
-        following = self._arrays["next"].take(self._slots)
-        filled = len(self._arrays["order"])
-        if following.size and not 0 <= following.min() <= following.max() < filled:
-            raise CheckpointError(f"replay is damaged (it links slots beyond its {filled}): {_ADVICE}")
 
     def __len__(self) -> int:
         """Return the number of transitions."""

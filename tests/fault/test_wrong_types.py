@@ -184,6 +184,62 @@ def test_what_a_replay_saved_of_itself() -> None:
     assert check(document, read, (CheckpointError, DataError)) >= 50
 
 
+def _saved_ring(**changes: Any) -> dict[str, Any]:
+    ring = ReplayRing(20, SPEC)
+    for number in range(3):
+        ring.append(make_episode(number, 4, end="" if number == 2 else "terminated"))
+    state = {name: array.copy() for name, array in ring.state().items()}
+    facts = json.loads(state["facts"].tobytes())
+    for name, value in changes.items():
+        if name in facts:
+            facts[name] = value
+        else:
+            state[name] = value(state[name].copy())
+    return state | {"facts": np.frombuffer(json.dumps(facts).encode(), np.uint8)}
+
+
+def _with_value(place: int, value: float) -> Callable[[Any], Any]:
+    def change(array: Any) -> Any:
+        array[place] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        *(({name: lambda array: array[:-2]}, "equal length") for name in ("action", "terminated", "next", "order")),
+        ({"observation/state": lambda array: array[:0]}, "equal length"),
+        ({"observation/state": _with_value(3, np.nan)}, "'observation/state' holds values that are not finite"),
+        ({"action": _with_value(3, np.inf)}, "'action' holds values that are not finite"),
+        ({"terms": _with_value(3, np.nan)}, "'terms' holds values that are not finite"),
+        ({"source": _with_value(3, 200)}, "unknown sources"),
+        ({"success": _with_value(3, 7)}, "unknown values"),
+        ({"next": _with_value(3, -1)}, "links slots beyond"),
+        ({"next": _with_value(3, 18)}, "links slots beyond"),
+        ({"next": _with_value(3, 1)}, "to an older one"),
+        ({"next": _with_value(3, 3)}, "to an older one"),
+        ({"next": _with_value(2, 4)}, "two slots to the same one"),
+        ({"order": _with_value(0, 19)}, "names slots beyond"),
+        ({"order": _with_value(0, -1)}, "names slots beyond"),
+        ({"order": _with_value(0, 1)}, "names a slot twice"),
+        ({"cursor": 20}, "expected a whole number"),
+        ({"cursor": 3}, "is the next one"),
+        ({"held": [25]}, "names slots beyond"),
+        ({"held": [-1]}, "expected a whole number"),
+        ({"held": [1]}, "names a slot twice"),
+        ({"tails": {"robot": [3, 2, 2003, 25]}}, "names slots beyond"),
+        ({"tails": {"robot": [3, 2, 2003, 1]}}, "names a slot twice"),
+    ],
+)
+def test_what_a_replay_saved_is_whole_or_refused(changes: dict[str, Any], reason: str) -> None:
+    """Links in a circle would be followed for ever, and rows that are missing would be zeros."""
+    ReplayRing(20, SPEC).load(_saved_ring())
+    with pytest.raises(CheckpointError, match=reason):
+        ReplayRing(20, SPEC).load(_saved_ring(**changes))
+
+
 def test_the_counts_in_a_checkpoint() -> None:
     """Each is used after it was loaded: a value of a wrong type would fail in the middle of the run that goes on."""
     mean = {"value": 0.5, "error": 0.1}
