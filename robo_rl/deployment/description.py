@@ -10,6 +10,7 @@ from robo_rl.core import (
     EnvSpec,
     ObservationSignals,
     SpecError,
+    finite_number,
     reading,
     whole_number,
 )
@@ -77,21 +78,28 @@ class PolicyDescription:
         """Return scale, offset and unit of each element of an action: physical value = scale * action + offset.
 
         Elements whose physical meaning the spec does not state have scale 1, offset 0 and no unit.
+
+        Raises:
+            DataError: if a scale or a bound in the spec is not a finite number.
         """
+        with reading(f"the scale of actions of task {self.spec.task!r}", advice="use another checkpoint"):
+            return self._scales()
+
+    def _scales(self) -> tuple[list[float], list[float], list[str]]:
         names, extra = self.action_names, self.spec.extra
         scales, offsets, units = [1.0] * len(names), [0.0] * len(names), [""] * len(names)
         for place, name in enumerate(names):
             for fact, axes, unit in _SCALES:
                 if name in axes and self.spec.action_space == "end_effector_delta" and fact in extra:
-                    scales[place], units[place] = float(extra[fact]), unit
+                    scales[place], units[place] = finite_number(extra[fact]), unit
             if self.spec.action_space == "joint_delta" and name != "gripper" and "joint_scale" in extra:
-                scales[place], units[place] = float(extra["joint_scale"]), "rad"
+                scales[place], units[place] = finite_number(extra["joint_scale"]), "rad"
             if name == "steering" and "max_steering" in extra:
-                scales[place], units[place] = float(extra["max_steering"]), "rad"
+                scales[place], units[place] = finite_number(extra["max_steering"]), "rad"
         low, high = extra.get("action_low"), extra.get("action_high")
         if isinstance(low, list) and isinstance(high, list) and len(low) == len(high) == len(names):
-            scales = [(float(b) - float(a)) / 2 for a, b in zip(low, high, strict=True)]
-            offsets = [(float(b) + float(a)) / 2 for a, b in zip(low, high, strict=True)]
+            scales = [(finite_number(b) - finite_number(a)) / 2 for a, b in zip(low, high, strict=True)]
+            offsets = [(finite_number(b) + finite_number(a)) / 2 for a, b in zip(low, high, strict=True)]
         return scales, offsets, units
 
     def to_json(self) -> dict[str, Any]:
@@ -152,7 +160,7 @@ class PolicyDescription:
             observed = tuple(sorted(value["observation"]))
             if unknown := [key for key in observed if key not in spec.observation]:
                 raise ValueError(f"observations {unknown} are not in the spec")
-            return cls(
+            description = cls(
                 spec=spec,
                 agent=str(value["agent"]),
                 step=whole_number(value["step"]),
@@ -162,3 +170,5 @@ class PolicyDescription:
                 noise_seed=whole_number(value["noise"]["seed"]),
                 version=str(value["robo_rl"]),
             )
+            description.action_scales()
+            return description

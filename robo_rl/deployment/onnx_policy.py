@@ -5,7 +5,7 @@ functions, parameters inside the file, static shapes, and a description. It cann
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,14 @@ from .tracing import NOISE
 MOST_BYTES = 256 << 20
 """Largest file that is read."""
 MOST_METADATA = 1 << 20
-MOST_NODES = 100_000
+MOST_OTHER_BYTES = 8 << 20
+"""Most bytes of a file besides those of its parameters."""
+MOST_NODES = 10_000
+"""Most operators of a model, and most parameters, inputs of operators, stated shapes and texts."""
 MOST_ELEMENTS = 1 << 26
 """Most elements of all values of a model together, so that a small file cannot claim the memory of a large one."""
+MOST_PRODUCTS = 1 << 34
+"""Most multiplications for one decision, which take seconds on one core."""
 _ATTRIBUTES = {AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.INTS, AttributeProto.FLOATS}
 _DTYPES = {TensorProto.FLOAT: 4, TensorProto.INT64: 8}
 """Bytes of an element of the parameters, by type."""
@@ -190,8 +195,7 @@ def _check_graph(model: onnx.ModelProto, where: object) -> None:
         raise _refuse(where, f"operators of {others[0]!r}")
     if model.functions or model.training_info or graph.sparse_initializer or graph.quantization_annotation:
         raise _refuse(where, "functions, training, or sparse or quantised parameters")
-    if len(graph.node) > MOST_NODES:
-        raise _refuse(where, f"more than {MOST_NODES:,} operators")
+    _check_counts(model, where)
     for node in graph.node:
         if node.op_type not in OPERATORS:
             raise _refuse(where, f"the operator {node.op_type!r}")
@@ -209,18 +213,59 @@ def _check_graph(model: onnx.ModelProto, where: object) -> None:
             raise DataError(f"{where} is damaged: the parameter {tensor.name!r} is incomplete. Write it again")
 
 
+def _check_counts(model: onnx.ModelProto, where: object) -> None:
+    """Reject models with so many parts that reading them takes longer than computing a policy."""
+    graph = model.graph
+    counts = {
+        "operators": len(graph.node),
+        "parameters": len(graph.initializer),
+        "inputs of operators": sum(len(node.input) + len(node.output) for node in graph.node) // 4,
+        "attributes": sum(len(each.ints) + len(each.floats) + 1 for node in graph.node for each in node.attribute) // 8,
+        "stated shapes": len(graph.value_info) + len(graph.input) + len(graph.output),
+        "texts": len(model.metadata_props) + len(graph.metadata_props),
+        "kinds of operators": len(model.opset_import),
+    }
+    for name, count in counts.items():
+        if count > MOST_NODES:
+            raise _refuse(where, f"more than {MOST_NODES:,} {name}")
+    rest = model.ByteSize() - sum(len(tensor.raw_data) for tensor in graph.initializer)
+    if rest > MOST_OTHER_BYTES:
+        raise _refuse(where, f"more than {MOST_OTHER_BYTES:,} bytes besides its parameters")
+
+
+def _products(node: onnx.NodeProto, lengths: Mapping[str, Sequence[int]], elements: int) -> int:
+    """Return the multiplications, or comparisons, of a node whose output has so many elements; never too few."""
+    first = lengths[node.input[0]] if node.input else ()
+    if node.op_type in ("MatMul", "Gemm"):
+        return elements * max(first[-2:], default=1)
+    if node.op_type == "Conv":
+        return elements * math.prod(lengths[node.input[1]][1:])
+    if node.op_type == "MaxPool":
+        return elements * math.prod(
+            length for each in node.attribute if each.name == "kernel_shape" for length in each.ints
+        )
+    return elements + math.prod(first)
+
+
 def _check_sizes(model: onnx.ModelProto, where: object) -> None:
-    """Reject models with values of unknown size, or that need too much memory."""
+    """Reject models with values of unknown size, or that need too much memory or time."""
     with _reporting_damage(where):
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True).graph
-    shapes = {each.name: each.type.tensor_type.shape for each in (*inferred.value_info, *inferred.output)}
-    total = 0
+    values = (*inferred.value_info, *inferred.output, *inferred.input)
+    shapes = {each.name: each.type.tensor_type.shape for each in values}
+    lengths = {name: [length.dim_value for length in shape.dim] for name, shape in shapes.items()}
+    lengths |= {tensor.name: list(tensor.dims) for tensor in inferred.initializer}
+    total = products = 0
     for node in inferred.node:
         for name in node.output:
             if name not in shapes:
                 raise _damaged(where, ValueError(f"the shape of {name!r} is unknown"))
             if not all(length.HasField("dim_value") and length.dim_value >= 0 for length in shapes[name].dim):
                 raise _damaged(where, ValueError(f"the shape of {name!r} is not fixed"))
-            total += math.prod(length.dim_value for length in shapes[name].dim)
+            total += (elements := math.prod(lengths[name]))
             if total > MOST_ELEMENTS:
                 raise _refuse(where, f"values of more than {MOST_ELEMENTS:,} elements")
+            with _reporting_damage(where):
+                products += _products(node, lengths, elements)
+            if products > MOST_PRODUCTS:
+                raise _refuse(where, f"a decision of more than {MOST_PRODUCTS:,} multiplications")

@@ -146,6 +146,42 @@ def test_values_that_grow_are_refused_before_they_are_computed(model):
     assert time.monotonic() - start < 60
 
 
+def zeros(name, *shape):
+    return numpy_helper.from_array(np.zeros(shape, np.float32), name)
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attributes"),
+    [
+        ("Conv", [zeros("signal", 1, 1, 400_000), zeros("kernel", 1, 1, 200_000)], {}),
+        ("MatMul", [zeros("left", 4000, 4000), zeros("right", 4000, 4000)], {}),
+        ("MaxPool", [zeros("signal", 1, 1, 400_000)], {"kernel_shape": [200_000]}),
+    ],
+)
+def test_decisions_that_take_minutes_are_refused_before_they_are_computed(model, operator, inputs, attributes):
+    model.graph.initializer.extend(inputs)
+    model.graph.node.append(helper.make_node(operator, [each.name for each in inputs], ["extra"], **attributes))
+    with pytest.raises(DataError, match=f"a decision of more than .* multiplications, {REFUSED}"):
+        load(model)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda model: model.graph.initializer.extend([zeros("a", 1)] * 20_000), "more than 10,000 parameters"),
+        (lambda model: insert(model, "Concat", inputs=["state"] * 50_000), "more than 10,000 inputs of operators"),
+        (lambda model: insert(model, "Relu", axes=[1] * 100_000), "more than 10,000 attributes"),
+        (lambda model: model.graph.value_info.extend([model.graph.input[0]] * 20_000), "more than 10,000 stated"),
+        (lambda model: model.metadata_props.extend([onnx.StringStringEntryProto()] * 20_000), "10,000 texts"),
+        (lambda model: setattr(model, "doc_string", "x" * (9 << 20)), "bytes besides its parameters"),
+    ],
+)
+def test_models_of_many_parts_are_refused(model, change, message):
+    change(model)
+    with pytest.raises(DataError, match=message):
+        load(model)
+
+
 def test_parameters_that_claim_more_than_they_hold_are_refused(model):
     model.graph.initializer[0].dims[0] = 1 << 40
     with pytest.raises(DataError, match="is incomplete"):
@@ -180,6 +216,14 @@ def replaced(model, change):
         (lambda value: value["observation"].update(other={}), "are not in the spec"),
         (lambda value: value["spec"].update(control_rate=-1.0), "control_rate"),
         (lambda value: value["spec"]["observation"]["state"].update(shape=[10**9]), "input 'state': expected"),
+        (
+            lambda value: value["spec"].update(action_space="joint_delta", extra={"joint_scale": {"a": 1}}),
+            "expected a finite number",
+        ),
+        (
+            lambda value: value["spec"]["extra"].update(action_low=["a"] * 2, action_high=[None] * 2),
+            "expected a finite number",
+        ),
         (lambda value: value["noise"].update(size=5), "input 'noise': expected"),
         (lambda value: value["spec"]["action"].update(shape=[], names=[]), "is damaged"),
     ],
