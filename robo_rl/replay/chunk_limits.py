@@ -38,8 +38,9 @@ class ChunkLimits:
         file_shape = array.shards or array.chunks
         self._chunk_rows, self._file_rows = array.chunks[0], file_shape[0]
         row = tuple(max(side, 1) for side in array.shape[1:])
-        too_many = max(self._chunk_rows, self._file_rows) > max(CHUNK_ROWS, SHARD_ROWS)
-        if array.chunks[1:] != row or file_shape[1:] != row or too_many or self._file_rows % self._chunk_rows:
+        counts = self._chunk_rows, self._file_rows
+        possible = 1 <= min(counts) <= max(counts) <= max(CHUNK_ROWS, SHARD_ROWS)
+        if not possible or array.chunks[1:] != row or file_shape[1:] != row or self._file_rows % self._chunk_rows:
             raise DataError(
                 f"{folder}: expected chunks of at most {CHUNK_ROWS} whole rows, found {array.chunks} in files of "
                 f"{file_shape}; the array is damaged, or not part of a data set of robo-rl"

@@ -49,6 +49,19 @@ def make_folder(path: Path) -> None:
     sync_folder(path.parent)
 
 
+def refuse_link(path: Path) -> None:
+    """Reject a symbolic link: a data set that somebody else made could otherwise change any file of this user.
+
+    Raises:
+        DataError: if ``path`` is one.
+    """
+    if path.is_symlink():
+        raise DataError(
+            f"{path} is a link to {path.readlink()}, and a data set writes only to its own files: replace the link by "
+            "what it points to, or link the folder of the whole data set"
+        )
+
+
 class DurableStore(LocalStore):
     """Zarr's store of local files, with atomic writes that are flushed to disk.
 
@@ -88,14 +101,17 @@ class CommitLog:
 
     Raises:
         DataError: if the file is missing, cannot be opened, is not a regular file, is larger than ``LOG_BYTES``, or is
-            being written by another process.
+            being written by another process; with ``writable``, also if it is a link.
     """
 
     def __init__(self, path: Path, writable: bool) -> None:
         self._path = path
         with disk_errors(path, "open the list of episodes"):
             # Without blocking on a named pipe, which ``read_bytes`` rejects.
-            descriptor = os.open(path, os.O_NONBLOCK | (os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY))
+            if writable:
+                refuse_link(path)
+            access = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW if writable else os.O_RDONLY
+            descriptor = os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
             # As a file object, so that the lock is released even if a data set is not closed explicitly.
             self._file = os.fdopen(descriptor, "r+b" if writable else "rb", buffering=0)
             if writable:

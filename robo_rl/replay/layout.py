@@ -1,6 +1,7 @@
 """Layout of a data set: its arrays (names, shapes, chunks), the record of an episode, and an episode in memory."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import field as default_field
@@ -27,10 +28,12 @@ from robo_rl.core import (
 )
 
 from .chunks import CHUNK_ROWS, COMPRESSORS, IMAGE_CHUNK_ROWS, IMAGE_COMPRESSORS, SHARD_ROWS
-from .disk import DurableStore
+from .disk import DurableStore, refuse_link
 from .encoding import decode_success
 
 _IMAGE_ROW_BYTES = 1024
+_SPARE_ROWS = 1 << 20
+"""Most rows that an array may have beyond those in its files: a killed writer leaves some."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,14 @@ def open_arrays(folder: Path, spec: EnvSpec, writable: bool) -> "dict[str, zarr.
     """Open the arrays by name.
 
     Raises:
-        DataError: if an array is missing or unreadable, or does not match the spec.
+        DataError: if an array is missing or unreadable, or does not match the spec; with ``writable``, also if its
+            folder is a link, or if it is much longer than its files.
     """
     store = DurableStore(folder, read_only=not writable)
     arrays = {}
     for field in observation_fields(spec) + step_fields(spec):
+        for folded in (*reversed(Path(field.name).parents), Path(field.name)) if writable else ():
+            refuse_link(folder / folded)
         try:
             array = zarr.open_array(store, path=field.name, mode="r+" if writable else "r", zarr_format=3)
         except Exception as error:  # Zarr raises any kind of error on a damaged file
@@ -101,9 +107,27 @@ def open_arrays(folder: Path, spec: EnvSpec, writable: bool) -> "dict[str, zarr.
                 f"{folder / field.name}: expected {field.dtype} rows of shape {field.shape} as dataset.json states, "
                 f"found {array.dtype} {array.shape[1:]}; the data set is damaged"
             )
+        if writable:
+            _check_length(array, folder / field.name)
         # Chunks of zeros are written too, so that a missing chunk always means damage.
         arrays[field.name] = array.with_config({"write_empty_chunks": True})
     return arrays
+
+
+def _check_length(array: "zarr.Array[Any]", folder: Path) -> None:
+    """Check the length of an array that is to be truncated: Zarr then looks for the file of every row beyond.
+
+    Raises:
+        DataError: if there are not nearly enough files for its rows.
+    """
+    rows = max((array.shards or array.chunks)[0], 1)
+    with os.scandir(folder) as entries:
+        files = sum(1 for _ in entries)
+    if array.shape[0] > files * rows + _SPARE_ROWS:
+        raise DataError(
+            f"{folder}: {array.shape[0]:,} rows are stated, but its {files} files hold at most {files * rows:,}; "
+            "restore the data set from a copy"
+        )
 
 
 @dataclass(frozen=True)
@@ -165,7 +189,10 @@ class EpisodeRecord:
         for counts in (record.sources, record.crc32):
             for count in counts.values():
                 whole_number(count)
+        if sum(record.sources.values()) != record.steps:
+            raise ValueError(f"sources count {sum(record.sources.values())} actions of {record.steps} steps")
         for step in record.verdicts:
+            whole_number(int(step), 0, record.steps - 1)
             record.verdict(int(step))
         return record
 

@@ -86,7 +86,8 @@ def test_damaged_list_of_episodes(copy):
         file.write_bytes(lines[0] + line + lines[2])
         assert "line 2 is damaged" in refusal(copy)
         assert "keep the earlier episodes" in refusal(copy)
-    file.write_bytes(lines[0] + lines[1].replace(b'"steps":450', b'"steps":45') + lines[2])
+    shorter = json.loads(lines[1]) | {"steps": 45, "sources": {"policy": 45}}
+    file.write_bytes(lines[0] + json.dumps(shorter).encode() + b"\n" + lines[2])
     assert "of episode 1 is damaged (wrong checksum)" in refusal(copy)
     file.unlink()
     assert "No such file" in refusal(copy)
@@ -138,6 +139,69 @@ def test_missing_or_altered_array(copy):
     assert "rewards: expected at least 488 rows for 4 episodes, found 480" in refusal(copy)
     file.unlink()
     assert "rewards: the array is missing or damaged" in refusal(copy)
+
+
+@pytest.mark.parametrize("name", ["episodes.jsonl", "arrays.zarr", "arrays.zarr/observation", "arrays.zarr/rewards"])
+def test_links_out_of_a_data_set_are_not_written_through(copy, tmp_path, name):
+    """A list of episodes that links to another file would truncate it to its last complete line."""
+    outside = tmp_path / "outside"
+    (copy / name).rename(outside)
+    (copy / name).symlink_to(outside)
+    EpisodeStore.open(copy).close()  # reading is allowed
+    before = outside.read_bytes() if outside.is_file() else sorted(outside.rglob("*"))
+    with pytest.raises(DataError, match="is a link to"):
+        EpisodeStore.open(copy, "a")
+    assert (outside.read_bytes() if outside.is_file() else sorted(outside.rglob("*"))) == before
+
+
+def test_a_file_that_the_list_of_episodes_links_to_keeps_its_last_line(copy, tmp_path):
+    (tmp_path / "notes").write_text("no newline at the end")
+    (copy / "episodes.jsonl").unlink()
+    (copy / "episodes.jsonl").symlink_to(tmp_path / "notes")
+    with pytest.raises(DataError, match="is a link to"):
+        EpisodeStore.open(copy, "a")
+    assert (tmp_path / "notes").read_text() == "no newline at the end"
+
+
+def _change_array(copy, name, change):
+    file = copy / "arrays.zarr" / name / "zarr.json"
+    facts = json.loads(file.read_text())
+    change(facts)
+    file.write_text(json.dumps(facts))
+
+
+def test_an_array_that_states_many_rows_is_not_truncated_row_by_row(copy):
+    for name in ("executed_action", "observation/images/front"):
+        _change_array(copy, name, lambda facts: facts.update(shape=[1 << 40, *facts["shape"][1:]]))
+        with pytest.raises(DataError, match="1,099,511,627,776 rows are stated"):
+            EpisodeStore.open(copy, "a")
+        _change_array(copy, name, lambda facts: facts.update(shape=[9, *facts["shape"][1:]]))
+
+
+def test_chunks_without_rows_are_refused(copy):
+    def change(facts):
+        facts["chunk_grid"]["configuration"]["chunk_shape"][0] = 0
+
+    _change_array(copy, "executed_action", change)
+    with pytest.raises(DataError, match="executed_action"):
+        EpisodeStore.open(copy)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"sources": {"human": 10**9}}, "sources count"),
+        ({"sources": {}}, "sources count 0 actions"),
+        ({"verdicts": {"999": {"changed": True, "stop": False, "reasons": [], "message": ""}}}, "whole number"),
+        ({"verdicts": {"-1": {"changed": True, "stop": False, "reasons": [], "message": ""}}}, "whole number"),
+    ],
+)
+def test_a_record_agrees_with_its_number_of_steps(copy, change, reason):
+    file = copy / "episodes.jsonl"
+    first, *others = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps(json.loads(first) | change), *others, ""]))
+    with pytest.raises(DataError, match=f"line 1 is damaged.*{reason}"):
+        EpisodeStore.open(copy)
 
 
 def test_killed_creation_leaves_nothing_to_open(tmp_path):
