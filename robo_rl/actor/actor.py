@@ -232,10 +232,15 @@ class Actor:
             return
         if self._step is None:
             self.begin_again()
+        assert self._step is not None
         for action in state["actions"]:
+            if self._step.ended:
+                raise CheckpointError(
+                    f"the interrupted episode ended after {len(self._actions)} of its {len(state['actions'])} actions; "
+                    "resume with the simulator version and task configuration of the run"
+                )
             self._step = self._backend.step(action)
             self._actions.append(action)
-        assert self._step is not None
         for key, value in self._step.observation.items():
             if not np.array_equal(state[f"observation/{key}"], value):
                 raise CheckpointError(

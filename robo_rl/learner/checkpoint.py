@@ -170,7 +170,7 @@ class CheckpointFolder:
         return max(scored)[1] if scored else next(reversed(folders), None)
 
     def load_newest(self) -> Checkpoint:
-        """Return the newest checkpoint that is intact and has all its parts.
+        """Return the newest checkpoint that is intact, has all its parts, and whose agent is finite.
 
         Raises:
             CheckpointError: if no checkpoint is intact; the message lists the fault of each.
@@ -178,9 +178,13 @@ class CheckpointFolder:
         faults = []
         for folder in reversed(self.folders()):
             try:
-                return load_checkpoint(folder)
+                checkpoint = load_checkpoint(folder)
             except CheckpointError as error:
                 faults.append(str(error))
+                continue
+            if (name := not_finite(checkpoint.parts.get("agent", {}))) is None:
+                return checkpoint
+            faults.append(f"{folder}: {name!r} of its agent is not finite")
         detail = "; ".join(faults) or "the folder holds none"
         raise CheckpointError(f"no usable checkpoint in {self.path}: {detail}")
 
@@ -206,6 +210,12 @@ class CheckpointFolder:
         with contextlib.suppress(OSError):
             folder.rename(dropped)  # so that it no longer counts as a checkpoint, even if some of its files remain
             shutil.rmtree(dropped, ignore_errors=True)
+
+
+def not_finite(state: State) -> str | None:
+    """Return the name of the first array with NaN or infinities; None if all are finite."""
+    arrays = (name for name, array in state.items() if array.dtype.kind == "f" and not np.isfinite(array).all())
+    return next(arrays, None)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

@@ -273,6 +273,8 @@ class MixedSampler:
         packed = state.get("generator")
         if packed is None or packed.shape != (6,) or packed.dtype != np.uint64:
             raise CheckpointError(f"sampler: expected an array 'generator' of 6 uint64, found {sorted(state)}")
+        if not int(packed[3]) & 1:  # such a generator may return the same number for ever
+            raise CheckpointError("sampler: 'generator' is no state of a random generator: its increment is even")
         _unpack(self._rng, packed)
 
 

@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from ..app import RunConfig
-from ..core import CheckpointError, DivergenceError, State, whole_number
-from ..learner import Checkpoint, CheckpointFolder, Learner, load_checkpoint
+from ..core import CheckpointError, DivergenceError, whole_number
+from ..learner import Checkpoint, CheckpointFolder, Learner, load_checkpoint, not_finite
 
 
 class Rollbacks:
@@ -59,10 +57,6 @@ class Rollbacks:
                 checkpoint = load_checkpoint(folder, only=("agent",))
             except CheckpointError:
                 continue  # the checkpoint is damaged
-            if _is_finite(checkpoint.parts["agent"]):
+            if not_finite(checkpoint.parts["agent"]) is None:
                 return checkpoint
         return None
-
-
-def _is_finite(state: State) -> bool:
-    return all(np.isfinite(array).all() for array in state.values() if np.issubdtype(array.dtype, np.floating))

@@ -5,6 +5,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robo_rl.core import CheckpointError
+
 
 class ActionPlan:
     """The actions of one chunk, to be executed one after another without another observation (open loop).
@@ -37,6 +39,18 @@ class ActionPlan:
     def forget(self) -> None:
         """Discard the rest of the chunk."""
         self._remaining[...] = 0
+
+    def check(self) -> None:
+        """Check the number of remaining actions after it was loaded.
+
+        Raises:
+            CheckpointError: if a chunk does not have as many.
+        """
+        if not 0 <= self.left <= len(self._actions):
+            raise CheckpointError(
+                f"the state holds {self.left} remaining actions of a chunk of {len(self._actions)}; use another "
+                "checkpoint"
+            )
 
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors of the remaining actions, which share the memory of this object."""

@@ -138,6 +138,7 @@ class PolicyAgent(ABC):
         """
         arrays = {name: array for name, array in state.items() if not name.startswith("generator/")}
         load_slots(self._slots(), arrays, "the agent")
+        self._policy.check_plans()
         load_generators(self._generators, state, "the agent")
 
     def policy_state(self) -> State:

@@ -32,7 +32,7 @@ def load_slots(tensors: Mapping[str, Tensor], state: State, what: str) -> None:
         what: name of the receiver, for messages.
 
     Raises:
-        CheckpointError: naming the first difference.
+        CheckpointError: naming the first difference, or the first array with NaN or infinities.
     """
     for name in sorted(tensors.keys() | state.keys()):
         if name not in state:
@@ -46,6 +46,8 @@ def load_slots(tensors: Mapping[str, Tensor], state: State, what: str) -> None:
                 f"{what}: {name!r} should be {expected.dtype} {expected.shape}, the state has {array.dtype} "
                 f"{array.shape}; use the agent configuration that the state was saved with"
             )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise CheckpointError(f"{what}: {name!r} is not finite; use another checkpoint")
     for name, tensor in tensors.items():
         tensor.copy_(torch.from_numpy(np.ascontiguousarray(state[name])).view(tensor.shape))
 
