@@ -23,7 +23,7 @@ from .test_wrong_types import check
 
 
 def test_an_agent_that_is_not_finite_or_has_an_impossible_plan() -> None:
-    agent = make_agent("sac")
+    agent = make_agent("sac", action_chunk=4)
     state, policy = agent.state(), agent.policy_state()
     agent.load(state)
     name = next(name for name in policy if name.endswith("weight"))

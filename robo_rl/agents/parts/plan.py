@@ -1,5 +1,7 @@
 """The actions of a chunk that a policy has decided but not yet returned."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -40,18 +42,23 @@ class ActionPlan:
         """Discard the rest of the chunk."""
         self._remaining[...] = 0
 
-    def check(self) -> None:
-        """Check the number of remaining actions after it was loaded.
-
-        Raises:
-            CheckpointError: if a chunk does not have as many.
-        """
-        if not 0 <= self.left <= len(self._actions):
-            raise CheckpointError(
-                f"the state holds {self.left} remaining actions of a chunk of {len(self._actions)}; use another "
-                "checkpoint"
-            )
-
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors of the remaining actions, which share the memory of this object."""
         return {"actions": torch.from_numpy(self._actions), "left": torch.from_numpy(self._remaining)}
+
+
+def check_plans(slots: Mapping[str, Tensor]) -> None:
+    """Check plans after they were loaded.
+
+    Args:
+        slots: tensors of the plans, as :meth:`ActionPlan.slots` returns them, under names that end in the same.
+
+    Raises:
+        CheckpointError: if a chunk has more remaining actions than actions.
+    """
+    for name, left in slots.items():
+        length = len(slots[f"{name.removesuffix('left')}actions"]) if name.endswith("left") else 0
+        if name.endswith("left") and not 0 <= int(left) <= length:
+            raise CheckpointError(
+                f"the state holds {int(left)} remaining actions of a chunk of {length}; use another checkpoint"
+            )

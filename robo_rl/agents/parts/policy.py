@@ -145,15 +145,6 @@ class NetworkPolicy(ABC):
         """Return the tensors of the policy: parameters, their average and the normalisation."""
         return self.parameters | prefixed("averaged", self.averaged) | prefixed("normaliser", self.observations.slots())
 
-    def check_plans(self) -> None:
-        """Check the chunks of actions after they were loaded.
-
-        Raises:
-            CheckpointError: if one has more remaining actions than actions.
-        """
-        for plan in self._plans.values():
-            plan.check()
-
     def plan_slots(self) -> dict[str, Tensor]:
         """Return the tensors of the rest of chunks of actions; none if every step is decided separately."""
         if self.config.action_chunk == 1:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from robo_rl.core import Agent, Batch, ConfigError, Decision, FeatureExtractor, Metrics, Observation, State
 
+from .plan import check_plans
 from .policy import NetworkPolicy
 from .slots import load_generators, load_slots, save_generators, save_slots
 from .warm_start import CRITIC_OPTIONS, POLICY_OPTIONS, check_class, has_critics, option_differences, transferred
@@ -138,7 +139,7 @@ class PolicyAgent(ABC):
         """
         arrays = {name: array for name, array in state.items() if not name.startswith("generator/")}
         load_slots(self._slots(), arrays, "the agent")
-        self._policy.check_plans()
+        check_plans(self._policy.plan_slots())
         load_generators(self._generators, state, "the agent")
 
     def policy_state(self) -> State:
