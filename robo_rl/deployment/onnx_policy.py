@@ -241,9 +241,8 @@ def _products(node: onnx.NodeProto, lengths: Mapping[str, Sequence[int]], elemen
     if node.op_type == "Conv":
         return elements * math.prod(lengths[node.input[1]][1:])
     if node.op_type == "MaxPool":
-        return elements * math.prod(
-            length for each in node.attribute if each.name == "kernel_shape" for length in each.ints
-        )
+        kernels = (list(each.ints) for each in node.attribute if each.name == "kernel_shape")
+        return elements * math.prod(map(int, next(kernels, [])))
     return elements + math.prod(first)
 
 
