@@ -121,8 +121,8 @@ def with_current_names(config: DictConfig, file: Path) -> DictConfig:
     for place, node in nodes:
         target = targets.get(place)
         if target is not None and _is_in(target, "robo_rl") and target not in registered:
-            ours = (name for name in registered if _is_in(name, "robo_rl"))
-            candidates = [name for name in ours if name.rpartition(".")[2] == target.rpartition(".")[2]]
+            own = (name for name in registered if _is_in(name, "robo_rl"))
+            candidates = [name for name in own if name.rpartition(".")[2] == target.rpartition(".")[2]]
             if len(candidates) == 1:
                 node["_target_"] = candidates[0]
         if place in ("agent", "reset.agent") and "backend" in node:

@@ -102,8 +102,8 @@ class PolicyService:
             return connection.respond(http.HTTPStatus.OK, "OK\n")
         if "Origin" in request.headers:
             return connection.respond(http.HTTPStatus.FORBIDDEN, "pages have no access\n")
-        shown = request.headers.get("Authorization", "")
-        if self._key is not None and not hmac.compare_digest(shown.encode(), f"Api-Key {self._key}".encode()):
+        presented = request.headers.get("Authorization", "")
+        if self._key is not None and not hmac.compare_digest(presented.encode(), f"Api-Key {self._key}".encode()):
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, "the key is missing or wrong\n")
         return None
 

@@ -45,7 +45,7 @@ def test_a_server_receives_its_names_and_its_actions_are_translated(spec):
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("reply", "expected"),
     [
         ({"actions": np.zeros((2, 4))}, r"returned actions of shape \(2, 4\), expected shape \(h, 3\)"),
         ({"actions": np.zeros(3)}, r"returned actions of shape \(3,\)"),
@@ -59,9 +59,9 @@ def test_a_server_receives_its_names_and_its_actions_are_translated(spec):
         (None, "was silent for 0.3 s"),
     ],
 )
-def test_an_answer_without_actions_is_an_error_and_closes_the_connection(spec, said, expected, monkeypatch):
+def test_an_answer_without_actions_is_an_error_and_closes_the_connection(spec, reply, expected, monkeypatch):
     monkeypatch.setattr(server_policy, "FIRST_SECONDS", 0.3)
-    with foreign_server(lambda _: said) as address:
+    with foreign_server(lambda _: reply) as address:
         policy = ServerPolicy(address)
         policy.differences(spec)
         with pytest.raises(PolicyServerError, match=expected):

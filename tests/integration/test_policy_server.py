@@ -168,9 +168,9 @@ def test_the_command_serves_until_it_is_interrupted(clones: Path, capsys: Any) -
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None and process.stderr is not None
-            said = process.stdout.readline()
-            address = re.search(r"ws://\S+\d", said)
-            assert address is not None and said.startswith("Policy of agent bc for reach, step 0, on ws://127.0.0.1:")
+            printed = process.stdout.readline()
+            address = re.search(r"ws://\S+\d", printed)
+            assert address is not None and printed.startswith("Policy of agent bc for reach, step 0, on ws://127.0.0.1:")
             if REAL is not None:
                 ask_with_openpi(address[0])
             process.send_signal(signal.SIGINT)

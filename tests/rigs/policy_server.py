@@ -30,11 +30,11 @@ def foreign_server(answer: Answer, metadata: dict[str, Any] | None = None) -> It
         connection.send(packed({"model": "foreign"} if metadata is None else metadata))
         for data in connection:
             assert isinstance(data, bytes)
-            said = answer(unpacked(data, "a request"))
-            if said is None:
+            reply = answer(unpacked(data, "a request"))
+            if reply is None:
                 time.sleep(1.0)
             else:
-                connection.send(packed(said) if isinstance(said, dict) else said)
+                connection.send(packed(reply) if isinstance(reply, dict) else reply)
 
     with serve(talk, "127.0.0.1", 0, compression=None) as server:
         thread = threading.Thread(target=server.serve_forever)
