@@ -170,7 +170,9 @@ def test_the_command_serves_until_it_is_interrupted(clones: Path, capsys: Any) -
             assert process.stdout is not None and process.stderr is not None
             printed = process.stdout.readline()
             address = re.search(r"ws://\S+\d", printed)
-            assert address is not None and printed.startswith("Policy of agent bc for reach, step 0, on ws://127.0.0.1:")
+            assert address is not None and printed.startswith(
+                "Policy of agent bc for reach, step 0, on ws://127.0.0.1:"
+            )
             if REAL is not None:
                 ask_with_openpi(address[0])
             process.send_signal(signal.SIGINT)
