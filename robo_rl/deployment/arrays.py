@@ -1,5 +1,6 @@
 """Messages between a policy server and its clients: msgpack with NumPy arrays, as openpi writes them."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ MOST_BYTES = 64 << 20
 """Largest message that is read: sixteen pictures of a million pixels, and more than any chunk of actions."""
 _KINDS = "biuf"
 """Kinds of arrays that are read: numbers. Others may be of any size for the bytes that they take in a message."""
+_TYPE = re.compile(r"[<>=|]?(\?|[biuf]\d{1,2})")
+"""Names of types that are read: NumPy takes others for expressions, and raises whatever their parser raises."""
 
 
 def packed(message: Mapping[str, Any]) -> bytes:
@@ -53,9 +56,9 @@ def _array(mapping: dict[Any, Any]) -> Any:
     if not is_array and b"__npgeneric__" not in mapping:
         return mapping
     name = mapping[b"dtype"]
-    dtype = np.dtype(name) if isinstance(name, str) and len(name) <= 4 else None
-    if dtype is None or dtype.kind not in _KINDS:
+    if not isinstance(name, str) or not _TYPE.fullmatch(name):
         raise ValueError(f"arrays of type {name!r:.40}; expected numbers")
+    dtype = np.dtype(name)
     if not is_array:
         return dtype.type(mapping[b"data"])
     shape = mapping[b"shape"]
