@@ -3,6 +3,7 @@
 import hashlib
 import ipaddress
 import os
+import socket
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ class ServerPolicy:
     """
 
     def __init__(self, address: str, translation: Translation | None = None) -> None:
-        check_address(address)
+        host, port = check_address(address)
         self.name, self._translation = f"of the server {address}", translation or Translation()
         self._keys = dict(self._translation.inputs)
         self._chunk: list[NDArray[np.float32]] = []
@@ -86,6 +87,7 @@ class ServerPolicy:
         try:
             self._connection = connect(
                 address,
+                sock=_connected(host, port),  # otherwise websockets follows redirects to other machines
                 additional_headers={"Authorization": f"Api-Key {key}"} if key else None,
                 compression=None,
                 max_size=MOST_BYTES,
@@ -94,7 +96,7 @@ class ServerPolicy:
                 ping_interval=None,  # servers compute in the thread that answers pings
                 proxy=None,
             )
-        except (OSError, WebSocketException) as error:
+        except (OSError, ValueError, WebSocketException) as error:
             raise PolicyServerError(f"the policy server {address} cannot be reached: {_reason(error)}") from error
         weakref.finalize(self, self._connection.close)
         metadata = self._receive(CONNECT_SECONDS)
@@ -117,13 +119,14 @@ class ServerPolicy:
         self._size, translation = spec.action.shape[0], self._translation
         if self.description is not None and not translation.inputs:
             self._keys = {key: key for key in self.description.observed}
-            return self.description.spec.differences(spec)
-        self._keys = dict(translation.inputs) or {key: key for key in spec.observation}
-        lines = [
-            f"input {name!r} of the server: no observation {key!r}; the task has {', '.join(spec.observation)}"
-            for name, key in self._keys.items()
-            if key not in spec.observation
-        ]
+            lines = self.description.spec.differences(spec)
+        else:
+            self._keys = dict(translation.inputs) or {key: key for key in spec.observation}
+            lines = [
+                f"input {name!r} of the server: no observation {key!r}; the task has {', '.join(spec.observation)}"
+                for name, key in self._keys.items()
+                if key not in spec.observation
+            ]
         for end, values in (("low", translation.low), ("high", translation.high)):
             if values and len(values) != self._size:
                 lines.append(f"action_{end}: {len(values)} values for actions of {self._size} elements")
@@ -191,8 +194,8 @@ class ServerPolicy:
         return PolicyServerError(f"the policy {self.name}: it {what}")
 
 
-def check_address(address: str) -> None:
-    """Check an address, which may come from the run folder of someone else.
+def check_address(address: str) -> tuple[str, int]:
+    """Return host and port of an address, which may come from the run folder of someone else.
 
     Raises:
         ConfigError: if it is none, or of another machine and not the one in :data:`ADDRESS_VARIABLE`.
@@ -214,6 +217,13 @@ def check_address(address: str) -> None:
             f"the policy server {printable(address)} is on another machine, which would see all observations: set the "
             f"environment variable {ADDRESS_VARIABLE}={printable(address)} if it is yours"
         )
+    return host, parts.port or (443 if parts.scheme == "wss" else 80)
+
+
+def _connected(host: str, port: int) -> socket.socket:
+    connected = socket.create_connection((host, port), CONNECT_SECONDS)
+    connected.settimeout(None)  # the server may rest for longer between two answers
+    return connected
 
 
 def _reason(error: Exception) -> str:

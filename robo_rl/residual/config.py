@@ -1,6 +1,7 @@
 """Configuration of a base policy and of the residuals on top of it."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 from robo_rl.core import Options, option, require
 
@@ -35,7 +36,7 @@ class ServerConfig(Options, section="base.server"):
         names = ("inputs", "prompt", "action_low", "action_high", "executed_actions")
         self.refuse_unused(names, self.address is not None, "base.server.address is given")
         low, high = self.action_low, self.action_high
-        is_range = len(low) == len(high) and all(a < b for a, b in zip(low, high, strict=True))
+        is_range = len(low) == len(high) and all(-inf < a < b < inf for a, b in zip(low, high, strict=True))
         require(is_range, "base.server.action_high", f"larger than action_low={list(low)}", list(high))
 
 

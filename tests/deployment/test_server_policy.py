@@ -1,10 +1,14 @@
 """Policies that a server computes: what they send, and every answer that is none."""
 
+import http
+import threading
+import time
 from dataclasses import replace
 
 import msgpack
 import numpy as np
 import pytest
+from websockets.sync.server import serve
 
 from robo_rl.core import ConfigError, DataError
 from robo_rl.deployment import server_policy
@@ -70,6 +74,15 @@ def test_an_answer_without_actions_is_an_error_and_closes_the_connection(spec, r
             policy.act(observation_of(spec))
 
 
+def test_the_connection_outlives_a_rest(spec, monkeypatch):
+    monkeypatch.setattr(server_policy, "CONNECT_SECONDS", 0.5)
+    with foreign_server(straight) as address:
+        policy = ServerPolicy(address)
+        policy.differences(spec)
+        time.sleep(1.0)
+        policy.act(observation_of(spec))
+
+
 def test_a_server_that_ends_is_an_error(spec):
     with foreign_server(straight) as address:
         policy = ServerPolicy(address)
@@ -103,6 +116,26 @@ def test_a_run_folder_cannot_name_a_server_on_another_machine(host, monkeypatch)
     monkeypatch.setenv("ROBO_RL_POLICY_SERVER", "ws://other:8000")
     with pytest.raises(ConfigError, match=f"ROBO_RL_POLICY_SERVER=ws://{host}:8000 if it is yours"):
         ServerPolicy(f"ws://{host}:8000")
+
+
+def test_a_server_cannot_redirect_to_another_one(spec):
+    """It would see all observations, whatever the address in the configuration."""
+    with foreign_server(straight) as other:
+
+        def redirect(connection, request):
+            response = connection.respond(http.HTTPStatus.FOUND, "elsewhere")
+            response.headers["Location"] = other
+            return response
+
+        with serve(lambda _: None, "127.0.0.1", 0, process_request=redirect) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                with pytest.raises(PolicyServerError, match="cannot be reached"):
+                    ServerPolicy(f"ws://127.0.0.1:{server.socket.getsockname()[1]}")
+            finally:
+                server.shutdown()
+                thread.join()
 
 
 def test_messages_are_those_of_openpi():
@@ -170,5 +203,7 @@ def test_a_policy_described_for_another_task_is_named(spec):
     with foreign_server(straight, {"robo_rl": facts.to_json()}) as address:
         policy = ServerPolicy(address)
         assert policy.action_chunk == 2 and any("7" in line for line in policy.differences(spec))
+        ranged = ServerPolicy(address, Translation(low=(0.0,), high=(1.0,)))
+        assert f"action_low: 1 values for actions of {spec.action.shape[0]} elements" in ranged.differences(spec)
     with foreign_server(straight, {"robo_rl": {"format": 1}}) as address, pytest.raises(DataError, match=address):
         ServerPolicy(address)
