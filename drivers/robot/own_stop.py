@@ -53,14 +53,19 @@ def rearm_robot(
             input=json.dumps([service, name, namespace, implementation]),
             capture_output=True,
             text=True,
+            errors="replace",
             env=os.environ | variables,
             timeout=START_SECONDS + REARM_SECONDS,
         )
-        answer = json.loads(process.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired as error:
         raise DriverError(f"{service} was not called within {error.timeout:g} s") from error
-    except (ValueError, LookupError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise DriverError(f"{service} was not called: {error}") from error
+    try:
+        answer = json.loads(process.stdout.splitlines()[-1])
+    except (ValueError, LookupError) as error:
+        reason = (process.stderr.splitlines() or [f"its process ended with exit code {process.returncode}"])[-1]
+        raise DriverError(f"{service} was not called: {reason}") from error
     if "error" in answer:
         raise DriverError(str(answer["error"]))
     return bool(answer["success"]), str(answer["message"])

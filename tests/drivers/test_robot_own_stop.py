@@ -66,8 +66,9 @@ def test_a_robot_without_a_domain_belongs_to_domain_0(variable: str | None, monk
     ("program", "problem"),
     [
         ("import time; time.sleep(60)", "was not called within 0.5 s"),
-        ("import os; os.abort()", "was not called"),
-        ("print('no answer')", "was not called"),
+        ("import os; os.abort()", "was not called: its process ended with exit code -6"),
+        ("raise ImportError('no rclpy')", "was not called: ImportError: no rclpy"),
+        ("print('no answer')", "was not called: its process ended with exit code 0"),
         ('print(\'{"error": "no server"}\')', "no server"),
     ],
 )
