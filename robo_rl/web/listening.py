@@ -1,5 +1,6 @@
 """Listening sockets with a limit on unauthenticated connections, so that authenticated ones always find a place."""
 
+import errno
 import socket
 import time
 from collections import Counter
@@ -78,7 +79,10 @@ def listen(host: str, port: int) -> list[Listener]:
     Raises:
         OSError: if the host is unknown, or the port is in use.
     """
-    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except UnicodeError as error:  # two dots in a row, for example
+        raise OSError(errno.EINVAL, f"{host!r} is not the name of a host") from error
     with ExitStack() as closing:
         listeners = []
         for family, kind, protocol, _, address in dict.fromkeys(addresses):

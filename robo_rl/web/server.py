@@ -129,7 +129,7 @@ class PageServer:
         path = _path(request)
         if path in self._handlers:
             names = {self._config.host, *(("127.0.0.1", "localhost", "::1") if self._config.is_local else ())}
-            if request.headers.get("Origin") in {self._origin(name) for name in names}:
+            if request.headers.get_all("Origin") in [[self._origin(name)] for name in names]:
                 return None
             return _response(http.HTTPStatus.FORBIDDEN, b"not from a page of this server\n")
         if path not in self._files:

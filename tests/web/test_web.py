@@ -79,6 +79,9 @@ def test_pages_of_other_origins_and_large_messages_are_refused() -> None:
                 async with socket_of(server, origin):
                     pass
             assert refused.value.response.status_code == 403
+        address = f"ws{server.origin.removeprefix('http')}/socket"
+        with pytest.raises(InvalidStatus, match="403"):
+            await connect(address, origin=server.origin, additional_headers={"Origin": server.origin}, proxy=None)
         async with socket_of(server, server.origin.replace("127.0.0.1", "localhost")) as page:
             await page.send(json.dumps({"token": token, "more": "x" * MESSAGE_BYTES}))
             with pytest.raises(ConnectionClosed):
