@@ -5,7 +5,7 @@ import hmac
 import http
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -102,8 +102,8 @@ class PolicyService:
             return connection.respond(http.HTTPStatus.OK, "OK\n")
         if "Origin" in request.headers:
             return connection.respond(http.HTTPStatus.FORBIDDEN, "pages have no access\n")
-        presented = request.headers.get("Authorization", "")
-        if self._key is not None and not hmac.compare_digest(presented.encode(), f"Api-Key {self._key}".encode()):
+        presented = " ".join(request.headers.get_all("Authorization")).encode(errors="surrogateescape")
+        if self._key is not None and not hmac.compare_digest(presented, f"Api-Key {self._key}".encode()):
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, "the key is missing or wrong\n")
         return None
 
@@ -121,8 +121,9 @@ class PolicyService:
             async for message in connection:
                 await connection.send(await self._answer(message, noise))
         except (DataError, SpecError) as error:
-            await connection.send(str(error))
-            await connection.close(FAILED, "the observation does not fit")
+            with suppress(ConnectionClosed):
+                await connection.send(str(error))
+                await connection.close(FAILED, "the observation does not fit")
         except ConnectionClosed:
             pass
         finally:
@@ -154,9 +155,11 @@ class PolicyService:
                     f"observation {name!r}: expected {array.dtype} of shape {array.shape}, got {value.dtype} of shape "
                     f"{value.shape}"
                 )
+            with np.errstate(over="ignore"):
+                value = value.astype(array.dtype)
             if not np.isfinite(value).all():
                 raise DataError(f"observation {name!r}: expected finite numbers")
-            observation[name] = torch.from_numpy(value.astype(array.dtype))
+            observation[name] = torch.from_numpy(value)
         return observation
 
     @torch.inference_mode()

@@ -58,9 +58,10 @@ def run(config: DictConfig) -> int:
     if key is None and not settings.is_local:
         raise ConfigError(
             f"address {settings.address} can be reached from other machines: set the environment variable "
-            f"{KEY_VARIABLE} to a key of {KEY_CHARACTERS} characters or more, here and where the policy is used"
+            f"{KEY_VARIABLE} to a key of {KEY_CHARACTERS} ASCII characters or more, here and where the policy is used"
         )
-    require(key is None or len(key) >= KEY_CHARACTERS, KEY_VARIABLE, f"{KEY_CHARACTERS} characters or more", "fewer")
+    is_key = key is None or (len(key) >= KEY_CHARACTERS and key.isascii())  # a header cannot contain all others
+    require(is_key, KEY_VARIABLE, f"{KEY_CHARACTERS} ASCII characters or more", "fewer, or others")
     trained = load_policy(Path(settings.run), None, settings.checkpoint)
     service = PolicyService(trained, settings.host, int(settings.address.rpartition(":")[2]), key)
 

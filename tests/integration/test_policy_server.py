@@ -125,6 +125,16 @@ def test_strangers_and_pages_are_refused(keyed: str, clones: Path, monkeypatch: 
     web.request("GET", "/healthz")
     assert web.getresponse().read() == b"OK\n"
     web.close()
+    for values in ((f"Api-Key {KEY}", "another"), ("Api-Key \xe9",)):  # neither may end in a traceback of the server
+        web.putrequest("GET", "/")
+        for name, value in (("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13")):
+            web.putheader(name, value)
+        web.putheader("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")
+        for value in values:
+            web.putheader("Authorization", value)
+        web.endheaders()
+        assert web.getresponse().status == 401
+        web.close()
     monkeypatch.setenv("ROBO_RL_POLICY_KEY", KEY)
     assert "policy of step 0" in robo_rl("eval", f"run={clones / 'bc'}", f"policy={keyed}", "episodes=1")
 
@@ -139,6 +149,7 @@ def test_strangers_and_pages_are_refused(keyed: str, clones: Path, monkeypatch: 
         ),
         ({"object": np.zeros(6, np.complex64)}, "is damaged"),
         ({"object": np.full(6, np.nan)}, "observation 'object': expected finite numbers"),
+        ({"object": np.full(6, 1e300)}, "observation 'object': expected finite numbers"),
     ],
 )
 def test_an_observation_that_does_not_fit_is_answered_with_a_reason(
@@ -160,9 +171,26 @@ def test_an_observation_that_does_not_fit_is_answered_with_a_reason(
             connection.recv()
 
 
+def test_a_client_that_leaves_before_its_answer_is_no_failure(clones: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with service(clones / "bc") as address:
+        for _ in range(5):
+            connection = opened(address)
+            connection.recv()
+            connection.send(packed({}))
+            connection.close()
+    assert [record for record in caplog.records if record.name.startswith("websockets")] == []
+
+
 def test_the_command_serves_until_it_is_interrupted(clones: Path, capsys: Any) -> None:
     line = refusal(capsys, "serve", f"run={clones / 'bc'}", "address=0.0.0.0:0")
     assert "can be reached from other machines: set the environment variable ROBO_RL_POLICY_KEY" in line
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("ROBO_RL_POLICY_KEY", "€" * 20)  # cannot be sent
+        line = refusal(capsys, "serve", f"run={clones / 'bc'}", "address=127.0.0.1:0")
+        assert "ROBO_RL_POLICY_KEY must be 16 ASCII characters or more" in line
+        monkeypatch.setenv("ROBO_RL_POLICY_KEY", KEY)
+        line = refusal(capsys, "serve", f"run={clones / 'bc'}", "address=a..b:1")
+        assert "'a..b' is not the name of a host" in line
     assert "address must be HOST:PORT" in refusal(capsys, "serve", f"run={clones / 'bc'}", "address=8000")
     words = [sys.executable, "-m", "robo_rl.cli", "serve", f"run={clones / 'bc'}", "address=127.0.0.1:0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
