@@ -40,7 +40,7 @@ def run(config: DictConfig) -> int:
     """Play episodes until Ctrl-C; return the exit code.
 
     Raises:
-        ConfigError: if the package ``websockets`` is missing, the run drives a robot, the task has no scripted expert,
+        ConfigError: if the package ``websockets`` is missing, a robot is configured, the task has no scripted expert,
             or the address is taken.
     """
     try:
@@ -53,6 +53,11 @@ def run(config: DictConfig) -> int:
         raise ConfigError(f"source: unknown value {config.source!r}; {nearest(str(config.source), SCRIPTS)}")
     settings: WebConfig = section(config, "web")
     played = config if config.run is None else _run_to_play(config)
+    if has_robot(played):
+        raise ConfigError(
+            "robo-rl play is for simulations, but this configuration drives a robot: leave out robot, or let the "
+            "policy of a run act with robo-rl eval run=FOLDER on_robot=true"
+        )
     backend = NoticingBackend(build_backend(played), print)
     try:
         player, name = _player(config, backend)
@@ -70,20 +75,14 @@ def _run_to_play(config: DictConfig) -> DictConfig:
     """Return the configuration of the run.
 
     Raises:
-        ConfigError: if it drives a robot, or options are given that the run has itself.
+        ConfigError: if options are given that the run has itself.
     """
     sections = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
     if given := sections & {"task", "safety", "source"}:
         raise ConfigError(
             f"run={config.run} has a task, safety filters and a policy of its own: leave out {min(given)}"
         )
-    found = run_config(Path(config.run))
-    if has_robot(found):
-        raise ConfigError(
-            f"{config.run} drives a robot, but robo-rl play is for simulations: robo-rl eval run={config.run} "
-            "on_robot=true lets the robot act"
-        )
-    return found
+    return run_config(Path(config.run))
 
 
 def _player(config: DictConfig, backend: EnvBackend) -> "tuple[Player, str]":
