@@ -1,4 +1,4 @@
-"""Policies in files: written from a run for use without PyTorch; those, LeRobot's and servers' that are evaluated."""
+"""Policies written to files for use without PyTorch, and policies of files, LeRobot and servers for evaluations."""
 
 from pathlib import Path
 

@@ -23,7 +23,7 @@ NOISES = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
 PICTURE_SECONDS = 0.1
 """Shortest time between two pictures [s]."""
 OUTCOME_SECONDS = 1.5
-"""Time for which the outcome of an episode is display [s]."""
+"""Time for which the outcome of an episode is displayed [s]."""
 PUSH_SECONDS = 0.5
 """Time for which a push replaces the actions [s of robot time]."""
 LOOK_SECONDS = 0.03
@@ -81,7 +81,7 @@ class _Display(NamedTuple):
 
 
 class Playing:
-    """Runs episodes in real time, and changes how while they run.
+    """Episodes in real time, which commands change while they run.
 
     :meth:`run` uses the backend in its thread alone; all other methods may be called from other threads.
 
