@@ -181,7 +181,7 @@ def test_a_client_that_leaves_before_its_answer_is_no_failure(clones: Path, capl
     assert [record for record in caplog.records if record.name.startswith("websockets")] == []
 
 
-def test_the_command_serves_until_it_is_interrupted(clones: Path, capsys: Any) -> None:
+def test_the_command_serves_until_it_is_ended(clones: Path, capsys: Any) -> None:
     line = refusal(capsys, "serve", f"run={clones / 'bc'}", "address=0.0.0.0:0")
     assert "can be reached from other machines: set the environment variable ROBO_RL_POLICY_KEY" in line
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -203,9 +203,9 @@ def test_the_command_serves_until_it_is_interrupted(clones: Path, capsys: Any) -
             )
             if REAL is not None:
                 ask_with_openpi(address[0])
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)  # a shell may let what it starts ignore SIGINT
             process.wait(30)
-            assert process.returncode == 130 and "Traceback" not in process.stderr.read()
+            assert process.returncode == 143 and "Traceback" not in process.stderr.read()
         finally:
             process.kill()
 

@@ -151,7 +151,7 @@ def refusal(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> st
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        ([], ["agent=residual corrects a base policy: give base.run=RUN, base.policy=FILE.onnx or base.lerobot="]),
+        ([], ["agent=residual corrects a base policy: give base.run=RUN, base.policy=FILE.onnx, base.lerobot="]),
         (["base.run=bc", "task=pick_cube"], ["for task reach", "those of task pick_cube", "found float32 (12,)"]),
         (["base.policy=bc.onnx", "task=pick_cube"], ["bc.onnx", "for task reach", "those of task pick_cube"]),
         (["base.run=bc", "task.control_rate=20"], ["control_rate: expected 10.0, found 20.0"]),
