@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -27,6 +26,7 @@ from robo_rl.core import (
     Options,
     RoboRLError,
     State,
+    is_loopback,
     option,
     require,
 )
@@ -115,16 +115,9 @@ class EndpointConfig(Options, section="endpoint"):
         if not key.isascii() or not key.isprintable() or not key:
             raise ConfigError(f"endpoint.key_variable: the environment has no key in {self.key_variable}: set it")
         parts = urlsplit(self.url)
-        if parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
+        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
             raise ConfigError(f"endpoint.url must be https where a key is sent, got {self.url!r}")
         return key
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _Reply(NamedTuple):
@@ -162,7 +155,7 @@ class Endpoint:
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
         # A request to this machine may contain a key and be unencrypted: it must not pass a proxy of the environment.
-        direct = _is_loopback(urlsplit(config.url).hostname or "")
+        direct = is_loopback(urlsplit(config.url).hostname or "")
         mounts = {"http://": None, "https://": None} if direct else None
         # The timeouts of the library apply to single reads: a server that sends a byte now and then never exceeds them.
         self._client = partial(

@@ -1,7 +1,6 @@
 """robo-rl serve: a server of a trained policy, for clients of openpi and for other machines."""
 
 import asyncio
-import ipaddress
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from ..app import load_policy
-from ..core import ConfigError, printable, require, typed
+from ..core import ConfigError, is_loopback, printable, require, typed
 from ..deployment.packages import server_packages
 
 KEY_CHARACTERS = 16
@@ -37,10 +36,7 @@ class ServeConfig:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the address."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
 
 def run(config: DictConfig) -> int:

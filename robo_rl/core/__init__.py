@@ -8,6 +8,7 @@ A name is imported with its first use, so that a command that uses few of them s
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .addresses import is_loopback
     from .agent_protocols import (
         Agent,
         AgentConfig,
@@ -260,6 +261,7 @@ __all__ = [
     "image_axes",
     "image_layout",
     "image_override",
+    "is_loopback",
     "is_too_large",
     "listening",
     "load_config",

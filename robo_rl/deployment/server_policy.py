@@ -1,7 +1,6 @@
 """Policies that a server computes, which speaks the protocol of openpi: msgpack over a websocket."""
 
 import hashlib
-import ipaddress
 import os
 import socket
 import weakref
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
-from robo_rl.core import ConfigError, DataError, EnvSpec, Observation, RoboRLError, printable
+from robo_rl.core import ConfigError, DataError, EnvSpec, Observation, RoboRLError, is_loopback, printable
 
 from .arrays import MOST_BYTES, packed, unpacked
 from .description import PolicyDescription
@@ -208,11 +207,7 @@ def check_address(address: str) -> tuple[str, int]:
     if not is_valid:
         raise ConfigError(f"a policy server: expected ws://HOST:PORT or wss://HOST:PORT, got {printable(address)!r}")
     host = parts.hostname or ""
-    try:
-        is_local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_local = False
-    if not is_local and os.environ.get(ADDRESS_VARIABLE) != address:
+    if not is_loopback(host) and os.environ.get(ADDRESS_VARIABLE) != address:
         raise ConfigError(
             f"the policy server {printable(address)} is on another machine, which would see all observations: set the "
             f"environment variable {ADDRESS_VARIABLE}={printable(address)} if it is yours"

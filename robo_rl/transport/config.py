@@ -1,13 +1,22 @@
 """Configuration of the transport."""
 
 import contextlib
-import ipaddress
 import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from robo_rl.core import MAX_SECONDS, ConfigError, DataError, Options, option, read_secret, require, user_folder
+from robo_rl.core import (
+    MAX_SECONDS,
+    ConfigError,
+    DataError,
+    Options,
+    is_loopback,
+    option,
+    read_secret,
+    require,
+    user_folder,
+)
 
 UNIX = "unix:"
 COMPRESSIONS = (None, "zstd", "jpeg")
@@ -81,12 +90,7 @@ class TransportConfig(Options, section="transport"):
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the address."""
-        if self.host is None or self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return self.host is None or is_loopback(self.host)
 
     def token(self) -> str:
         """Return the secret, or an empty string if none is needed.

@@ -1,10 +1,9 @@
 """Configuration of the pages."""
 
-import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from robo_rl.core import ConfigError, DataError, read_secret, require
+from robo_rl.core import ConfigError, DataError, is_loopback, read_secret, require
 
 TOKEN_CHARACTERS = 16
 
@@ -53,12 +52,7 @@ class WebConfig:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the address."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     def token(self) -> str | None:
         """Return the secret in the file; None if no file is given.
