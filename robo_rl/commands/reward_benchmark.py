@@ -48,7 +48,6 @@ def run(config: DictConfig) -> int:
             "modules": {name: asdict(agreement) for name, agreement in measured.comparison.agreement.items()},
             "learned": measured.learned,
             "starc": measured.comparison.starc.values,
-            "epic": measured.comparison.epic.values,
         }
         write_durably(Path(settings.output), f"{json.dumps(results, indent=2)}\n".encode())
     return 0

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ..app import load_reward, run_config
 from ..command_line.destination import output_file
-from ..core import ConfigError, generator, require, typed
+from ..core import ConfigError, require, typed
 from ..evaluation.viewer import Recording, import_rerun
 from ..monitoring.reward_comparison import compare_rewards, print_comparison, true_progress
 from ..monitoring.viewer import record_episodes
@@ -80,8 +80,7 @@ def run(config: DictConfig) -> int:
     console.print(table)
     if compared:
         console.print(f"rank correlation with true progress, {len(compared)} episodes of the data set", soft_wrap=True)
-        rng = generator(settings.episode, "distances")
-        print_comparison(console, compare_rewards(scorer, compared, settings.discount, rng))
+        print_comparison(console, compare_rewards(scorer, compared, settings.discount))
     contents = rewards, progress, _frames(episode), spec.control_rate, output
     if output.suffix == ".rrd":
         with Recording(output, about) as recording:

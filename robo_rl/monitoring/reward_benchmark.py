@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..core import EnvBackend, Metrics, Scorer, derive_seed, generator, require
+from ..core import EnvBackend, Metrics, Scorer, derive_seed, require
 from ..recording.teleoperation import record_expert
 from ..replay import EpisodeStore, ReplayRing
 from .reward_comparison import Comparison, compare_rewards
@@ -84,10 +84,7 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
                 learned |= scorer.update(ring.rows)
     held_out = graded_episodes(backend, folder / "held_out", settings.episodes, seed)
     episodes = [held_out.arrays(number) for number in range(len(held_out))]
-    return Measured(
-        compare_rewards(scorer, episodes, settings.discount, generator(seed, "distances")),
-        learned,
-    )
+    return Measured(compare_rewards(scorer, episodes, settings.discount), learned)
 
 
 def _await_answers(scorer: Scorer) -> bool:

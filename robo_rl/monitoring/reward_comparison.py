@@ -1,6 +1,6 @@
 """The agreement of rewards with the true progress over several episodes, and the distances between rewards."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,13 +11,9 @@ from rich.table import Table
 
 from ..core import Batch, TermScorer
 from ..evaluation.correlation import calibration_error, rank_correlation
-from ..evaluation.reward_distance import epic, features, least, matrix, sampled_mean_adjusted, starc
+from ..evaluation.reward_distance import features, least, matrix, starc
 from ..replay import EpisodeArrays
 
-EPIC_ROWS = 256
-"""Most transitions for the estimate of EPIC."""
-EPIC_SAMPLES = 32
-"""Samples for the means of EPIC. With fewer transitions EPIC is not estimated."""
 STARC_STEPS = 2
 """Least transitions per feature of the potentials: with only as many as features, shaping explains any reward."""
 
@@ -60,24 +56,19 @@ class Comparison(NamedTuple):
     Attributes:
         agreement: agreement of each term with the true progress.
         starc: STARC distances between the rewards of the modules and the true progress, estimated on the episodes.
-        epic: EPIC distances between the rewards of modules that score single transitions.
     """
 
     agreement: dict[str, Agreement]
     starc: Distances
-    epic: Distances
 
 
-def compare_rewards(
-    scorer: TermScorer, episodes: Sequence[EpisodeArrays], discount: float, rng: np.random.Generator
-) -> Comparison:
+def compare_rewards(scorer: TermScorer, episodes: Sequence[EpisodeArrays], discount: float) -> Comparison:
     """Compare each term that ``scorer`` computes with the true progress and with the other terms.
 
     Args:
         scorer: reward modules.
         episodes: one or more episodes with the terms of the task.
         discount: discount of future rewards, for the distances.
-        rng: random numbers for the transitions that EPIC combines.
     """
     rewards: dict[str, list[NDArray[np.float32]]] = {name: [] for name in scorer.terms}
     progress, rows, succeeded = [], [], []
@@ -92,7 +83,6 @@ def compare_rewards(
     return Comparison(
         {name: agreement(values, progress, succeeded) for name, values in rewards.items()},
         _starc_distances({**rewards, "progress": progress}, all_rows, discount),
-        _epic_distances(scorer, all_rows, discount, rng),
     )
 
 
@@ -104,15 +94,14 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         numbers = (result.steps, result.within, result.episodes, result.calibration)
         table.add_row(name, *("none" if number is None else f"{number:.2f}" for number in numbers))
     console.print(table)
-    for name, distances in (("STARC", comparison.starc), ("EPIC", comparison.epic)):
-        if len(distances.values) > 1:
-            table = Table(f"{name} distance", *distances.values, box=None, pad_edge=False)
-            for module, row in distances.values.items():
-                table.add_row(module, *("-" if distance is None else f"{distance:.2f}" for distance in row.values()))
-            console.print(table)
-            if distances.steps < distances.needed:
-                note = f"{name} takes {distances.needed:,} steps or more, there are {distances.steps:,}: add episodes"
-                console.print(note, soft_wrap=True)
+    distances = comparison.starc
+    table = Table("STARC distance", *distances.values, box=None, pad_edge=False)
+    for module, row in distances.values.items():
+        table.add_row(module, *("-" if distance is None else f"{distance:.2f}" for distance in row.values()))
+    console.print(table)
+    if distances.steps < distances.needed:
+        note = f"STARC takes {distances.needed:,} steps or more, there are {distances.steps:,}: add episodes"
+        console.print(note, soft_wrap=True)
 
 
 def true_progress(episode: EpisodeArrays) -> NDArray[np.float32]:
@@ -141,25 +130,9 @@ def _starc_distances(rewards: Mapping[str, Sequence[NDArray[np.float32]]], rows:
     before, after = features(rows)
     steps, needed = len(before), STARC_STEPS * before.shape[1]
     if steps < needed:
-        return _unknown(rewards, steps, needed)
+        return Distances({name: dict.fromkeys(rewards) for name in rewards}, steps, needed)
     forms = {
         name: least(np.concatenate(values).astype(np.float64), before, after, discount)
         for name, values in rewards.items()
     }
     return Distances(matrix(forms, starc), steps, needed)
-
-
-def _epic_distances(scorer: TermScorer, rows: Batch, discount: float, rng: np.random.Generator) -> Distances:
-    """Return the EPIC distances, estimated on transitions that combine states and actions of random rows."""
-    steps = len(rows["action"])
-    if steps < EPIC_SAMPLES:
-        return _unknown(scorer.judge(rows), steps, EPIC_SAMPLES)
-    indices = rng.choice(steps, min(steps, EPIC_ROWS), replace=False)
-    forms = sampled_mean_adjusted(
-        scorer.judge, {key: values[indices] for key, values in rows.items()}, discount, EPIC_SAMPLES, rng
-    )
-    return Distances(matrix(forms, epic), steps, EPIC_SAMPLES)
-
-
-def _unknown(names: Collection[str], steps: int, needed: int) -> Distances:
-    return Distances({name: dict.fromkeys(names) for name in names}, steps, needed)
