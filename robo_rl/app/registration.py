@@ -7,7 +7,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 
 from ..actor import InterventionConfig
-from ..agents import bc, cpl, drq, flow, fql, iql, qc, sac, xqc
+from ..agents.registration import register_configs as register_agents
 from ..core import config_node
 from ..core.search_path import register_search_path
 from ..replay.interchange import register_configs as register_formats
@@ -50,15 +50,7 @@ def register_configs() -> None:
     act = {"actor": config_node(None, ActorConfig), "intervention": config_node(None, InterventionConfig)}
     act["base"] = config_node(None, BaseConfig)
     store.store(name="actor_schema", node=OmegaConf.create(wire | act))
-    sac.register_configs()
-    bc.register_configs()
-    cpl.register_configs()
-    drq.register_configs()
-    flow.register_configs()
-    fql.register_configs()
-    iql.register_configs()
-    qc.register_configs()
-    xqc.register_configs()
+    register_agents()
     register_pages()
     register_transport()
     register_safety()

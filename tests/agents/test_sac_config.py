@@ -5,8 +5,8 @@ import torch
 from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 
-from robo_rl.agents import bc, cpl, iql, sac
 from robo_rl.agents.parts.native import available as native_available
+from robo_rl.agents.registration import register_configs
 from robo_rl.agents.sac.update import METRICS
 from robo_rl.core import ConfigError
 
@@ -47,10 +47,7 @@ def test_values_out_of_range_are_named(fields, message):
     ],
 )
 def test_presets_make_agents(preset, expected):
-    sac.register_configs()
-    bc.register_configs()
-    cpl.register_configs()
-    iql.register_configs()
+    register_configs()
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         node = compose(overrides=[f"+agent={preset}", "agent.hidden=[8]", "agent.observation_keys=[state]"]).agent
     agent = instantiate(node, _partial_=True, _convert_="object")(spec=SPEC, seed=0)

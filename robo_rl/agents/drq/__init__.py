@@ -2,9 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from hydra.core.config_store import ConfigStore
-
-from robo_rl.core import config_node
 from robo_rl.core.lazy import imported_on_use
 
 from ..parts.encoder_config import EncoderConfig
@@ -15,11 +12,4 @@ if TYPE_CHECKING:
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
-__all__ = ["DrQ", "DrQConfig", "EncoderConfig", "make_drq", "register_configs"]
-
-
-def register_configs() -> None:
-    """Register ``drq_schema`` in the group ``agent``."""
-    ConfigStore.instance().store(
-        group="agent", name="drq_schema", node=config_node("robo_rl.agents.drq.make_drq", DrQConfig)
-    )
+__all__ = ["DrQ", "DrQConfig", "EncoderConfig", "make_drq"]

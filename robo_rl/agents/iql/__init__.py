@@ -2,9 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from hydra.core.config_store import ConfigStore
-
-from robo_rl.core import config_node
 from robo_rl.core.lazy import imported_on_use
 
 from .config import IQLConfig
@@ -14,11 +11,4 @@ if TYPE_CHECKING:
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
-__all__ = ["IQL", "IQLConfig", "make_iql", "register_configs"]
-
-
-def register_configs() -> None:
-    """Register ``iql_schema`` in the group ``agent``."""
-    ConfigStore.instance().store(
-        group="agent", name="iql_schema", node=config_node("robo_rl.agents.iql.make_iql", IQLConfig)
-    )
+__all__ = ["IQL", "IQLConfig", "make_iql"]
