@@ -102,14 +102,6 @@ class ForeignFolder:
                         statuses[each] = status
         return statuses
 
-    def has_folder(self, name: str) -> bool:
-        """Return whether there is a folder of this name that is not a link."""
-        try:
-            with self._folder(PurePosixPath(name).parts):
-                return True
-        except OSError:
-            return False
-
     def replace(self, name: str, data: bytes) -> None:
         """Replace a file atomically, without opening an existing one. Its folder has to exist."""
         parts = PurePosixPath(name).parts
