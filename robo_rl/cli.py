@@ -64,7 +64,7 @@ AT_ONCE = {
 
 HELP = {"-h", "--help", "--help-all"}
 UNSUGGESTED = ("stop", "rearm", "enable")
-"""What nobody is to run by mistake: never named as what a misspelt command may have meant."""
+"""Commands that are never suggested for a misspelt one, because nobody should run them by mistake."""
 
 LASTING = ("train", "learner", "actor", "record", "robot", "guard", "reward publish")
 """Commands that a robot or a long run depends on: they outlast a disk that takes no more of their output."""

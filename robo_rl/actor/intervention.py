@@ -30,7 +30,7 @@ CRITERIA = ("never", "random", "disagreement", "value", "operator")
 
 @dataclass(frozen=True)
 class InterventionConfig(Options, section="intervention"):
-    """How interventions are used in training, and when a simulated expert intervenes; by default it never does.
+    """Use of interventions in training, and interventions of a simulated expert; by default there are none.
 
     Attributes:
         as_demonstrations: sample and imitate interventions of a person or of this expert like demonstrations (HIL-SERL,

@@ -1,4 +1,4 @@
-"""robo-rl actor: act for a learner elsewhere."""
+"""robo-rl actor: an actor for a learner elsewhere."""
 
 from pathlib import Path
 

@@ -131,7 +131,7 @@ def _serving(server: "PageServer") -> "Iterator[PageServer]":
             async with server.serving():
                 ready.set()
                 await ending.wait()
-        except Exception as error:
+        except Exception as error:  # raised again in the main thread
             failures.append(error)
         finally:
             ready.set()

@@ -35,7 +35,7 @@ class ServeConfig:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach the address."""
+        """Whether the address is reachable from this machine alone."""
         return is_loopback(self.host)
 
 

@@ -1,4 +1,4 @@
-"""``robo-rl view path=...``: replay a data set, an episode of it or a run in Rerun; export images as MP4."""
+"""``robo-rl view path=...``: a data set, an episode or a run in Rerun, and images as MP4 files."""
 
 from collections.abc import Callable
 from pathlib import Path

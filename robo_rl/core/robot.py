@@ -85,7 +85,7 @@ class RobotDescription:
 
     @property
     def endless(self) -> NDArray[np.bool_]:
-        """Which joints (n,) are hinges without limits: their position repeats after a full turn."""
+        """Mask (n,) of the joints that are hinges without limits: their position repeats after a full turn."""
         unlimited = np.isinf(self.position_lower) & np.isinf(self.position_upper)
         hinges = [int(self.model.joint(name).type[0]) == HINGE for name in self.joints]
         return np.asarray(unlimited & np.array(hinges), np.bool_)

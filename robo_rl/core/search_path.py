@@ -1,4 +1,4 @@
-"""Where Hydra looks for configurations: folders of the user after those of robo-rl, and registered ones."""
+"""Folders in which Hydra looks for configurations: those of robo-rl, those of the user, and registered ones."""
 
 import contextlib
 import os

@@ -107,7 +107,7 @@ class EvaluationResult:
 
     @property
     def stops(self) -> str:
-        """How many episodes ended with a stop of the robot, and why the last did; empty if none did."""
+        """The number of episodes that ended with a stop of the robot, and the last reason; empty if there were none."""
         stops = [episode.stopped for episode in self.episodes if episode.stopped]
         count = f"The robot was stopped in {len(stops)} of {counted(len(self.episodes), 'episode')}"
         return f"{count}; the last time: {stops[-1]}" if stops else ""

@@ -147,7 +147,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """How the run ended: ``completed``, ``reached``, ``interrupted`` or ``diverged``; otherwise ``unfinished``."""
+        """The end of the run: ``completed``, ``reached``, ``interrupted`` or ``diverged``; otherwise ``unfinished``."""
         return str((self.summary or {}).get("status", "completed" if self.summary else "unfinished"))
 
     @property

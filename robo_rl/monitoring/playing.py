@@ -32,7 +32,7 @@ ALIVE_SECONDS = 1.0
 
 
 class Player(Protocol):
-    """What chooses actions: a policy or a scripted expert."""
+    """A policy or a scripted expert, which chooses the actions."""
 
     def reset(self) -> None:
         """Begin an episode."""
@@ -43,7 +43,7 @@ class Player(Protocol):
 
 @dataclass(frozen=True)
 class PlayState:
-    """What the page shows.
+    """The state that the page displays.
 
     Attributes:
         episode: number of the episode, from 1.
@@ -240,7 +240,7 @@ class Playing:
 
 
 class PlayPage:
-    """What a page receives and sends.
+    """The connections of pages to the episodes.
 
     A page receives ``{"about": {task, player, control_rate}}``, then ``{"state": PlayState}`` after each change, and
     pictures: bytes whose first line is ``{}``. It sends ``{"command": name}``.

@@ -37,7 +37,7 @@ CLEAR, JOINTS, END_EFFECTOR = 0, 1, 2
 
 @dataclass(frozen=True)
 class EndEffectorControl:
-    """How the elements of an end-effector action move the arm.
+    """The motion of the arm by the elements of an end-effector action.
 
     Attributes:
         directions: displacement of the end effector by one unit of each element (6, k) [m, rad].

@@ -21,7 +21,7 @@ STANDING_SECONDS = 4.0
 REMINDER_SECONDS = 60.0
 RATE_SECONDS = 10.0
 JOIN_SECONDS = 20.0
-"""How long actors may take to join: those of this machine start, or wait for a robot."""
+"""Time that actors may take to join [s]: those of this machine start, or wait for a robot."""
 
 
 class AsyncOperators(Operators):

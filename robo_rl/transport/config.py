@@ -89,7 +89,7 @@ class TransportConfig(Options, section="transport"):
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach the address."""
+        """Whether the address is reachable from this machine alone."""
         return self.host is None or is_loopback(self.host)
 
     def token(self) -> str:

@@ -100,7 +100,7 @@ class Notices:
 
     @property
     def is_over(self) -> bool:
-        """Whether :meth:`guide` has told the actors that the run is over."""
+        """Whether the run is over, according to the last call of :meth:`guide`."""
         return self._stop
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from .views import WORDS_CHARACTERS, WORDS_KEPT
 
 
 class SentReport(NamedTuple):
-    """What a message in flight reports: whether it ends the run, and the number of operator messages so far."""
+    """Contents of a message in flight: whether it ends the run, and the number of operator messages so far."""
 
     ends_run: bool
     words_count: int

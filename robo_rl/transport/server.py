@@ -83,7 +83,7 @@ class LearnerServer:
 
     @property
     def is_over(self) -> bool:
-        """Whether :meth:`guide` has told the actors that the run is over."""
+        """Whether the run is over, according to the last call of :meth:`guide`."""
         return self._notices.is_over
 
     def pause(self, paused: bool) -> None:

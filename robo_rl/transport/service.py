@@ -33,7 +33,7 @@ SOCKET = "learner"
 _SOCKET_FOLDER = "robo-rl-"
 _MAKING_SECONDS = 60.0
 STRANGER_SECONDS = 5.0
-"""How long the handshake of a connection may take before the learner closes the connection."""
+"""Time that the handshake of a connection may take before the learner closes the connection."""
 MOST_CONNECTIONS = 256
 """Most connections of a learner; further ones wait until one is closed."""
 

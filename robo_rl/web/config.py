@@ -51,7 +51,7 @@ class WebConfig:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach the address."""
+        """Whether the address is reachable from this machine alone."""
         return is_loopback(self.host)
 
     def token(self) -> str | None:

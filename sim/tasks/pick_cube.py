@@ -1,4 +1,4 @@
-"""Lift a cube from the table."""
+"""``pick_cube``: lift a cube from the table."""
 
 import math
 from dataclasses import dataclass

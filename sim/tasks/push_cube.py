@@ -1,4 +1,4 @@
-"""Push a cube to a place on the table."""
+"""``push_cube``: push a cube to a place on the table."""
 
 import math
 from collections.abc import Mapping

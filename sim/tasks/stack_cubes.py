@@ -1,4 +1,4 @@
-"""Stack cubes on one another in a given order."""
+"""``stack_cubes``: stack cubes on one another in a given order."""
 
 import math
 from dataclasses import dataclass

@@ -175,7 +175,7 @@ def serve_action(
         try:
             with guard.turn():
                 return GoalResponse.ACCEPT if accept is None or accept(goal) else GoalResponse.REJECT
-        except Exception as error:
+        except Exception as error:  # of the callback: rclpy would end the executor with it
             guard.report(error)
             return GoalResponse.REJECT
 
@@ -186,7 +186,7 @@ def serve_action(
             result = execute(RclpyServerGoal(handle, is_closing))
             if handle.is_active:
                 handle.succeed()
-        except Exception as error:
+        except Exception as error:  # of the callback: the goal needs a result
             guard.report(error)
             if handle.is_active:
                 handle.abort()

@@ -90,7 +90,7 @@ class Guard:
         def reporting(*arguments: Any) -> None:
             try:
                 callback(*arguments)
-            except Exception as error:
+            except Exception as error:  # of the callback: rclpy would end the executor with it
                 self.report(error)
 
         return reporting

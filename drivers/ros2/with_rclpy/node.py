@@ -138,7 +138,7 @@ class RclpyNode(Closing):
             try:
                 with self._guard.turn():
                     return callback(request)
-            except Exception as error:
+            except Exception as error:  # of the callback: the node must go on
                 self._guard.report(error)
                 return response  # rclpy cannot leave a request unanswered
 

@@ -56,7 +56,7 @@ class Spinner:
                 self.executor.spin_once()
             except ExternalShutdownException:
                 return
-            except Exception as error:
+            except Exception as error:  # of a callback: the others must still be called
                 if not self._closing:  # otherwise a callback has closed its own node
                     self._guard.report(error)
 
