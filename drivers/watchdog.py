@@ -37,11 +37,7 @@ class WatchdogConfig(Options, section="watchdog"):
 
 
 class Watchdog:
-    """Limit on the time without commands, in the process that drives the robot. Times are monotonic.
-
-    Args:
-        config: the time limits.
-    """
+    """Limit on the time without commands, in the process that drives the robot. Times are monotonic."""
 
     def __init__(self, config: WatchdogConfig) -> None:
         self._hold_ns, self._stop_ns = round(config.hold_after * 1e9), round(config.stop_after * 1e9)

@@ -83,10 +83,6 @@ class RepeatedActions(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment in which every action is executed several times, as in the published results of dm_control.
 
     The reward is the sum of the repetitions. An episode that ends in between ends the step.
-
-    Args:
-        env: the environment.
-        repeat: number of times.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], repeat: int) -> None:

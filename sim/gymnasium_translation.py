@@ -14,10 +14,6 @@ from .gymnasium_observations import ObservationReader
 class SpaceTranslation:
     """A translation of observations and actions, see :class:`~robo_rl.core.SpaceTranslation`.
 
-    Args:
-        reader: converter of observations.
-        space: action space, bounded.
-
     Attributes:
         action_size: number of elements of an action.
     """

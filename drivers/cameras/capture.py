@@ -29,9 +29,6 @@ def scaled(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]
 class Capture:
     """Reader of a camera. Reading waits up to 2 s for each picture of a device or stream.
 
-    Args:
-        config: the camera and its settings.
-
     Raises:
         DriverError: if the camera does not exist, cannot be opened, or rejects a setting. If a device does not exist,
             the message lists the available cameras.

@@ -41,9 +41,6 @@ class FakeArmBackend:
     Nothing is sent between two actions. A command is valid for one control period, and the watchdog of the driver's
     process acts if the next command does not arrive. The arm therefore comes to rest whatever happens to the process of
     the backend.
-
-    Args:
-        config: configuration of the arm.
     """
 
     def __init__(self, config: FakeArmConfig) -> None:

@@ -28,11 +28,7 @@ MESSAGE_BYTES = 4096
 
 
 class Joints:
-    """Joints that follow commanded velocities with limited acceleration and stop before their position limits.
-
-    Args:
-        config: limits of the joints.
-    """
+    """Joints that follow commanded velocities with limited acceleration and stop before their position limits."""
 
     def __init__(self, config: FakeArmConfig) -> None:
         self._config = config

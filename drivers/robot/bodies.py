@@ -127,10 +127,6 @@ class Body(Protocol):
 class ArmBody:
     """Arm with or without a gripper.
 
-    Args:
-        config: configuration of the robot.
-        simulation: the task's simulated arm.
-
     Raises:
         ConfigError: if the robot does not provide what the task observes, or cannot execute its actions.
     """
@@ -315,10 +311,6 @@ class ArmBody:
 class BaseBody:
     """Mobile base with the actions steering and throttle.
 
-    Args:
-        config: configuration of the robot.
-        spec: the task's spec.
-
     Raises:
         ConfigError: if the robot does not provide what the task observes.
     """
@@ -375,10 +367,6 @@ def _for_each_joint(key: str, values: Sequence[float], count: int) -> Array:
 
 def make_body(config: RobotConfig, simulation: EnvBackend) -> Body:
     """Return the body for the kind of robot that the task needs.
-
-    Args:
-        config: configuration of the robot.
-        simulation: simulation of the task.
 
     Raises:
         ConfigError: if no robot can do the task, or this one cannot.

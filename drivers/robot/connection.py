@@ -24,11 +24,6 @@ AWAY_NS = 2_000_000_000
 class RobotConnection:
     """Connection to the topics, cameras, services and controllers of a robot; its creation waits for all of them.
 
-    Args:
-        config: configuration of the robot.
-        body: sends the commands.
-        clock: monotonic clock.
-
     Attributes:
         sources: the robot's topics and cameras.
         tare: measures the bias of the wrist sensor; None: the bias is not measured.

@@ -135,11 +135,7 @@ class Opening:
 
 
 class Pose:
-    """Decoder of a PoseStamped: position and the first two columns of the rotation matrix.
-
-    Args:
-        topic: topic name, for error messages.
-    """
+    """Decoder of a PoseStamped: position and the first two columns of the rotation matrix."""
 
     names = POSE
 
@@ -216,11 +212,7 @@ class Inertia:
 
 
 class Upward:
-    """Decoder of an Imu with orientation: the upward direction in the base's frame.
-
-    Args:
-        topic: topic name, for error messages.
-    """
+    """Decoder of an Imu with orientation: the upward direction in the base's frame."""
 
     names: tuple[str, ...] = UP
 

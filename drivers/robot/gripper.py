@@ -24,10 +24,6 @@ class GripperCommander:
 
     A goal that its server aborted is not repeated, because the fingers may hold an object. A goal is repeated if its
     server was restarted. It is an error if the gripper accepts no goals or does not end them.
-
-    Args:
-        node: node of the driver.
-        config: name and kind of the commands.
     """
 
     def __init__(self, node: Node, config: GripperConfig) -> None:

@@ -113,9 +113,6 @@ class SourceLayout:
     def observation(self, messages: Mapping[str, Any]) -> Observation:
         """Return the task's observation, without images that have no message.
 
-        Args:
-            messages: messages by source.
-
         Raises:
             SpecError: if a message is not as expected.
         """

@@ -16,9 +16,6 @@ class RateKeeper:
     Periods follow one another without a gap: the time that the policy takes is part of the period. A period that begins
     later than half its length is an *overrun*: it still gets its whole length, and the schedule shifts.
 
-    Args:
-        period_ns: length of a period.
-
     Attributes:
         periods: number of periods that have begun.
         overruns: number of periods that began too late.

@@ -124,12 +124,6 @@ class ScoredRobot(RobotWatch):
     The terms are named numbers (JointState: ``name``, ``position``), which ``robot.sources`` can receive as
     ``rewards``. The success is also published as a std_msgs/msg/Bool. The robot's own rewards and readiness are
     ignored.
-
-    Args:
-        config: configuration of the robot.
-        layout: builds observations from messages.
-        clock: monotonic clock.
-        topic: prefix of the two topics.
     """
 
     def __init__(self, config: RobotConfig, layout: SourceLayout, clock: Clock, topic: str) -> None:

@@ -20,14 +20,7 @@ HOMING_GRACE = 2.0
 
 
 class ServoReadings:
-    """Readings of an arm of servos that are new enough and without faults.
-
-    Args:
-        config: configuration of the arm.
-        bus: the servo bus, for its counts.
-        loop: reads the servos.
-        clock: monotonic clock.
-    """
+    """Readings of an arm of servos that are new enough and without faults."""
 
     def __init__(self, config: ServoArmConfig, bus: ServoBus, loop: ServoLoop, clock: Clock) -> None:
         self._config, self._bus, self._loop, self._clock = config, bus, loop, clock

@@ -55,9 +55,6 @@ class Measured:
 class VirtualServo:
     """Memory and set point of one servo.
 
-    Args:
-        number: its id.
-
     Attributes:
         fault: faults that it reports.
         setpoint: position that its motor is driven to, before the homing offset [ticks].
@@ -140,9 +137,6 @@ class VirtualServo:
 
 class ServoChain:
     """Servos on one line. :meth:`answer` is all that a master can notice of them.
-
-    Args:
-        numbers: ids of the servos.
 
     Attributes:
         servos: the servos, in the order of their ids on the line.

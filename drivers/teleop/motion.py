@@ -197,10 +197,6 @@ class AxisTeleop:
     """Teleoperation by a device with axes and buttons.
 
     If the device is unplugged, motion stops at once, and the person loses control after the latch time.
-
-    Args:
-        reader: reader of the device.
-        motion: conversion of its state to actions.
     """
 
     in_base_frame = True

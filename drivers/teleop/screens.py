@@ -29,12 +29,7 @@ class Screenless(Protocol):
 
 
 class ScreenTeleop:
-    """Device with a terminal or window beside it. The keys of that screen act as buttons only.
-
-    Args:
-        device: moves the robot.
-        screen: shows pictures and text.
-    """
+    """Device with a terminal or window beside it. The keys of that screen act as buttons only."""
 
     def __init__(self, device: Screenless, screen: KeyboardTeleop | WindowTeleop) -> None:
         self._device, self._screen = device, screen

@@ -51,9 +51,6 @@ class SpaceMouseReader:
     tell that the mouse was released, are then lost. In that case no deflection counts until the mouse has been at rest,
     and no button is held.
 
-    Args:
-        clock: monotonic clock.
-
     Raises:
         ConfigError: if pyspacemouse is not installed.
         DriverError: if there is no mouse, no libhidapi, or no access to the mouse.

@@ -53,13 +53,7 @@ GRIPPER_POLL_SECONDS = 0.02
 
 
 class Topics(ABC):
-    """Topics that every virtual robot publishes: objects, rewards, readiness, diagnostics and images.
-
-    Args:
-        node: node of the virtual robot.
-        config: configuration of the virtual robot.
-        robot: simulated robot.
-    """
+    """Topics that every virtual robot publishes: objects, rewards, readiness, diagnostics and images."""
 
     def __init__(self, node: Node, config: VirtualRobotConfig, robot: Simulated) -> None:
         self._node, self._robot = node, robot

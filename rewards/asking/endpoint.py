@@ -136,9 +136,6 @@ class _PassingError(Exception):
 class Endpoint:
     """Server and model, with a budget; see :class:`EndpointConfig`. May be used from several threads.
 
-    Args:
-        config: configuration of the server.
-
     Raises:
         ConfigError: if no model is named, the key is missing, or the HTTP library is not installed.
     """

@@ -91,11 +91,6 @@ class ClipReward(Module):
 
     Pictures are scored a whole episode at a time, which is many times faster than one by one.
 
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-
     Raises:
         ConfigError: if there is no camera, no text, or no such model.
         DataError: if the files of the model are damaged.

@@ -72,12 +72,6 @@ class CodeReward(Module):
     ``<key>_<index>`` if it has none. The prefix ``before_`` selects the observation before the step;
     ``action_<name>`` or ``action_<index>`` is an element of the action.
 
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-        code: source code in Python.
-
     Raises:
         ConfigError: if the code uses an argument that does not exist.
         RewardCodeError: if the code is not allowed.

@@ -141,11 +141,6 @@ class KeypointsReward(Module):
 
     All rewards of an episode without an answer are 0.
 
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-
     Raises:
         ConfigError: if the observation has no such elements or pictures, poses are relative to the first one, or the
             endpoint cannot be used.

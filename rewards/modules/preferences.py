@@ -97,13 +97,6 @@ class PreferencesReward(DistilledReward):
 
     Each network computes a reward in [-1, 1] for the state after a step. It is fitted so that the logistic function of
     the difference between the sums of two segments predicts the answer: 1 if the second segment is preferred.
-
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
-        seed: seed of the run.
-        oracle: compares segments.
     """
 
     config: PreferencesConfig

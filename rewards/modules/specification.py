@@ -35,11 +35,6 @@ class SpecificationReward(Module):
     """Reward of whole episodes by their robustness; see :class:`SpecificationConfig`.
 
     The signals of an episode begin with its first observation.
-
-    Args:
-        config: configuration of the module.
-        name: name of its reward term.
-        spec: spec of the environment.
     """
 
     whole_episodes = True

@@ -32,10 +32,6 @@ class TogglesConfig(Options, section="toggles"):
 class TogglesReward(Module):
     """Penalty for reversing a gripper; see :class:`TogglesConfig`.
 
-    Args:
-        config: configuration of the module.
-        spec: spec of the environment.
-
     Raises:
         ConfigError: if actions do not move a gripper, or its opening is not observed.
     """

@@ -37,10 +37,6 @@ class TimeContrastiveTrainer:
     identifies the other view of a moment among the views of all moments. Moments of an episode that are nearly the same
     are not contrasted. Common properties of all pictures of an episode help little, because a minibatch contains
     several moments of the same episode.
-
-    Args:
-        config: configuration of encoder and training.
-        seed: seed of initial weights and minibatches.
     """
 
     def __init__(self, config: ContrastConfig, seed: int) -> None:

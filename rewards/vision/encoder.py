@@ -58,9 +58,6 @@ class EncoderConfig(Options):
 class FrozenEncoder(ABC):
     """Base class of models that are not trained further. Use :func:`load_encoder` to create one.
 
-    Args:
-        config: configuration of the model.
-
     Attributes:
         images: returns the features (n, E) of frames (n, H, W, 3) uint8, from the cache if possible.
         size: E.

@@ -28,10 +28,6 @@ class ClipTrainer:
     The loss is that of SigLIP (Zhai et al. 2023), a logistic regression for each pair of picture and caption. Its label
     is the truth of the caption for the picture, rather than whether the two were drawn together: many captions from a
     simulator are true for a picture at the same time, and they differ in the states in which they are false.
-
-    Args:
-        config: configuration of model and training.
-        seed: seed of initial weights and minibatches.
     """
 
     def __init__(self, config: PretrainingConfig, seed: int) -> None:

@@ -15,10 +15,6 @@ class View:
     """Makes JPEG pictures of the observed camera images or, if there are none, of the rendered scene.
 
     At most one set of pictures is made every ``PICTURE_SECONDS``.
-
-    Args:
-        backend: robot or simulator.
-        clock: clock of monotonic time.
     """
 
     def __init__(self, backend: EnvBackend, clock: Clock | None = None) -> None:

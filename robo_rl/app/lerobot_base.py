@@ -16,11 +16,7 @@ def open_lerobot(folder: Path) -> LeRobotPolicy:
 
 
 class LeRobotBase(BasePolicy):
-    """A LeRobot policy as a base policy: LeRobot keeps its chunk of actions, and samples from its own generator.
-
-    Args:
-        policy: the policy.
-    """
+    """A LeRobot policy as a base policy: LeRobot keeps its chunk of actions, and samples from its own generator."""
 
     def __init__(self, policy: LeRobotPolicy) -> None:
         super().__init__(lambda observation, _: policy.act(observation), policy.name, policy.fingerprint)

@@ -29,11 +29,7 @@ def open_server(address: str, settings: ServerConfig | None = None) -> "ServerPo
 
 
 class ServerBase(BasePolicy):
-    """A policy of a server as a base policy.
-
-    Args:
-        policy: the policy.
-    """
+    """A policy of a server as a base policy."""
 
     def __init__(self, policy: "ServerPolicy") -> None:
         spec = None if policy.description is None else policy.description.spec

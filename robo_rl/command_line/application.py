@@ -212,9 +212,6 @@ def _quote_home(word: str) -> str:
 def _expand_home(config: Any) -> None:
     """Replace the ~ at the beginning of paths by the home folder: shells do so only at the start of a word.
 
-    Args:
-        config: a dictionary or list of OmegaConf.
-
     Raises:
         ConfigError: if this user has no home folder.
     """

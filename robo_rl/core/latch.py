@@ -162,9 +162,6 @@ class _Folder:
 
     The folder is kept open if it can be opened. Otherwise its inode could be freed, and a file system may give
     the same number to the folder that takes its place.
-
-    Args:
-        path: path of the folder.
     """
 
     def __init__(self, path: Path) -> None:

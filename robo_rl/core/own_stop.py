@@ -19,9 +19,6 @@ class OwnStop:
     """A record, beside the emergency stop, of a robot whose own controller was told to stop.
 
     The latch is in the robot, not on this machine: a service of the robot, named in the record, releases it.
-
-    Args:
-        robot: name of the robot.
     """
 
     def __init__(self, robot: str) -> None:

@@ -15,9 +15,6 @@ class Repetitions:
     The first of a kind is. While further ones follow, the pause between two messages doubles from 10 s to ten minutes.
     After a silence of ten minutes, the next one counts as the first.
 
-    Args:
-        clock: monotonic clock.
-
     Attributes:
         counts: number of occurrences by kind.
     """

@@ -20,9 +20,6 @@ class ResetLatch:
     killed leaves it behind, and so does a reset that never answers. Then a person checks the robot and releases it with
     ``robo-rl rearm``.
 
-    Args:
-        robot: name of the robot.
-
     Raises:
         ConfigError: if this user has no home folder, and XDG_STATE_HOME is not set.
         DriverError: if the folder cannot be created.

@@ -30,9 +30,6 @@ _MAGNITUDES = {
 class ObservationSignals:
     """The signals of an environment: every element of its observations by name, ``force``, ``torque`` and ``speed``.
 
-    Args:
-        spec: spec of the environment.
-
     Attributes:
         units: unit of each signal by name, or None.
     """

@@ -51,9 +51,6 @@ def _is_name(token: str) -> bool:
 class _Tokens:
     """The tokens of a text, read from left to right.
 
-    Args:
-        text: a specification.
-
     Raises:
         ConfigError: if the text contains anything else.
     """

@@ -56,9 +56,6 @@ class TurningBackend(WrappedWorld):
     A position in [-pi, pi) jumps by a whole turn where the joint itself moves on, so that networks and normalisation
     see two distant places. In ``state``, ``NAME_position`` of each endless joint is replaced by ``NAME_sin`` and
     ``NAME_cos``. Safety filters are inside and use positions.
-
-    Args:
-        backend: backend of an arm.
     """
 
     def __init__(self, backend: EnvBackend) -> None:

@@ -19,9 +19,6 @@ class WrappedBackend:
 
     Subclasses define ``reset`` and ``step``, and ``spec`` if they change it.
 
-    Args:
-        backend: the other backend.
-
     Attributes:
         inner: that backend.
     """

@@ -84,12 +84,6 @@ class Playing:
     """Episodes in real time, which commands change while they run.
 
     :meth:`run` uses the backend in its thread alone; all other methods may be called from other threads.
-
-    Args:
-        backend: simulator.
-        player: chooses the actions.
-        seed: seed of start states and noise.
-        clock: monotonic time.
     """
 
     def __init__(self, backend: EnvBackend, player: Player, seed: int, clock: Clock | None = None) -> None:
@@ -244,10 +238,6 @@ class PlayPage:
 
     A page receives ``{"about": {task, player, control_rate}}``, then ``{"state": PlayState}`` after each change, and
     pictures: bytes whose first line is ``{}``. It sends ``{"command": name}``.
-
-    Args:
-        playing: the episodes.
-        about: facts for the page.
     """
 
     def __init__(self, playing: Playing, about: dict[str, Any]) -> None:

@@ -27,11 +27,7 @@ from .states import Event, PracticeMachine, PracticeState
 
 
 class PracticeReset(ABC):
-    """A ``ResetController`` that begins episodes where the robot stands. It measures time in control periods.
-
-    Args:
-        spec: spec of the backend.
-    """
+    """A ``ResetController`` that begins episodes where the robot stands. It measures time in control periods."""
 
     def __init__(self, spec: EnvSpec) -> None:
         self._rate = spec.control_rate
@@ -137,10 +133,6 @@ class PracticeReset(ABC):
 
 class Element:
     """One element of the observation, by name.
-
-    Args:
-        spec: spec that names the elements.
-        name: name of the element.
 
     Raises:
         ConfigError: if the observation has no such element.

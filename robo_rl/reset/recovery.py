@@ -38,11 +38,6 @@ class RecoveryReset(PracticeReset):
     it, it steers so that it turns towards the checkpoint.
     All random numbers depend only on the seed and the numbers of the recovery and the attempt.
 
-    Args:
-        config: configuration of the behaviour.
-        spec: spec of the backend.
-        seed: seed of the run.
-
     Raises:
         ConfigError: if actions, observations or reward terms lack a name of the configuration.
     """

@@ -57,12 +57,7 @@ class AsyncOperators(Operators):
         return self._pause_file.exists()
 
     def attend(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
-        """Start a thread that serves the web pages: robots can be watched and stopped during evaluations too.
-
-        Args:
-            server: the run's server.
-            notify: reports messages to operators.
-        """
+        """Start a thread that serves the web pages: robots can be watched and stopped during evaluations too."""
         self._thread = threading.Thread(target=self._attend, args=(server, notify), name="attend", daemon=True)
         self._thread.start()
 

@@ -13,11 +13,6 @@ KEPT_POLICIES = 3
 class ReceivedPolicies:
     """The newest usable policies, the last of which acts.
 
-    Args:
-        agent: the agent that loads the policies.
-        spec: spec of the environment.
-        notify: reports messages to operators.
-
     Attributes:
         refused: number of policies that were not usable.
     """

@@ -12,11 +12,6 @@ class Rollbacks:
     """Rolls back the agent of a run when it diverges, and counts rollbacks in a row.
 
     The count starts again after ``run.checkpoint_interval`` environment steps without a rollback.
-
-    Args:
-        learner: the run's learner.
-        checkpoints: the run's checkpoints.
-        settings: settings of the run.
     """
 
     def __init__(self, learner: Learner, checkpoints: CheckpointFolder, settings: RunConfig) -> None:

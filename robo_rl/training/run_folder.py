@@ -64,10 +64,6 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
     deleted when the block succeeds. The folder of a resumed run stays as it is, except that its configuration records
     the options of this resumption when the block succeeds.
 
-    Args:
-        config: configuration of the run.
-        folder: folder of the run.
-
     Raises:
         ConfigError: if the folder cannot be created, if it holds files other than a run, a run that may not be replaced
             or that is still running, or files that the new run reads; for a resumed run, as :func:`require_own_files`.

@@ -131,10 +131,6 @@ class Car:
 
     The state that ``mj_getState`` saves, together with :meth:`state`, therefore determines all readings.
 
-    Args:
-        model: compiled model.
-        config: configuration of the car.
-
     Attributes:
         steering: angle at which the servo holds the imaginary middle wheel, positive to the left [rad].
         acceleration: acceleration measured by the IMU, mean of the last control period, in the car's frame (3,)

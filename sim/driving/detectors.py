@@ -11,11 +11,7 @@ Array = NDArray[np.float64]
 
 
 class Detectors:
-    """Detectors that read odometry and IMU once in each control step; see :class:`DetectorConfig`.
-
-    Args:
-        config: limits.
-    """
+    """Detectors that read odometry and IMU once in each control step; see :class:`DetectorConfig`."""
 
     def __init__(self, config: DetectorConfig) -> None:
         self._config = config

@@ -148,10 +148,6 @@ def add_clip(spec: mujoco.MjSpec, name: str) -> None:
 class CableState:
     """The cable and its clips in a compiled model, read from the physics.
 
-    Args:
-        model: compiled model.
-        clips: names of the clips.
-
     Attributes:
         clips: indices of the clips in ``data.mocap_pos``.
     """

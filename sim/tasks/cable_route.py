@@ -177,10 +177,6 @@ class CableExpert:
 
     The hand stays at the distance from the anchor or the first clip at which the cable hangs without tension. A taut
     cable would jump out of the clip, and a slack one would fall beside it.
-
-    Args:
-        cable: reads cable and clips.
-        simulation: simulation of the arm.
     """
 
     def __init__(self, cable: cable_model.CableState, simulation: ArmSimulation) -> None:

@@ -225,10 +225,6 @@ class PlugExpert:
     It uses what a policy observes, without the sensors' noise, and remembers the height of the surface around the mouth
     and the progress of the search. A plug below the surface is in the chamfer: the expert pushes it down and yields to
     force and torque. If the plug climbs out, the search continues around that position.
-
-    Args:
-        task: reads the estimate.
-        simulation: simulation of the arm.
     """
 
     def __init__(self, task: PlugInsert, simulation: ArmSimulation) -> None:

@@ -225,12 +225,7 @@ class Regrasp(Task):
 
 
 class RegraspExpert:
-    """A scripted expert: pull out, turn, put down, grasp at the other end, push in, from the current state alone.
-
-    Args:
-        task: reads bar and racks.
-        simulation: simulation of the arm.
-    """
+    """A scripted expert: pull out, turn, put down, grasp at the other end, push in, from the current state alone."""
 
     def __init__(self, task: Regrasp, simulation: ArmSimulation) -> None:
         self._task = task

@@ -83,11 +83,6 @@ class NativeUpdate:
     def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
         """Do one whole update; other Python threads can run meanwhile.
 
-        Args:
-            batch: rows.
-            noise: randomness.
-            updates: whole updates done before this one.
-
         Returns:
             (len(METRICS),) float32.
 

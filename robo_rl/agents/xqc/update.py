@@ -73,10 +73,6 @@ class XQCUpdate:
     They work in place on ``critic/...``, ``target_critic/...``, ``actor/...``, ``temperature/log_alpha``, the running
     statistics of networks, and the moments of the trained parameters.
 
-    Args:
-        config: configuration of the agent.
-        state: tensors of all networks.
-
     Attributes:
         critic_step: see :meth:`_critic_step`.
         actor_step: see :meth:`_actor_step`.
