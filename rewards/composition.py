@@ -367,11 +367,7 @@ class ModuleScorer:
         return state
 
     def load(self, state: State) -> None:
-        """Restore ``state``.
-
-        Raises:
-            CheckpointError: if it belongs to other modules.
-        """
+        """Restore ``state``."""
         take_over({f"scale/{name}": scale.sums for name, scale in self._scales.items()}, state, "normalise")
         for name, module in self._modules.items():
             module.load(without_prefix(f"module/{name}/", state))

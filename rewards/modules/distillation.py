@@ -275,11 +275,7 @@ class DistilledReward(NetworkModule, ABC):
         return {**super().state(), **counters, **with_prefix("oracle/", self._oracle.state())}
 
     def load(self, state: State) -> None:
-        """Restore ``state``.
-
-        Raises:
-            CheckpointError: if it belongs to another module.
-        """
+        """Restore ``state``."""
         super().load(state)
         self._oracle.load(without_prefix("oracle/", state))
 

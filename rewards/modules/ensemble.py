@@ -151,11 +151,7 @@ class EnsembleReward:
         return state
 
     def load(self, state: State) -> None:
-        """Restore ``state``.
-
-        Raises:
-            CheckpointError: if it belongs to another ensemble.
-        """
+        """Restore ``state``."""
         count = state["members"].tolist() if "members" in state else []
         if count != [len(self._members)]:
             raise CheckpointError(

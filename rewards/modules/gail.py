@@ -92,11 +92,7 @@ class GailReward(NetworkModule):
         }
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Store the rows of the demonstrations.
-
-        Raises:
-            DataError: if there are no demonstrations.
-        """
+        """Store the rows of the demonstrations."""
         episodes = succeeded(episodes, self._name)
         trajectories = [self._input.trajectory(episode) for episode in episodes]
         observed = np.concatenate(trajectories)

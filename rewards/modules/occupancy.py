@@ -97,11 +97,7 @@ class OccupancyReward(NetworkModule):
         }
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Store the states of the demonstrations.
-
-        Raises:
-            DataError: if there are no demonstrations.
-        """
+        """Store the states of the demonstrations."""
         episodes = succeeded(episodes, self._name)
         demonstrated = np.concatenate([self._input(episode) for episode in episodes])
         self._normalise(demonstrated)

@@ -116,11 +116,7 @@ class OptimalTransportReward(VectorModule):
         return int(self._counters[0])
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Store the states of the demonstrations, and compute the unit of rewards.
-
-        Raises:
-            DataError: if there are no demonstrations.
-        """
+        """Store the states of the demonstrations, and compute the unit of rewards."""
         episodes = succeeded(episodes, self._name)
         vectors = [self._input(episode) for episode in episodes]
         if self.config.metric != "cosine":
@@ -218,11 +214,7 @@ class OptimalTransportReward(VectorModule):
         return state
 
     def load(self, state: State) -> None:
-        """Restore ``state``.
-
-        Raises:
-            CheckpointError: if it belongs to another module.
-        """
+        """Restore ``state``."""
         super().load(state)
         self._demonstrations = self._loaded(state, "demonstrations")
         self._recent = self._loaded(state, "recent")

@@ -92,11 +92,7 @@ class VectorModule(Module):
         return {**self._arrays, **self._rows, **self._input.state()}
 
     def load(self, state: State) -> None:
-        """Restore ``state``.
-
-        Raises:
-            CheckpointError: if it belongs to another module.
-        """
+        """Restore ``state``."""
         self._input.check(state, self._name)
         take_over(self._arrays, state, self._name)
         self._rows = {key: taken(state, key, self._name, like=like) for key, like in self._rows.items()}
@@ -156,11 +152,7 @@ class NetworkModule(VectorModule):
         return {**super().state(), **networks}
 
     def load(self, state: State) -> None:
-        """Restore ``state``.
-
-        Raises:
-            CheckpointError: if it belongs to another module.
-        """
+        """Restore ``state``."""
         super().load(state)
         for part, network in self._networks.items():
             network.load(without_prefix(f"{part}/", state))
