@@ -25,7 +25,8 @@ def open_server(address: str, settings: ServerConfig | None = None) -> "ServerPo
     if settings is None:
         return ServerPolicy(address)
     low, high = tuple(settings.action_low), tuple(settings.action_high)
-    return ServerPolicy(address, Translation(settings.inputs, settings.prompt, low, high, settings.executed_actions))
+    translation = Translation(settings.inputs, settings.prompt, low, high, settings.executed_actions)
+    return ServerPolicy(address, translation, settings.retry_seconds)
 
 
 class ServerBase(BasePolicy):

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import socket
+import time
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,16 @@ from numpy.typing import NDArray
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
-from robo_rl.core import ConfigError, DataError, EnvSpec, Observation, RoboRLError, is_loopback, printable
+from robo_rl.core import (
+    ConfigError,
+    DataError,
+    EnvSpec,
+    Observation,
+    RoboRLError,
+    announce,
+    is_loopback,
+    printable,
+)
 
 from .arrays import MOST_BYTES, packed, unpacked
 from .description import PolicyDescription
@@ -30,6 +40,10 @@ FIRST_SECONDS = 120.0
 """Time limit for the first answer: a server may compile its model before [s]."""
 ANSWER_SECONDS = 10.0
 """Time limit for all other answers [s]."""
+RETRY_SECONDS = 30.0
+"""Default time for which a server that fails is asked again [s]."""
+PAUSE_SECONDS = 0.5
+"""Pause between two attempts [s]."""
 
 
 class PolicyServerError(RoboRLError):
@@ -59,11 +73,13 @@ class ServerPolicy:
     """A :class:`~robo_rl.core.Policy` that a server computes; it does not explore.
 
     A server of robo-rl describes its policy, which is compared with the task. What another server expects is stated by
-    ``translation``. After an error the connection is closed.
+    ``translation``. A server that fails is connected to and asked again for a while, in which the robot holds still
+    because its driver receives no action.
 
     Args:
         address: address of the server, ``ws://HOST:PORT`` or ``wss://HOST:PORT``.
         translation: names and units of the server.
+        retry_seconds: time for which a server that fails is asked again [s]; 0: it is not.
 
     Attributes:
         name: name for messages.
@@ -76,16 +92,27 @@ class ServerPolicy:
         PolicyServerError: if the server cannot be reached.
     """
 
-    def __init__(self, address: str, translation: Translation | None = None) -> None:
-        host, port = check_address(address)
+    def __init__(
+        self, address: str, translation: Translation | None = None, retry_seconds: float = RETRY_SECONDS
+    ) -> None:
+        self._address, self._retry_seconds = address, retry_seconds
         self.name, self._translation = f"of the server {address}", translation or Translation()
         self._keys = dict(self._translation.inputs)
         self._chunk: list[NDArray[np.float32]] = []
         self._size, self._seconds = 0, FIRST_SECONDS
+        metadata = self._open()
+        self.description = None
+        if DESCRIPTION in metadata:
+            self.description = PolicyDescription.from_json(metadata[DESCRIPTION], f"the policy server {address}")
+        self.fingerprint = self._fingerprint(metadata)
+
+    def _open(self) -> dict[str, Any]:
+        """Connect to the server, and return what it says about itself."""
+        host, port = check_address(self._address)
         key = os.environ.get(KEY_VARIABLE)
         try:
             self._connection = connect(
-                address,
+                self._address,
                 sock=_connected(host, port),  # otherwise websockets follows redirects to other machines
                 additional_headers={"Authorization": f"Api-Key {key}"} if key else None,
                 compression=None,
@@ -96,13 +123,13 @@ class ServerPolicy:
                 proxy=None,
             )
         except (OSError, ValueError, WebSocketException) as error:
-            raise PolicyServerError(f"the policy server {address} cannot be reached: {_reason(error)}") from error
-        weakref.finalize(self, self._connection.close)
-        metadata = self._receive(CONNECT_SECONDS)
-        self.description = None
-        if DESCRIPTION in metadata:
-            self.description = PolicyDescription.from_json(metadata[DESCRIPTION], f"the policy server {address}")
-        self.fingerprint = hashlib.sha256(f"{sorted(metadata.items())} {self._translation}".encode()).hexdigest()[:16]
+            reason = f"the policy server {self._address} cannot be reached: {_reason(error)}"
+            raise PolicyServerError(reason) from error
+        self._close = weakref.finalize(self, self._connection.close)
+        return self._receive(CONNECT_SECONDS)
+
+    def _fingerprint(self, metadata: dict[str, Any]) -> str:
+        return hashlib.sha256(f"{sorted(metadata.items())} {self._translation}".encode()).hexdigest()[:16]
 
     @property
     def action_chunk(self) -> int:
@@ -144,10 +171,41 @@ class ServerPolicy:
     def decide(self, observation: Observation) -> NDArray[np.float32]:
         """Return a chunk of actions (h, A) in [-1, 1], to which the server's actions are clipped.
 
+        A server that fails is asked again until the time for that is over; operators receive a message.
+
         Raises:
+            ConfigError: if the server computes another policy after a failure.
             PolicyServerError: if the server reports an error, is silent for too long, or returns no actions (h, A) of
                 finite numbers.
         """
+        failed: float | None = None
+        while True:
+            try:
+                chunk = self._ask(observation)
+            except PolicyServerError as error:
+                if failed is None:
+                    failed = time.monotonic()
+                    if self._retry_seconds:
+                        announce(f"{error}. The robot holds still; asking again for {self._retry_seconds:g} s")
+                remaining = failed + self._retry_seconds - time.monotonic()
+                if remaining <= 0:
+                    raise
+                time.sleep(min(PAUSE_SECONDS, remaining))
+                # A server that was started again may compile its model.
+                self._seconds = min(FIRST_SECONDS, max(remaining, ANSWER_SECONDS))
+            else:
+                if failed is not None:
+                    announce(f"the policy {self.name} answers again after {time.monotonic() - failed:.1f} s")
+                return chunk
+
+    def _ask(self, observation: Observation) -> NDArray[np.float32]:
+        """Return one answer of the server, to which this connects first after a failure."""
+        if not self._close.alive and self._fingerprint(self._open()) != self.fingerprint:
+            self._close()
+            raise ConfigError(
+                f"the policy {self.name}: the server computes another policy than before. Start a new run, or serve "
+                "the previous one again and resume"
+            )
         message: dict[str, Any] = {name: observation[key] for name, key in self._keys.items()}
         if self._translation.prompt is not None:
             message["prompt"] = self._translation.prompt
@@ -189,7 +247,7 @@ class ServerPolicy:
 
     def _failure(self, what: str) -> PolicyServerError:
         """Close the connection, as a late answer would be taken for the next one, and return an error."""
-        self._connection.close()
+        self._close()
         return PolicyServerError(f"the policy {self.name}: it {what}")
 
 

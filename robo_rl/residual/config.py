@@ -22,6 +22,8 @@ class ServerConfig(Options, section="base.server"):
         action_low: the server's values of the actions -1, one for each element; empty: -1.
         action_high: the server's values of the actions 1; empty: 1.
         executed_actions: number of actions of each chunk that are executed before the next one is requested; null: all.
+        retry_seconds: time for which a server that fails is asked again, while the robot holds still [s]; 0: the run
+            ends at once.
     """
 
     address: str | None = None
@@ -30,10 +32,11 @@ class ServerConfig(Options, section="base.server"):
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
     executed_actions: int | None = option(None, low=1)
+    retry_seconds: float = option(30.0, low=0, high=3600)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = ("inputs", "prompt", "action_low", "action_high", "executed_actions")
+        names = ("inputs", "prompt", "action_low", "action_high", "executed_actions", "retry_seconds")
         self.refuse_unused(names, self.address is not None, "base.server.address is given")
         low, high = self.action_low, self.action_high
         is_range = len(low) == len(high) and all(-inf < a < b < inf for a, b in zip(low, high, strict=True))

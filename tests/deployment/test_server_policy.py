@@ -66,12 +66,12 @@ def test_a_server_receives_its_names_and_its_actions_are_translated(spec):
 def test_an_answer_without_actions_is_an_error_and_closes_the_connection(spec, reply, expected, monkeypatch):
     monkeypatch.setattr(server_policy, "FIRST_SECONDS", 0.3)
     with foreign_server(lambda _: reply) as address:
-        policy = ServerPolicy(address)
+        policy = ServerPolicy(address, retry_seconds=0)
         policy.differences(spec)
         with pytest.raises(PolicyServerError, match=expected):
             policy.act(observation_of(spec))
-        with pytest.raises(PolicyServerError, match="did not take an observation"):
-            policy.act(observation_of(spec))
+    with pytest.raises(PolicyServerError, match="cannot be reached"):
+        policy.act(observation_of(spec))
 
 
 def test_the_connection_outlives_a_rest(spec, monkeypatch):
@@ -85,7 +85,7 @@ def test_the_connection_outlives_a_rest(spec, monkeypatch):
 
 def test_a_server_that_ends_is_an_error(spec):
     with foreign_server(straight) as address:
-        policy = ServerPolicy(address)
+        policy = ServerPolicy(address, retry_seconds=0)
         policy.differences(spec)
         policy.act(observation_of(spec))
         policy.forget_plan()
@@ -93,6 +93,50 @@ def test_a_server_that_ends_is_an_error(spec):
         policy.act(observation_of(spec))
     with pytest.raises(PolicyServerError, match="cannot be reached"):
         ServerPolicy(address)
+
+
+@pytest.mark.parametrize("fault", [{"actions": np.zeros((2, 4))}, b"\xc1", "out of memory", None])
+def test_a_server_that_recovers_is_asked_for_the_same_observation(spec, fault, monkeypatch, capsys):
+    monkeypatch.setattr(server_policy, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(server_policy, "FIRST_SECONDS", 0.3)
+    monkeypatch.setattr(server_policy, "ANSWER_SECONDS", 0.3)
+    replies, asked = [fault, fault, {"actions": ACTIONS}], []
+
+    def answer(message):
+        asked.append(message["object"])
+        return replies[len(asked) - 1]
+
+    with foreign_server(answer) as address:
+        policy = ServerPolicy(address)
+        policy.differences(spec)
+        np.testing.assert_array_equal(policy.decide(observation_of(spec)), ACTIONS)
+    np.testing.assert_array_equal(asked, [observation_of(spec)["object"]] * 3)
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"the policy of the server {address}: it ")
+    assert first.endswith("The robot holds still; asking again for 30 s")
+    assert last.startswith(f"the policy of the server {address} answers again after ")
+
+
+def test_a_server_that_returns_with_another_policy_is_refused(spec, monkeypatch):
+    monkeypatch.setattr(server_policy, "PAUSE_SECONDS", 0.05)
+    models = ["first", "second"]
+    with foreign_server(lambda _: "broken", lambda: {"model": models.pop(0)}) as address:
+        policy = ServerPolicy(address)
+        policy.differences(spec)
+        with pytest.raises(ConfigError, match="another policy than before"):
+            policy.decide(observation_of(spec))
+
+
+def test_a_server_that_stays_away_ends_the_wait(spec, monkeypatch):
+    monkeypatch.setattr(server_policy, "PAUSE_SECONDS", 0.05)
+    with foreign_server(straight) as address:
+        policy = ServerPolicy(address, retry_seconds=0.5)
+        policy.differences(spec)
+        policy.decide(observation_of(spec))
+    started = time.monotonic()
+    with pytest.raises(PolicyServerError, match="cannot be reached"):
+        policy.decide(observation_of(spec))
+    assert time.monotonic() - started >= 0.5
 
 
 def test_what_does_not_fit_is_named(spec):
@@ -200,10 +244,13 @@ def test_a_policy_described_for_another_task_is_named(spec):
 
     other = replace(spec, task="push_cube", control_rate=7.0)
     facts = PolicyDescription(other, "bc", 5, 2, ("object",), 0, 0, "0.1.0")
-    with foreign_server(straight, {"robo_rl": facts.to_json()}) as address:
+    with foreign_server(straight, lambda: {"robo_rl": facts.to_json()}) as address:
         policy = ServerPolicy(address)
         assert policy.action_chunk == 2 and any("7" in line for line in policy.differences(spec))
         ranged = ServerPolicy(address, Translation(low=(0.0,), high=(1.0,)))
         assert f"action_low: 1 values for actions of {spec.action.shape[0]} elements" in ranged.differences(spec)
-    with foreign_server(straight, {"robo_rl": {"format": 1}}) as address, pytest.raises(DataError, match=address):
+    with (
+        foreign_server(straight, lambda: {"robo_rl": {"format": 1}}) as address,
+        pytest.raises(DataError, match=address),
+    ):
         ServerPolicy(address)

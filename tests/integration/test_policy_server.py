@@ -73,7 +73,8 @@ def test_a_run_corrects_the_policy_of_a_server_and_outlives_it(clones: Path, tmp
         return "the weights are gone" if has_learned and not is_sound[0] else straight(observation)
 
     with foreign_server(ends) as address:
-        server = [f"base.server.address={address}", "base.server.prompt=reach", f"run.dir={run}"]
+        server = [f"base.server.address={address}", "base.server.prompt=reach", "base.server.retry_seconds=0"]
+        server += [f"run.dir={run}"]
         data = f"demonstrations.path={clones / 'bc' / 'demonstrations'}"
         line = refusal(
             capsys, "train", *COMMON, *AGENT, *server, data, "run.env_steps=400", "run.checkpoint_interval=5"

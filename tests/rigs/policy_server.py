@@ -20,14 +20,16 @@ Answer = Callable[[dict[str, Any]], "dict[str, Any] | str | bytes | None"]
 
 
 @contextmanager
-def foreign_server(answer: Answer, metadata: dict[str, Any] | None = None) -> Iterator[str]:
+def foreign_server(
+    answer: Answer, metadata: Callable[[], dict[str, Any]] = lambda: {"model": "foreign"}
+) -> Iterator[str]:
     """Serve, within the context, what ``answer`` returns for an observation: a message, text, bytes; None: nothing.
 
-    It speaks the protocol of openpi's servers. Yields its address.
+    It speaks the protocol of openpi's servers, and says ``metadata`` about itself. Yields its address.
     """
 
     def talk(connection: ServerConnection) -> None:
-        connection.send(packed({"model": "foreign"} if metadata is None else metadata))
+        connection.send(packed(metadata()))
         for data in connection:
             assert isinstance(data, bytes)
             reply = answer(unpacked(data, "a request"))
