@@ -23,7 +23,9 @@ from .trained import TrainedPolicy
 class Measure(Protocol):
     """:func:`.evaluate` with backend, episodes, seed and rewards given."""
 
-    def __call__(self, policy: Policy, *, video: Path | None = None, video_episodes: int = 5) -> EvaluationResult: ...
+    def __call__(
+        self, policy: Policy, *, explore: bool = False, video: Path | None = None, video_episodes: int = 5
+    ) -> EvaluationResult: ...
 
 
 @dataclass(frozen=True)

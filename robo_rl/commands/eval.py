@@ -38,6 +38,7 @@ class EvalConfig:
     output: str | None
     task: dict[str, Any]
     decision_periods: list[int]
+    explore: bool
     on_robot: bool
 
     def __post_init__(self) -> None:
@@ -49,6 +50,12 @@ class EvalConfig:
             "checkpoint",
             "left out where policy names a file, which holds one policy",
             self.checkpoint,
+        )
+        require(
+            not (self.explore and (self.policy or self.decision_periods)),
+            "explore",
+            "false with policy or decision_periods: only the policy of the run explores, and decides at every step",
+            self.explore,
         )
         require(self.seed >= 0, "seed", "0 or more", self.seed)
         require(
@@ -81,7 +88,9 @@ def run(config: DictConfig) -> int:
     ) as evaluated:
         policy = evaluated.trained
         video = Path(settings.video) if settings.video else None
-        result = evaluated.measure(policy.policy, video=video, video_episodes=settings.video_episodes)
+        result = evaluated.measure(
+            policy.policy, explore=settings.explore, video=video, video_episodes=settings.video_episodes
+        )
         slow = None
         if settings.decision_periods:
             periods = settings.decision_periods

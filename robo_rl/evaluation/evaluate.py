@@ -139,11 +139,12 @@ def evaluate(
     reward_weights: Mapping[str, float] | None = None,
     reward_offset: float = 0.0,
     max_episode_steps: int | None = None,
+    explore: bool = False,
     video: Path | None = None,
     video_episodes: int = 5,
     on_episode: Callable[[EpisodeOutcome], None] | None = None,
 ) -> EvaluationResult:
-    """Run ``policy`` without exploration and return the outcomes. Nothing is trained or stored.
+    """Run ``policy`` and return the outcomes. Nothing is trained or stored.
 
     The reset seed of episode ``i`` depends only on ``seed`` and ``i``. All evaluations with the same seed therefore use
     the same start states, regardless of the number of episodes and of earlier episodes.
@@ -156,6 +157,7 @@ def evaluate(
         reward_weights: weight of each reward term in the return; None: 1 for all terms.
         reward_offset: added to the reward of every step.
         max_episode_steps: limit on the length of episodes, for tasks that have no limit or a longer one.
+        explore: whether the policy explores, as in training.
         video: MP4 file to write, or None.
         video_episodes: number of episodes that the video shows, from the first.
         on_episode: called after each episode, for a progress line.
@@ -184,7 +186,7 @@ def evaluate(
         for index in range(episodes):
             step = backend.reset(derive_seed(seed, "evaluation", index))
             filming = film if index < video_episodes else None
-            outcomes.append(_roll_out(backend, policy, index, step, min(limits), reward, filming))
+            outcomes.append(_roll_out(backend, policy, index, step, min(limits), reward, explore, filming))
             if on_episode is not None:
                 on_episode(outcomes[-1])
     return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), film.path, film.problem)
@@ -197,17 +199,18 @@ def _roll_out(
     step: Step,
     limit: int,
     reward: Callable[[Step], float],
+    explore: bool,
     film: Film | None,
 ) -> EpisodeOutcome:
     """Run an episode from its first ``step`` on, for at most ``limit`` steps; add its frames to ``film`` if given."""
     total, length, laps, stopped = 0.0, 0, [], ""
     solved_after: int | None = None
-    policy.forget_plan(explore=False)
+    policy.forget_plan(explore=explore)
     while not step.ended and length < limit:
         if film is not None:
             film.add(backend, _caption(index, None))
         try:
-            step = backend.step(policy.act(step.observation, explore=False))
+            step = backend.step(policy.act(step.observation, explore=explore))
         except SafetyStop as stop:
             if stop.waits:  # not caused by the policy
                 raise

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy import linalg
 
 from robo_rl.agents.sac import SAC, SACConfig, make_sac
@@ -338,3 +339,33 @@ def test_learns_the_optimal_controller_of_a_linear_system(implementation):
     np.testing.assert_allclose(found, -gain * states, atol=0.15)  # updates in bfloat16 are coarser
     assert np.polyfit(states, found, 1)[0] == pytest.approx(-gain, rel=0.1)
     assert metrics["critic_loss"] < 1e-2
+
+
+def test_sampled_actions_are_sampled_in_evaluations_and_leave_exploration_alone():
+    batch = make_batch(SMALL["update_to_data"] * SMALL["batch_size"])
+    observation = observation_of(batch)
+    agent, mode = make(sampled_actions=True), make()
+    own = [agent.act(observation, explore=False) for _ in range(200)]
+    # The averaged policy decides, with the standard deviation of the network's output.
+    assert np.std(np.arctanh(own), axis=0) == pytest.approx(np.full(2, np.exp(-2.0)), rel=0.2)
+    assert same_actions(agent, mode, observation), "evaluations drew from the noise of exploration"
+    state = agent.state()
+    following = agent.act(observation, explore=False)
+    resumed = make(seed=1, sampled_actions=True)
+    resumed.load(state)
+    np.testing.assert_array_equal(resumed.act(observation, explore=False), following)
+
+
+def same_actions(one, other, observation):
+    return np.array_equal(one.act(observation, explore=True), other.act(observation, explore=True))
+
+
+def test_a_decision_with_sampled_actions_is_a_function_of_noise():
+    agent = make(sampled_actions=True)
+    observation = observation_of(make_batch(16))
+    decision = agent.decision()
+    assert decision.noise_size == 2
+    inputs = {key: torch.from_numpy(value) for key, value in observation.items()}
+    centre, shifted = (decision.compute(inputs, noise).arctanh() for noise in (torch.zeros(2), torch.ones(2)))
+    np.testing.assert_allclose((shifted - centre).numpy(), np.full((1, 2), np.exp(-2.0)), rtol=0.2)
+    assert make().decision().noise_size == 0

@@ -152,6 +152,13 @@ def test_episodes_that_safety_stopped_are_counted_with_the_reason(how, episodes,
     assert (count in evaluation_lines(result, None)) == bool(expected)
 
 
+@pytest.mark.parametrize("explore", [False, True])
+def test_a_policy_explores_only_on_request(explore):
+    policy = Push()
+    evaluate(Line(), policy, 2, seed=0, explore=explore)
+    assert set(policy.explored) == {explore}
+
+
 def test_unknown_success_is_not_failure():
     result = evaluate(Line(reports_success=False), Push(), 4, seed=0)
     assert result.success_rate is None

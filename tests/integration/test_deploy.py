@@ -30,16 +30,17 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     offline = ["run.env_steps=0", "agent.hidden=[32]", "agent.batch_size=32", "agent.pretrain_steps=50"]
     offline += [word for word in SMALL if word.startswith(("demonstrations", "run.final", "run.video", "runtime"))]
-    for name, words in {"rlpd": SMALL, "flow": [*offline, "agent=flow"]}.items():
+    chosen = {"rlpd": SMALL, "sampled": [*SMALL, "agent.sampled_actions=true"], "flow": [*offline, "agent=flow"]}
+    for name, words in chosen.items():
         robo_rl("train", "task=reach", f"run.dir={folder / name}", *words)
         output = folder / name / "policy.onnx"
         printed = robo_rl("deploy", f"run={folder / name}", f"output={output}", "observations=50")
-        assert f"{output} holds the policy of agent {name} for reach" in printed
+        assert f"{output} holds the policy of agent {name.replace('sampled', 'rlpd')} for reach" in printed
         assert "Largest difference from PyTorch on 50 random observations" in printed
     return folder
 
 
-@pytest.mark.parametrize("name", ["rlpd", "flow"])
+@pytest.mark.parametrize("name", ["rlpd", "sampled", "flow"])
 def test_the_file_does_in_an_evaluation_what_the_run_does(name, runs, tmp_path):
     results = []
     for words in ([], [f"policy={runs / name / 'policy.onnx'}"]):
@@ -50,6 +51,12 @@ def test_the_file_does_in_an_evaluation_what_the_run_does(name, runs, tmp_path):
     assert [each["success"] for each in one["episodes"]] == [each["success"] for each in two["episodes"]]
     assert [each["length"] for each in one["episodes"]] == [each["length"] for each in two["episodes"]]
     assert two["return_mean"] == pytest.approx(one["return_mean"], abs=1e-3)
+
+
+def test_only_the_policy_of_the_run_explores_in_an_evaluation(runs, capsys):
+    assert "policy of step" in robo_rl("eval", f"run={runs / 'rlpd'}", "explore=true", "episodes=1")
+    line = fails(["eval", f"run={runs / 'rlpd'}", f"policy={runs / 'rlpd' / 'policy.onnx'}", "explore=true"], capsys)
+    assert "explore must be false with policy or decision_periods" in line
 
 
 def test_the_safety_filters_of_the_run_hold(runs, tmp_path):

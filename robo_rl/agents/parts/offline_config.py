@@ -27,6 +27,7 @@ class OfflineConfig(Options, section="agent"):
     imitates: ClassVar[bool] = False
     online_cloning_weight: ClassVar[float] = 0.0
     initial_log_std: ClassVar[float] = 0.0
+    sampled_actions: ClassVar[bool] = False
     random_steps: ClassVar[int] = 0
     # Networks of this size are trained as fast on the CPU.
     device: ClassVar[str] = "cpu"

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -45,6 +46,8 @@ class GaussianConfig(PolicyConfig, Protocol):
 
     @property
     def initial_log_std(self) -> float: ...
+    @property
+    def sampled_actions(self) -> bool: ...
 
 
 class NetworkPolicy(ABC):
@@ -168,14 +171,22 @@ class NetworkPolicy(ABC):
 class TanhGaussianPolicy(NetworkPolicy):
     """A policy of actions tanh(u) with u Gaussian, whose mean and deviation come from the network ``actor``.
 
-    It explores by samples; without exploration it returns the mode: tanh of the averaged policy's mean. Arguments and
-    errors are those of :class:`NetworkPolicy`.
+    It explores by samples. Without exploration, the averaged policy acts: by its mode, tanh of the mean, or, with
+    ``sampled_actions``, by samples, too. The latter have a generator of their own, so that evaluations during training
+    do not change its exploration. Arguments and errors are those of :class:`NetworkPolicy`.
     """
 
     config: GaussianConfig
 
     def __init__(self, config: GaussianConfig, spec: EnvSpec, seed: int, *, further_inputs: int = 0) -> None:
         super().__init__(config, spec, seed, further_inputs=further_inputs)
+        self._noise_seed = derive_seed(seed, "agent", "evaluation")
+        self._evaluation = torch.Generator().manual_seed(self._noise_seed)
+
+    def generators(self) -> dict[str, torch.Generator]:
+        """Return the generators of the noise by name, for use with and without exploration."""
+        evaluation = {"evaluation": self._evaluation} if self.config.sampled_actions else {}
+        return {"exploration": self.exploration} | evaluation
 
     def initial_actor(self, generator: torch.Generator) -> Parameters:
         """Return initial parameters ``actor/...``."""
@@ -195,14 +206,24 @@ class TanhGaussianPolicy(NetworkPolicy):
         """Return a chunk of actions (h A,)."""
         parameters = self.parameters if sample else self.averaged
         mean, log_std = actor_distribution(parameters, self.row(parameters, observation), self.config.activation)
-        if sample:
-            mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration).to(self.device)
+        if sample or self.config.sampled_actions:
+            generator = self.exploration if sample else self._evaluation
+            mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=generator).to(self.device)
         chunk: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
         return chunk
 
     def mode(self, row: Tensor, noise: Tensor) -> Tensor:
-        """Return the mode of the distribution (1, h A); there is no ``noise``."""
-        return actor_mode(self.averaged, row, self.config.activation)
+        """Return the mode of the distribution (1, h A), or the sample that follows from ``noise`` (h A,)."""
+        if not self.config.sampled_actions:
+            return actor_mode(self.averaged, row, self.config.activation)
+        mean, log_std = actor_distribution(self.averaged, row, self.config.activation)
+        return (mean + log_std.exp() * noise).tanh()
+
+    def decision(self) -> Decision:
+        """Return the decision without exploration as a function of tensors, and of noise with ``sampled_actions``."""
+        if not self.config.sampled_actions:
+            return super().decision()
+        return replace(super().decision(), noise_size=self.action_size, noise_seed=self._noise_seed)
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """Return the function from parameters to mean and log deviation (B, A) for the rows of ``batch``."""

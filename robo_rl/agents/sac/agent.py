@@ -52,7 +52,7 @@ class SAC(PolicyAgent):
         self._parameters = {name: x.to(self._policy.device) for name, x in networks.items()} | self._policy.parameters
         self._state = train_state(self._parameters)
         self._noise = torch.Generator().manual_seed(derive_seed(seed, "agent", "update"))
-        self._generators = {"update": self._noise, "exploration": self._policy.exploration}
+        self._generators = {"update": self._noise} | self._policy.generators()
         self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate, config.implementation)
         self._ranked: RankedUpdate | None = None
         self._update, self.implementation = self._make_update()

@@ -33,6 +33,9 @@ class SACConfig(Options, section="agent"):
         tau: coefficient of the soft update of the target critics after each critic update.
         actor_tau: coefficient of the moving average of the actor, updated after each update, which acts without
             exploration: in evaluations and on robots; 1: no average.
+        sampled_actions: whether the policy samples its actions without exploration, too, in evaluations and on robots;
+            otherwise it takes the mode. For tasks that a policy without noise does not solve, such as a search by
+            touch, on which it gets stuck.
         initial_log_std: initial logarithm of the policy's standard deviation before tanh; -2 corresponds to about the
             default target entropy, so that the temperature does not have to lower it for thousands of steps.
         initial_temperature: initial temperature, the weight of the entropy.
@@ -99,6 +102,7 @@ class SACConfig(Options, section="agent"):
     gamma: float = option(0.97, low=0, high=1)
     tau: float = option(0.005, above=0, high=1)
     actor_tau: float = option(0.005, above=0, high=1)
+    sampled_actions: bool = False
     initial_log_std: float = -2.0
     initial_temperature: float = option(0.001, above=0)
     target_entropy: float | None = None
