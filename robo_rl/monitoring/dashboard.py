@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from ..core import MAX_SECONDS, RoboRLError, require
 from ..evaluation.runs import load_run
-from ..operators.rearming import find_holds
+from ..operators.rearming import find_stops
+from ..operators.stop_button import StopButton, described
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.reading import TURNS, Readers
 from .run_table import clip, is_held
-from .stop_button import StopButton, described
 from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
 
 PICTURE_SECONDS = 0.1
@@ -30,7 +30,7 @@ ALIVE_SECONDS = 1.0
 SHARE_OF_CORE = 0.1
 """Largest share of one processor core for reading files: long metrics are read less often."""
 
-PAGES = {"/": "runs.html"} | {f"/{name}": name for name in ("runs.js", "link.js", "page.css", "icon.svg")}
+PAGES = {"/": "runs.html"} | {f"/{name}": name for name in ("runs.js", "held.js", "link.js", "page.css", "icon.svg")}
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class Visit:
 
 def holds_of_robots() -> list[dict[str, str]]:
     """Return what holds this user's robots still, for display."""
-    return described(find_holds())
+    return described(find_stops())
 
 
 def _holds_or_problem(outcome: Any) -> list[dict[str, str]]:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ..core import ConfigError, DataError, RoboRLError, require
+from ..operators.stop_button import StopButton
 from ..recording.edits import EditConfig, command_of, edit, summary_of
 from ..replay import EpisodeStore
 from ..web.reading import TURNS, Readers
 from .run_table import clip
-from .stop_button import StopButton
 from .watched_data import (
     SearchResult,
     check_files,

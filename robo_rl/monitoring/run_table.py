@@ -18,7 +18,7 @@ from rich.text import Text
 from ..core import ENTRIES, MAX_SECONDS, ConfigError, DataError, require
 from ..evaluation import CycleTimes
 from ..evaluation.runs import Run, find_runs, first_policy, load_run
-from ..operators.rearming import Hold, find_holds
+from ..operators.rearming import Hold, find_stops
 from ..telemetry import LiveStatus, LiveWatch, intervention_rate
 
 RECENT_EPISODES = 20
@@ -82,7 +82,7 @@ def stopped_robots() -> list[Panel]:
 def held_robots() -> list[Hold]:
     """Return the latches that hold this user's robots still; none if there is no place for them."""
     with suppress(ConfigError):
-        return find_holds()
+        return find_stops()
     return []
 
 

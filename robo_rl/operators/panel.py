@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,6 +26,8 @@ from ..core import (
     section,
 )
 from ..web import WebConfig
+from .rearming import find_stops_of
+from .stop_button import StopButton as PageButton
 
 AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 
@@ -160,6 +163,11 @@ class Panel:
     def latches(self) -> bool:
         """Whether an emergency stop lasts until a person re-arms the robot; false if the last one was not recorded."""
         return self._press is not None and not self._stop_problem
+
+    @property
+    def held(self) -> bool:
+        """Whether a stop holds the robot still until a person releases it, or its guard looks again."""
+        return self._button is not None and self._button.reason(waits=True) is not None
 
     def begin(self) -> None:
         """Start the schedule of control periods."""
@@ -299,7 +307,9 @@ def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], str] | None
     except ImportError as error:
         raise ConfigError(f"pages need websockets and segno ({error}): pip install 'robo-rl[web]'") from error
     settings: WebConfig = section(config, "web")
-    page = PersonPage(settings, {"task": spec.task, "elements": spec.action.names}, emergency_stop=press)
+    about = {"task": spec.task, "elements": spec.action.names}
+    latches = PageButton(partial(find_stops_of, config))
+    page = PersonPage(settings, about, emergency_stop=press, latches=latches)
     try:
         device: TeleopDevice = build(config.teleop, device="browser", spec=spec, page=page)
     except BaseException:

@@ -5,11 +5,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from ..core import DriverError, GuardBeat, OwnStop, ResetLatch, RoboRLError
 from ..core.emergency import default_file, file_of
 from ..core.latch import Latch
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 OWN_STOP = "robo_rl.drivers.robot.own_stop.rearm_robot"
 """The function that calls the service by which a robot's own controller is re-armed."""
@@ -29,6 +33,7 @@ class Hold:
         since: time at which it was set, in seconds since the epoch, for display; None if it is unknown.
         robot: name of the robot that it holds; None for all robots, or those of a file.
         in_robot: whether the latch is in the robot's own controller.
+        passes: whether it ends without a person, as a reset does that is under way.
 
     Raises:
         RoboRLError: from ``release``, if it fails; the message states why and what to do.
@@ -40,6 +45,7 @@ class Hold:
     since: float | None = None
     robot: str | None = None
     in_robot: bool = False
+    passes: bool = False
 
     @property
     def description(self) -> str:
@@ -87,6 +93,27 @@ def find_holds(robot: str | None = None) -> list[Hold]:
     return holds
 
 
+def find_stops(robot: str | None = None) -> list[Hold]:
+    """Return the latches of :func:`find_holds` that only a person releases."""
+    return [hold for hold in find_holds(robot) if not hold.passes]
+
+
+def find_stops_of(config: "DictConfig") -> list[Hold]:
+    """Return the latches that hold the robot or simulation of a configuration still and only a person releases.
+
+    They are those of one robot, and that of all robots or, with ``safety.emergency_stop.file``, of that file.
+    """
+    from ..app import find_emergency_stop, robot_name  # slow to import, and robo-rl rearm needs neither
+
+    if (emergency := find_emergency_stop(config)) is None:
+        return []
+    file, robot = config.safety.emergency_stop.file, robot_name(config)
+    if robot is None:
+        return _holds_of_latch("all robots" if file is None else str(file), Latch(emergency.file))
+    holds = _holds_of_latch("all robots", Latch(default_file())) + _holds_of(robot, emergency.file)
+    return [hold for hold in holds if not hold.passes]
+
+
 def _named(folder: Path) -> list[str]:
     """Return the names of robots that have any such file, or a copy of a stop beside the folder."""
     files = [path.name for kind in KINDS for path in folder.glob(f"{kind}.*")]
@@ -109,10 +136,10 @@ def _time_of(file: Path) -> float | None:
         return None
 
 
-def _holds_of(robot: str) -> list[Hold]:
-    """Return the latches of one robot, that of its own controller last."""
+def _holds_of(robot: str, file: Path | None = None) -> list[Hold]:
+    """Return the latches of one robot, that of its own controller last; ``file``: that of its emergency stop."""
     what = f"robot {robot}"
-    holds = _holds_of_latch(what, Latch(file_of(default_file(), robot)), robot)
+    holds = _holds_of_latch(what, Latch(file or file_of(default_file(), robot)), robot)
     beat = GuardBeat(robot)
     if (problem := beat.problem()) is not None:
         if beat.age() is not None:  # a description with the age would change while a person reads it
@@ -120,7 +147,8 @@ def _holds_of(robot: str) -> list[Hold]:
         holds.append(Hold(what, problem, beat.end, _time_of(beat.file), robot))
     reset = ResetLatch(robot)
     if reset.is_held():
-        holds.append(Hold(what, reset.describe(), functools.partial(_release_reset, reset), robot=robot))
+        release = functools.partial(_release_reset, reset)
+        holds.append(Hold(what, reset.describe(), release, robot=robot, passes=reset.is_under_way()))
     own = OwnStop(robot)
     if (facts := own.facts()) is not None:
         release = functools.partial(_rearm_robot, own, facts)

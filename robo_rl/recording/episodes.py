@@ -1,7 +1,7 @@
 """Recording of one backend's episodes into a data set, for the commands record and collect."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -12,6 +12,8 @@ from rich.console import Console
 
 from ..actor import ActionChoice, Actor, marked
 from ..core import (
+    EMERGENCY_STOP,
+    GUARD_SILENT,
     DataError,
     EnvBackend,
     EnvSpec,
@@ -30,6 +32,9 @@ from .disk_space import check_space
 IF_EXISTS = ("fail", "append", "overwrite")
 
 ATTEMPTS_PER_EPISODE = 5
+
+AWAITED = (EMERGENCY_STOP, GUARD_SILENT)
+"""Reasons of stops whose end a person awaits; other recordings end."""
 
 Config = TypeVar("Config")
 
@@ -268,7 +273,8 @@ def record_episodes(
         episode_seed = derive_seed(seed, "record", actor, number := session + attempts)
         try:
             chooser = make_chooser(generator(episode_seed, "noise"))
-            outcome = _record_episode(Actor(backend, episode_seed, actor, number), store, chooser, only_successful)
+            new = Actor(backend, episode_seed, actor, number)
+            outcome = _record_episode(new, store, chooser, only_successful, AWAITED if limit is None else ())
         except RecordingStopped:
             break
         attempts += 1
@@ -294,7 +300,10 @@ def _advice(actor: str, section: str | None) -> str:
     return f"Use {remedy}" if section is None else f"Use {section}only_successful=false, or {remedy}"
 
 
-def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_successful: bool) -> Outcome:
+def _record_episode(
+    actor: Actor, store: EpisodeStore, chooser: Chooser, only_successful: bool, awaited: Container[str]
+) -> Outcome:
+    """Record an episode; ``awaited``: reasons of stops whose end the chooser awaits before the next episode."""
     with store.writer() as writer:
         while True:
             try:
@@ -302,7 +311,7 @@ def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_su
                     chooser.begin(actor)
                 transition = actor.take_step(chooser)
             except SafetyStop as stop:
-                if stop.waits:
+                if stop.waits and stop.reason not in awaited:
                     raise
                 writer.discard()
                 return Outcome(actor.episode_length, False, kept=False, stopped=str(stop))

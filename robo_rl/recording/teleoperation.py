@@ -8,7 +8,16 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ..actor import ActionChoice, Actor
-from ..core import EnvBackend, Intervention, Observation, Source, derive_seed, require
+from ..core import (
+    EMERGENCY_STOP,
+    EnvBackend,
+    Intervention,
+    Observation,
+    SafetyStop,
+    Source,
+    derive_seed,
+    require,
+)
 from ..operators.panel import Panel, open_panel
 from ..telemetry import Console
 from .disk_space import DiskSpace
@@ -103,7 +112,7 @@ class HumanChooser:
     An episode begins when the person has released the device and then moves it; each step takes one control period. If
     time has passed while waiting, as on a robot, the backend is then reset again, because its observation is old and
     its watchdog may have stopped it. A pause discards the episode, and no episode begins before the button is pressed
-    again.
+    again. Neither does one begin while a stop is latched.
 
     Args:
         panel: panel with the person's device and screen.
@@ -129,6 +138,8 @@ class HumanChooser:
     def begin(self, actor: Actor) -> None:
         panel, clock = self._panel, self._panel.backend.clock
         self._space_text = self._space()
+        while panel.held:
+            self._wait_period("waiting", waits=True)
         actor.begin_episode()
         start_ns = clock.now_ns()
         if panel.device is not None:
@@ -163,13 +174,25 @@ class HumanChooser:
         """Show ``state`` for one control period and read the person's input; see :meth:`Panel.turn`."""
         facts = {"stored": str(self._stored), "steps": str(self._steps)}
         state = f"episode {self._stored + 1} of {self._episodes}: {state}"
-        self._check_stop(self._panel.turn(state, self._space_text, self._last, facts=facts, waits=waits))
+        self._check_stop(self._panel.turn(state, self._space_text, self._last, facts=facts, waits=waits), waits)
 
-    def _check_stop(self, intervention: Intervention) -> None:
-        """Stop the recording if the person pressed a stop button."""
-        if "emergency_stop" in intervention.buttons:
+    def _check_stop(self, intervention: Intervention, waits: bool = False) -> None:
+        """Stop the recording if the person pressed a stop button; a latched emergency stop ends only the episode.
+
+        Args:
+            intervention: the person's input.
+            waits: whether no step follows, so that a latched stop needs nothing more.
+
+        Raises:
+            RecordingStopped: if the recording ends.
+            SafetyStop: if the episode ends, and the robot waits for a person to re-arm it.
+        """
+        if EMERGENCY_STOP in intervention.buttons:
             self._panel.backend.stop("emergency stop")
-            raise RecordingStopped
+            if not self._panel.latches:
+                raise RecordingStopped
+            if not waits:
+                raise SafetyStop(EMERGENCY_STOP, "a person pressed the emergency stop")
         if "stop" in intervention.buttons:
             raise RecordingStopped
 

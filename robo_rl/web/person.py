@@ -4,9 +4,10 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import cv2
 import numpy as np
@@ -19,7 +20,7 @@ from robo_rl.core import Clock, MonotonicClock
 from .config import WebConfig
 from .server import PageServer, read_message
 
-PAGES = {"/": "drive.html"} | {f"/{name}": name for name in ("drive.js", "link.js", "page.css", "icon.svg")}
+PAGES = {"/": "drive.html"} | {f"/{name}": name for name in ("drive.js", "held.js", "link.js", "page.css", "icon.svg")}
 AXES = ("x", "y", "z", "roll", "pitch", "yaw", "steering", "throttle")
 BUTTONS = ("gripper", "deadman", "success", "failure", "discard", "pause", "stop", "emergency_stop")
 """Buttons that a page may send; others are ignored, as are axes that are not listed above."""
@@ -28,6 +29,10 @@ TAKEN = 4409
 EMERGENCY = frozenset({"emergency_stop"})
 """Buttons that count even if the page has left, or another page drives."""
 ALIVE_SECONDS = 1.0
+HELD_SECONDS = 0.25
+"""Time between two looks at the latches that hold the robot still."""
+MESSAGE_BYTES = 16384
+"""Largest message of a page: the latches that a person releases, with their reasons."""
 JPEG_QUALITY = 80
 
 
@@ -39,12 +44,25 @@ class _Input(NamedTuple):
     stamp_ns: int
 
 
+class Latches(Protocol):
+    """The latches that hold the robot still, and their release."""
+
+    async def held(self) -> list[dict[str, str]]:
+        """Return ``what`` is latched, and the ``reason``, of each latch."""
+        ...
+
+    def rearm(self, answer: Callable[[Mapping[str, Any]], Awaitable[None]], seen: object) -> None:
+        """Release the latches ``seen``, as :meth:`held` returned them; ``answer`` is called with the result."""
+        ...
+
+
 class PersonPage:
     """A server of the page that keeps its latest message and shows it pictures. Of several pages, the newest drives.
 
     A page sends ``{"axes": {name: deflection}, "held": [button], "tapped": [button]}``, many times a second. It
     receives ``{"heard": ["emergency_stop"]}`` after the emergency stop was pressed; otherwise it reconnects and sends
-    it again.
+    it again. While latches hold the robot still, it receives them as ``held``, and the page that drives may release
+    what it shows, once the person has confirmed it: ``{"command": "rearm", "seen": held}``.
 
     Args:
         config: address and keys of the page.
@@ -53,6 +71,7 @@ class PersonPage:
         clock: monotonic time.
         emergency_stop: called at once, whatever the control loop does; returns why robots are not stopped, or an empty
             text if they are. None: the press is only returned as a button.
+        latches: what holds the robot still; None: nothing is shown or released.
 
     Raises:
         ConfigError: if the address is not available, or keys or token cannot be read.
@@ -65,7 +84,9 @@ class PersonPage:
         notify: Callable[[str], None] = print,
         clock: Clock | None = None,
         emergency_stop: Callable[[], str] | None = None,
+        latches: Latches | None = None,
     ) -> None:
+        self._latches = latches
         self._clock = clock or MonotonicClock()
         self._about = dict(about)
         self._emergency_stop = emergency_stop
@@ -74,7 +95,7 @@ class PersonPage:
         self._tapped: set[str] = set()
         self._display: tuple[NDArray[np.uint8] | None, list[str]] = (None, [])
         self._connection: ServerConnection | None = None
-        self._server = PageServer(config, PAGES, self._handle, notify)
+        self._server = PageServer(config, PAGES, self._handle, notify, MESSAGE_BYTES)
         self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Event()
         self._ending = asyncio.Event()
@@ -149,11 +170,18 @@ class PersonPage:
             async with asyncio.TaskGroup() as group:
                 if previous is not None:  # a dead one takes a while to close, and this one may have an emergency
                     group.create_task(previous.close(TAKEN, "another page drives"))
-                showing = group.create_task(self._send_updates(connection, changed))
+                showing = [
+                    group.create_task(self._send_updates(connection, changed)),
+                    group.create_task(self._send_held(connection)),
+                ]
                 async for data in connection:
-                    if self._receive(read_message(data), drives=self._connection is connection):
-                        group.create_task(self._confirm(connection))
-                showing.cancel()
+                    message, drives = read_message(data), self._connection is connection
+                    if message.get("command") == "rearm":
+                        self._rearm(connection, message.get("seen"), drives)
+                    elif self._receive(message, drives):
+                        group.create_task(self._send(connection, {"heard": sorted(EMERGENCY)}))
+                for task in showing:
+                    task.cancel()
         finally:
             if self._connection is connection:
                 self._connection = None
@@ -178,9 +206,23 @@ class PersonPage:
             self._tapped |= tapped if drives else tapped & EMERGENCY
         return pressed and not problem
 
-    async def _confirm(self, connection: ServerConnection) -> None:
-        with suppress(ConnectionClosed):  # the page sends it again
-            await connection.send(json.dumps({"heard": sorted(EMERGENCY)}))
+    def _rearm(self, connection: ServerConnection, seen: object, drives: bool) -> None:
+        """Release what the person has seen and confirmed; a page whose role another one has taken releases nothing."""
+        if drives and self._latches is not None:
+            self._latches.rearm(partial(self._send, connection), seen)
+
+    async def _send(self, connection: ServerConnection, message: Mapping[str, Any]) -> None:
+        with suppress(ConnectionClosed):  # a page that reconnects asks again
+            await connection.send(json.dumps(message))
+
+    async def _send_held(self, connection: ServerConnection) -> None:
+        """Send what holds the robot still whenever it has changed."""
+        sent: list[dict[str, str]] | None = None
+        while self._latches is not None:
+            if (held := await self._latches.held()) != sent:
+                sent = held
+                await self._send(connection, {"held": held})
+            await asyncio.sleep(HELD_SECONDS)
 
     async def _send_updates(self, connection: ServerConnection, changed: asyncio.Event) -> None:
         with suppress(ConnectionClosed):  # messages that the page sent before it left are still to be received

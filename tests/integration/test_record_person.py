@@ -10,14 +10,17 @@ import subprocess
 import sys
 import termios
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from robo_rl.app import press_emergency_stop
 from robo_rl.core import (
     PASSED,
     DataError,
+    EmergencyStop,
     EnvBackend,
     Intervention,
     ManualClock,
@@ -25,6 +28,7 @@ from robo_rl.core import (
     SafetyStop,
     Source,
     Step,
+    StopButton,
 )
 from robo_rl.drivers.fake import make_fake_arm
 from robo_rl.operators.panel import Panel
@@ -138,6 +142,34 @@ def test_a_person_discards_as_often_as_need_be(tmp_path: Path) -> None:
         person = HumanChooser(Panel(backend, device, clock=ManualClock()), 1, DiskSpace(store).describe)
         options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
         assert record_episodes(backend, store, 1, lambda _: person, **options, attempts_per_episode=None) == 1
+    assert not device.script
+
+
+def test_a_recording_goes_on_once_a_person_has_released_the_stop(tmp_path: Path) -> None:
+    """Of the person at the device, and of a guard: the open episode is discarded, and none begins before that."""
+    stop = EmergencyStop(tmp_path / "stop")
+    button = StopButton(stop)
+    backend = make_safe_backend(Blind(make_backend("reach", max_episode_steps=6)), button)
+    go, rest = (0.1, True, ""), (0, False, "")
+
+    class Scripted(Device):
+        def read(self) -> Intervention:
+            calls.get(len(self.script), lambda: None)()
+            return super().read()
+
+    calls = {20: stop.rearm, 14: partial(stop.press, "the guard"), 9: stop.rearm}
+    stopped = [go, go, (0.1, True, "emergency_stop")]
+    device = Scripted([*stopped, rest, rest, rest, go, go, go, rest, rest, rest, rest, rest, rest, rest, go, go, go])
+    device.script += [(0.1, True, "success"), rest, (0, False, "stop")]
+    with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
+        press = partial(press_emergency_stop, stop, "the gamepad")
+        panel = Panel(backend, device, press=press, clock=ManualClock(), button=button)
+        person = HumanChooser(panel, 10, DiskSpace(store).describe)
+        options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
+        assert record_episodes(backend, store, 10, lambda _: person, **options, attempts_per_episode=None) == 1
+    for who in ("the gamepad", "the guard"):
+        waited = f"stopped: emergency stop ({who}); when all is safe: robo-rl rearm (episode 1 of 10: waiting)"
+        assert waited in device.displayed, device.displayed
     assert not device.script
 
 

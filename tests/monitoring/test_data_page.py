@@ -16,8 +16,9 @@ import pytest
 pytest.importorskip("websockets")
 
 from robo_rl.core import ArraySpec, ConfigError
-from robo_rl.monitoring import data_page, stop_button, watched_data
+from robo_rl.monitoring import data_page, watched_data
 from robo_rl.monitoring.data_page import DataPage, edit_settings
+from robo_rl.operators import stop_button
 from robo_rl.recording import edits as edits_module
 from robo_rl.replay import EpisodeStore
 

@@ -18,7 +18,7 @@ import pytest
 from robo_rl.core import OwnStop
 from robo_rl.drivers.ros2 import open_node
 from robo_rl.monitoring.dashboard import PAGES, Dashboard, WatchConfig
-from robo_rl.operators.rearming import find_holds
+from robo_rl.operators.rearming import find_stops
 from robo_rl.telemetry import Command, LiveWatch
 from robo_rl.web import WebConfig
 from robo_rl.web.server import PageServer
@@ -117,7 +117,7 @@ def drill(started: Drill, monkeypatch: pytest.MonkeyPatch) -> Drill:
         monkeypatch.setenv(name, value)
     before = steps(started.run)
     wait_for("the robot takes steps", lambda: steps(started.run) >= before + 20)
-    assert not find_holds()
+    assert not find_stops()
     return started
 
 
@@ -131,7 +131,7 @@ def simulated(drill: Drill) -> Iterator[None]:
         yield
         before = steps(run)
         wait_for("the simulation goes on", lambda: steps(run) >= before + 200)
-        assert find_holds(), "the robot is held still all the while"
+        assert find_stops(), "the robot is held still all the while"
         LiveWatch(run).send(Command("stop"))
         assert training.process.wait(SECONDS) == 0, training.text
         assert not [line for line in records(run, "episode") if line["stopped"]]
@@ -143,7 +143,7 @@ def simulated(drill: Drill) -> Iterator[None]:
 def fall_silent(drill: Drill) -> str:
     """Let the robot fall silent, and come back once its guard has stopped it; return the guard's reason."""
     drill.robot.send_signal(signal.SIGSTOP)
-    wait_for("the guard stops the robot", find_holds)
+    wait_for("the guard stops the robot", find_stops)
     drill.robot.send_signal(signal.SIGCONT)
     return r"safety guard: /\w+/?\w+ has been silent for [\d.]+ s"
 
@@ -172,7 +172,7 @@ def resumed(drill: Drill) -> Iterator[None]:
     """Have a person re-arm in the block: the robot takes steps, nothing ends, and no episode begins too early."""
     before, words = steps(drill.run), len(drill.training.text)
     yield
-    wait_for("everything is released", lambda: not find_holds())
+    wait_for("everything is released", lambda: not find_stops())
     wait_for("the robot goes on", lambda: steps(drill.run) >= before + 20)
     assert drill.training.process.poll() is None and drill.guard.process.poll() is None
     assert "rearm takes it back" not in drill.training.text[words:]

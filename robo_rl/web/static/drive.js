@@ -1,9 +1,12 @@
 // The page on which a person drives a robot, by touched pads or by the pose of a WebXR controller or phone.
 // It sends its state many times a second; the robot holds still when these messages end.
 
+import { Held } from "/held.js";
 import { EmergencyStops, Link, make, showPicture } from "/link.js";
 
 const SAY_MS = 50;
+const STOPPED = /^(last episode: )?stopped/; // a line that says why the robot was stopped
+const STOPPED_MS = 8000; // time for which such lines stay, so that they can be read
 const EMERGENCY = "emergency_stop";
 const POSE_MS = 150; // an older pose counts as lost
 const POSE_METRES = 0.12; // displacement of a full deflection
@@ -30,15 +33,19 @@ let pose = null; // deflections by pose while the source is gripped, and the tim
 let tapped = [];
 let connected = false;
 let elements = [];
+let lines = []; // the newest ones
+let stoppedUntil = 0; // end of the time for which lines about a stop stay
 
 const link = new Link({
-  message({ about, lines, heard }) {
+  message({ about, lines: news, heard, held: holds, answer }) {
     if (about) showAbout(about);
     if (heard?.includes(EMERGENCY)) {
       stops.confirm(EMERGENCY);
       at("lines").textContent = "Emergency stop: confirmed";
     }
-    if (lines) at("lines").textContent = lines.filter((line) => line).join(" · ");
+    if (news) showLines(news);
+    if (holds) showHeld(holds);
+    if (answer) showAnswer(answer);
   },
   picture: (_, blob) => showPicture(at("camera"), blob),
   state(name) {
@@ -50,10 +57,12 @@ const link = new Link({
     at("connection").textContent = CONNECTION[name];
     at("connection").className = `chip ${connected ? "good" : "bad"}`;
     at("ask").hidden = name !== "refused";
+    at("rearm").disabled = !connected;
     document.body.classList.toggle("stale", !connected);
   },
 });
 const stops = new EmergencyStops(link, at("unconfirmed"));
+const held = new Held(link, showAnswer);
 
 function say() {
   if (pose && performance.now() - pose.seen > POSE_MS) pose = null;
@@ -69,6 +78,32 @@ function tap(name) {
   else if (connected) tapped.push(name);
   else at("lines").textContent = "Not sent: there is no connection";
   say();
+}
+
+// Lines about a stop that needs no re-arming, as of a filter, stay for a while: the next episode begins soon.
+function showLines(news) {
+  lines = news;
+  const now = performance.now();
+  const stopped = lines.some((line) => STOPPED.test(line)) && !held.holds.length;
+  if (now < stoppedUntil && !stopped) return;
+  if (stopped && now >= stoppedUntil) {
+    stoppedUntil = now + STOPPED_MS;
+    setTimeout(() => showLines(lines), STOPPED_MS);
+  }
+  at("lines").textContent = lines.filter((line) => line).join(" · ");
+  at("lines").classList.toggle("bad", stopped);
+}
+
+// While a latch holds the robot, nothing moves: the pads make room for who stopped it, why, and what to do.
+function showHeld(holds) {
+  if (holds.length) release(); // after re-arming a new touch is required
+  else at("answer").textContent = "";
+  held.show(holds);
+  document.body.classList.toggle("stopped", holds.length > 0);
+}
+
+function showAnswer(text) {
+  at("answer").textContent = at("lines").textContent = text;
 }
 
 at("ask").addEventListener("submit", (event) => {

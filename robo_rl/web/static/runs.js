@@ -1,5 +1,6 @@
 // The page that shows runs and sends them commands.
 
+import { Held } from "/held.js";
 import { EmergencyStops, Link, make, shorten, showPicture } from "/link.js";
 
 const ARMED_MS = 3000;
@@ -26,8 +27,6 @@ const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
 let connected = false;
 let chosen = null; // path of the run that the person chose: the newest until then; kept after a lost connection
 let run = null;
-let held = []; // what holds robots still, and why
-let asked = []; // what the person is asked to release
 
 const link = new Link({
   message(news) {
@@ -35,7 +34,7 @@ const link = new Link({
     if ("note" in news) at("notice").textContent = news.note;
     if ("stopped" in news) stops.confirm(news.stopped);
     if ("answer" in news) showAnswer(news.answer);
-    if ("held" in news) showHeld(news.held);
+    if ("held" in news) held.show(news.held);
     if ("run" in news) showRun(news.run);
   },
   picture: showCamera,
@@ -51,6 +50,7 @@ const link = new Link({
   },
 });
 const stops = new EmergencyStops(link, at("unconfirmed"));
+const held = new Held(link, showAnswer);
 
 at("ask").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -65,17 +65,6 @@ at("runs").addEventListener("change", () => {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-command]");
   if (button && !button.disabled && confirmed(button)) press(button);
-});
-at("rearm").addEventListener("click", () => {
-  asked = held; // a stop that comes while the person reads is not released
-  at("confirmed-holds").replaceChildren(...holdItems(asked));
-  at("confirm").returnValue = "";
-  at("confirm").showModal();
-});
-at("confirm").addEventListener("close", () => {
-  if (at("confirm").returnValue !== "rearm") return;
-  const sent = link.send({ command: "rearm", seen: asked });
-  showAnswer(sent ? "Rearm: sent" : "Not re-armed: there is no connection");
 });
 addEventListener("resize", () => run && drawCurves(run.curves));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => run && drawCurves(run.curves));
@@ -138,16 +127,6 @@ function showAnswer(text) {
 function showNotice() {
   if (run) at("notice").textContent = "";
   at("notice").hidden = at("notice").textContent === "";
-}
-
-function holdItems(holds) {
-  return holds.map(({ what, reason }) => make("li", `${what}: ${reason}`));
-}
-
-function showHeld(holds) {
-  held = holds;
-  at("held").hidden = !held.length;
-  at("holds").replaceChildren(...holdItems(held));
 }
 
 function showRun(news) {

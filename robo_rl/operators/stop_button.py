@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from ..core import EmergencyStop, RoboRLError
-from ..operators.rearming import Hold, find_holds, release_holds, release_order
 from ..web.reading import Readers
+from .rearming import Hold, find_stops, release_holds, release_order
 
 PRESS_SECONDS = 5.0
 """Longest wait for the file system of this user."""
@@ -16,12 +16,16 @@ REARM_SECONDS = 30.0
 
 
 class StopButton:
-    """Presses the emergency stop of all robots of this user for pages, and answers them.
+    """Presses the emergency stop of all robots of this user for pages, re-arms them, and answers the pages.
 
     A press does not end with the page that asked for it.
+
+    Args:
+        find: returns the latches that pages show and release.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, find: Callable[[], list[Hold]] = find_stops) -> None:
+        self._find = find
         self._readers = Readers(PRESS_SECONDS)
         self._releases = Readers(REARM_SECONDS)
         self._presses: set[asyncio.Task[None]] = set()
@@ -39,6 +43,14 @@ class StopButton:
         """
         self._start(self._rearm(answer, seen))
 
+    async def held(self) -> list[dict[str, str]]:
+        """Return what a page shows of the latches that hold robots still; if they cannot be read, the reason."""
+        try:
+            entries: list[dict[str, str]] = await self._readers.call("held", lambda: described(self._find()))
+        except (RoboRLError, OSError) as error:  # a time-out is one
+            return [{"what": "unknown", "reason": str(error)}]
+        return entries
+
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._presses.add(task)
@@ -46,7 +58,7 @@ class StopButton:
 
     async def _rearm(self, answer: Callable[[Mapping[str, Any]], Awaitable[None]], seen: object) -> None:
         try:
-            lines = await self._releases.call("rearm", partial(rearm_seen, seen))
+            lines = await self._releases.call("rearm", partial(rearm_seen, seen, self._find))
         except TimeoutError:
             lines = [f"Not known to be re-armed after {REARM_SECONDS:g} s: robots may begin to move later"]
         except (RoboRLError, OSError) as error:
@@ -73,20 +85,22 @@ def described(holds: Sequence[Hold]) -> list[dict[str, str]]:
     return [{"what": hold.what, "reason": hold.description} for hold in holds]
 
 
-def rearm_seen(seen: object) -> list[str]:
-    """Release the holds that a page showed when a person confirmed; return a line for each hold.
+def rearm_seen(seen: object, find: Callable[[], list[Hold]] = find_stops) -> list[str]:
+    """Release those of the latches that ``find`` returns which a page showed when a person confirmed.
+
+    Returns a line for each latch.
 
     A stop that was pressed after the page was drawn is not released: nobody has read its reason. The same holds for one
     that comes while the controller of another robot takes seconds to answer.
     """
     entries = seen if isinstance(seen, list) else []
     released, failed = [], []
-    for hold in release_order(find_holds()):
-        if _is_listed(hold, entries) and described([hold])[0] in described(find_holds()):
+    for hold in release_order(find()):
+        if _is_listed(hold, entries) and described([hold])[0] in described(find()):
             done, problems = release_holds([hold])
             released += done
             failed += problems
-    new = [f"Still stopped: {hold.what}: {hold.reason}" for hold in find_holds() if not _is_listed(hold, entries)]
+    new = [f"Still stopped: {hold.what}: {hold.reason}" for hold in find() if not _is_listed(hold, entries)]
     return [*released, *failed, *new] or ["Nothing holds robots still"]
 
 

@@ -12,7 +12,7 @@ from robo_rl.core import GuardBeat, MonotonicClock, OwnStop
 from robo_rl.core.emergency import default_file, file_of
 from robo_rl.core.latch import Latch
 from robo_rl.monitoring.dashboard import holds_of_robots
-from robo_rl.monitoring.stop_button import StopButton, rearm_seen
+from robo_rl.operators.stop_button import StopButton, rearm_seen
 
 
 def test_a_page_shows_who_stopped_which_robot_and_why_and_releases_it() -> None:
@@ -83,8 +83,8 @@ def test_a_page_never_hears_that_robots_are_stopped_while_they_are_still_being_r
 ) -> None:
     release = Event()
     answers: list[str] = []
-    monkeypatch.setattr("robo_rl.monitoring.stop_button.REARM_SECONDS", 0.05)
-    monkeypatch.setattr("robo_rl.monitoring.stop_button.rearm_seen", lambda seen: [str(release.wait(20))])
+    monkeypatch.setattr("robo_rl.operators.stop_button.REARM_SECONDS", 0.05)
+    monkeypatch.setattr("robo_rl.operators.stop_button.rearm_seen", lambda *_: [str(release.wait(20))])
 
     async def answer(message: Mapping[str, Any]) -> None:
         answers.append(message["answer"])
