@@ -1,5 +1,7 @@
 """robo-rl play: live episodes, their commands, and the page in a real process."""
 
+import json
+import os
 import re
 import signal
 import subprocess
@@ -127,10 +129,12 @@ def test_unknown_commands_of_a_page_are_ignored() -> None:
 
 
 @contextmanager
-def started(*words: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+def started(*words: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """Start the command; yield it, and the address and the player that it prints. Ctrl-C ends it."""
+    environment = {**os.environ, **variables}
     command = heeding(sys.executable, "-m", "robo_rl.cli", "play", "web.address=127.0.0.1:0", *words)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    outputs: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, env=environment, **outputs) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -172,6 +176,23 @@ def test_a_browser_shows_an_expert_and_keys_change_it(tmp_path: Path) -> None:
         for button in browser.find_elements("css selector", "#keys button"):
             assert button.size["height"] >= 44 and button.size["width"] >= 44
         assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
+
+
+def test_where_nothing_can_be_rendered_the_page_says_why_and_the_numbers_go_on() -> None:
+    """The library for headless rendering is there, but no driver of it."""
+    from websockets.sync.client import connect
+
+    with started("task=reach", MUJOCO_GL="egl", __EGL_VENDOR_LIBRARY_DIRS="/nonexistent") as (_, link, _):
+        address, _, token = link.partition("/#")
+        with connect(address.replace("http", "ws") + "/socket", origin=address) as page:
+            page.send(json.dumps({"token": token}))
+            state: dict[str, Any] = {}
+            while not state.get("step"):
+                message = page.recv(SECONDS)
+                assert isinstance(message, str), "there is no picture"
+                state = json.loads(message).get("state", state)
+    assert state["notice"].startswith("No picture: no image can be rendered (MUJOCO_GL=egl)")
+    assert "install libegl1" in state["notice"]
 
 
 def test_the_policy_of_a_run_is_played_and_mistakes_are_explained(tmp_path: Path) -> None:
