@@ -1,10 +1,13 @@
 """Simulated arms, a simulated car, and their tasks in MuJoCo.
 
-Importing this package registers the tasks with Gymnasium and is quick: MuJoCo is imported with the first backend.
+Importing this package registers the tasks with Gymnasium and is quick: MuJoCo is imported with the first backend, or
+with the first use of a class that a task of another package is made of, such as :class:`Task`.
 """
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from robo_rl.core.lazy import imported_on_use
 
 from .tasks import TASKS
 
@@ -12,8 +15,13 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from .backend import ArmBackend
+    from .config import ArmConfig, ControllerConfig, TaskConfig
     from .driving import CarBackend
     from .episode import SimulatedBackend, SimulatedTask
+    from .simulation import ArmSimulation
+    from .tasks.base import Array, FunctionExpert, Task, add_free_box, set_free_pose
+else:
+    __getattr__ = imported_on_use(__name__, __file__)
 
 ENVIRONMENTS = {name: f"robo_rl/{class_name}-v0" for name, class_name in TASKS.built_in.items()}
 """Ids for ``gymnasium.make`` by name of the task."""
@@ -107,27 +115,24 @@ def register_environments() -> None:
             )
 
 
-def __getattr__(name: str) -> Any:
-    if name == "ArmBackend":
-        from .backend import ArmBackend
-
-        return ArmBackend
-    if name == "CarBackend":
-        from .driving import CarBackend
-
-        return CarBackend
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 register_environments()
 
 __all__ = [
     "ENVIRONMENTS",
     "TASKS",
     "ArmBackend",
+    "ArmConfig",
+    "ArmSimulation",
+    "Array",
     "CarBackend",
+    "ControllerConfig",
+    "FunctionExpert",
+    "Task",
+    "TaskConfig",
+    "add_free_box",
     "make_backend",
     "register_configs",
     "register_environments",
     "register_task",
+    "set_free_pose",
 ]

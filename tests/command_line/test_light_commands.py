@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import robo_rl
-from robo_rl import drivers
+from robo_rl import drivers, sim
 from robo_rl.cli import AT_ONCE, COMMANDS
 from robo_rl.command_line.light_commands import light_help, light_schemas
 from robo_rl.command_line.usage import help_text
@@ -152,7 +152,7 @@ def test_the_help_of_a_light_command_is_that_of_hydra() -> None:
 
 def _imported_on_use() -> list[str]:
     """Return the packages whose names are imported with their first use."""
-    tops = (Path(robo_rl.__file__).parent, Path(drivers.__file__).parent)
+    tops = (Path(robo_rl.__file__).parent, Path(drivers.__file__).parent, Path(sim.__file__).parent)
     files = [file for top in tops for file in top.rglob("__init__.py") if "imported_on_use(" in file.read_text()]
     return sorted(
         ".".join(("robo_rl", *file.parent.relative_to(tops[0].parent).parts)).replace("robo_rl.robo_rl", "robo_rl")

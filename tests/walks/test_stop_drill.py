@@ -116,21 +116,21 @@ def drill(started: Drill, monkeypatch: pytest.MonkeyPatch) -> Drill:
     for name, value in started.environment.items():
         monkeypatch.setenv(name, value)
     before = steps(started.run)
-    wait_for("the robot takes steps", lambda: steps(started.run) >= before + 20)
+    wait_for("the robot takes steps", lambda: steps(started.run) > before)
     assert not find_stops()
     return started
 
 
 @contextmanager
 def simulated(drill: Drill) -> Iterator[None]:
-    """Train in simulation beside the robot; after the block 200 further steps are taken before the robot goes on."""
+    """Train in simulation beside the robot; after the block 50 further steps are taken before the robot goes on."""
     run = drill.run.parent / "simulated"
     training = Terminal("train", *ENDLESS, f"run.dir={run}", "run.overwrite=true", environment=drill.environment)
     try:
         wait_for("the simulation takes steps", lambda: steps(run))
         yield
         before = steps(run)
-        wait_for("the simulation goes on", lambda: steps(run) >= before + 200)
+        wait_for("the simulation goes on", lambda: steps(run) >= before + 50)
         assert find_stops(), "the robot is held still all the while"
         LiveWatch(run).send(Command("stop"))
         assert training.process.wait(SECONDS) == 0, training.text
@@ -173,7 +173,7 @@ def resumed(drill: Drill) -> Iterator[None]:
     before, words = steps(drill.run), len(drill.training.text)
     yield
     wait_for("everything is released", lambda: not find_stops())
-    wait_for("the robot goes on", lambda: steps(drill.run) >= before + 20)
+    wait_for("the robot goes on", lambda: steps(drill.run) > before)
     assert drill.training.process.poll() is None and drill.guard.process.poll() is None
     assert "rearm takes it back" not in drill.training.text[words:]
 
