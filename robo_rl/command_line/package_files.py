@@ -44,17 +44,18 @@ TEMPLATES = {
 PROJECT = "pyproject.toml"
 
 
-def make_package_files(names: Mapping[str, str]) -> dict[str, str]:
+def make_package_files(names: Mapping[str, str], has_configuration: bool = False) -> dict[str, str]:
     """Return the texts of a package by their file names.
 
     Args:
         names: names of its modules, for example ``open_drawer``, by kind: keys of :data:`TEMPLATES`. The first one is
             the name of the package.
+        has_configuration: whether there are configuration files beside the modules, which robo-rl is to find.
     """
     parts = [_part(TEMPLATES[kind], name) for kind, name in names.items()]
     projects = [tomllib.loads(part.pop(PROJECT)) for part in parts]
     files = {file: text for part in parts for file, text in part.items()}
-    return dict(sorted((files | {PROJECT: _project(projects)}).items()))
+    return dict(sorted((files | {PROJECT: _project(projects, has_configuration)}).items()))
 
 
 def stem_of(name: str) -> str:
@@ -92,8 +93,11 @@ def _part(template: Template, name: str) -> dict[str, str]:
     }
 
 
-def _project(projects: list[dict[str, Any]]) -> str:
-    """Return the ``pyproject.toml`` of one package with the modules and entry points of several."""
+def _project(projects: list[dict[str, Any]], has_configuration: bool) -> str:
+    """Return the ``pyproject.toml`` of one package with the modules and entry points of several.
+
+    If it has configuration files, ``robo-rl`` finds them beside its first module.
+    """
     entries: dict[str, str] = {}
     for project in projects:
         entries |= project["project"].get("entry-points", {}).get("robo_rl.config", {})
@@ -102,4 +106,6 @@ def _project(projects: list[dict[str, Any]]) -> str:
     if entries:
         lines += ["", '[project.entry-points."robo_rl.config"]']
         lines += [f'{name} = "{function}"' for name, function in entries.items()]
+    if has_configuration:
+        lines += ["", '[project.entry-points."robo_rl.config_folder"]', f'{modules[0]} = "{modules[0]}"']
     return "\n".join([*lines, "", "[tool.setuptools]", f"py-modules = {json.dumps(modules)}", ""])

@@ -1,6 +1,9 @@
 """Folders in which Hydra looks for configurations: those of robo-rl, those of the user, and registered ones."""
 
 import contextlib
+import functools
+import importlib.metadata
+import importlib.util
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -17,17 +20,29 @@ from .errors import ConfigError
 
 CONFIG_PATH_VARIABLE = "ROBO_RL_CONFIG_PATH"
 """Environment variable with the folders, separated as in PATH. Child processes of a run inherit it."""
+CONFIG_FOLDERS = "robo_rl.config_folder"
+"""Entry points of packages: modules beside which there are configuration files."""
 _flagged: list[str] = []
 """Folders of the flag ``--config-dir`` of this process."""
 
 
 class ConfigFolders(SearchPathPlugin):
-    """A plugin that makes Hydra search the folders in ``ROBO_RL_CONFIG_PATH``."""
+    """A plugin that makes Hydra search the folders in ``ROBO_RL_CONFIG_PATH`` and those of installed packages."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Append the folders to ``search_path``."""
         for folder in filter(None, os.environ.get(CONFIG_PATH_VARIABLE, "").split(os.pathsep)):
             search_path.append(provider=CONFIG_PATH_VARIABLE, path=f"file://{Path(folder).expanduser().resolve()}")
+        for package_folder in package_folders():
+            search_path.append(provider=CONFIG_FOLDERS, path=f"file://{package_folder}")
+
+
+@functools.cache
+def package_folders() -> tuple[Path, ...]:
+    """Return the folders of configuration files that installed packages offer; their modules are not imported."""
+    modules = {entry.value for entry in importlib.metadata.entry_points(group=CONFIG_FOLDERS)}
+    specs = [importlib.util.find_spec(module) for module in sorted(modules) if module.isidentifier()]
+    return tuple(Path(spec.origin).resolve().parent for spec in specs if spec is not None and spec.origin is not None)
 
 
 def register_search_path() -> None:

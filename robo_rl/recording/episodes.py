@@ -266,15 +266,14 @@ def record_episodes(
         DataError: if far fewer episodes can be stored than requested, or the disk has no room for another one.
     """
     session = 1 + max((record.session for record in store.records if record.actor == actor), default=-1)
-    limit = None if attempts_per_episode is None else episodes * attempts_per_episode
+    limit, awaited = (None, AWAITED) if attempts_per_episode is None else (episodes * attempts_per_episode, ())
     stored = attempts = without_step = 0
     while stored < episodes:
         check_space(store, "the same command" if section is None else f"{section}if_exists=append")
         episode_seed = derive_seed(seed, "record", actor, number := session + attempts)
         try:
-            chooser = make_chooser(generator(episode_seed, "noise"))
-            new = Actor(backend, episode_seed, actor, number)
-            outcome = _record_episode(new, store, chooser, only_successful, AWAITED if limit is None else ())
+            chooser, new = make_chooser(generator(episode_seed, "noise")), Actor(backend, episode_seed, actor, number)
+            outcome = _record_episode(new, store, chooser, only_successful, awaited)
         except RecordingStopped:
             break
         attempts += 1

@@ -172,14 +172,14 @@ class PersonPage:
                     group.create_task(previous.close(TAKEN, "another page drives"))
                 showing = [
                     group.create_task(self._send_updates(connection, changed)),
-                    group.create_task(self._send_held(connection)),
+                    group.create_task(_send_held(connection, self._latches)),
                 ]
                 async for data in connection:
                     message, drives = read_message(data), self._connection is connection
                     if message.get("command") == "rearm":
                         self._rearm(connection, message.get("seen"), drives)
                     elif self._receive(message, drives):
-                        group.create_task(self._send(connection, {"heard": sorted(EMERGENCY)}))
+                        group.create_task(_send(connection, {"heard": sorted(EMERGENCY)}))
                 for task in showing:
                     task.cancel()
         finally:
@@ -209,20 +209,7 @@ class PersonPage:
     def _rearm(self, connection: ServerConnection, seen: object, drives: bool) -> None:
         """Release what the person has seen and confirmed; a page whose role another one has taken releases nothing."""
         if drives and self._latches is not None:
-            self._latches.rearm(partial(self._send, connection), seen)
-
-    async def _send(self, connection: ServerConnection, message: Mapping[str, Any]) -> None:
-        with suppress(ConnectionClosed):  # a page that reconnects asks again
-            await connection.send(json.dumps(message))
-
-    async def _send_held(self, connection: ServerConnection) -> None:
-        """Send what holds the robot still whenever it has changed."""
-        sent: list[dict[str, str]] | None = None
-        while self._latches is not None:
-            if (held := await self._latches.held()) != sent:
-                sent = held
-                await self._send(connection, {"held": held})
-            await asyncio.sleep(HELD_SECONDS)
+            self._latches.rearm(partial(_send, connection), seen)
 
     async def _send_updates(self, connection: ServerConnection, changed: asyncio.Event) -> None:
         with suppress(ConnectionClosed):  # messages that the page sent before it left are still to be received
@@ -245,6 +232,21 @@ class PersonPage:
                 await connection.send(json.dumps({"lines": lines}))
             if picture is not None:
                 await connection.send(b"{}\n" + await asyncio.to_thread(_jpeg, picture))
+
+
+async def _send(connection: ServerConnection, message: Mapping[str, Any]) -> None:
+    with suppress(ConnectionClosed):  # a page that reconnects asks again
+        await connection.send(json.dumps(message))
+
+
+async def _send_held(connection: ServerConnection, latches: Latches | None) -> None:
+    """Send what holds the robot still whenever it has changed."""
+    sent: list[dict[str, str]] | None = None
+    while latches is not None:
+        if (held := await latches.held()) != sent:
+            sent = held
+            await _send(connection, {"held": held})
+        await asyncio.sleep(HELD_SECONDS)
 
 
 def _deflections(value: object) -> dict[str, float]:

@@ -96,6 +96,27 @@ def test_several_parts_make_one_package(tmp_path: Path, capsys: pytest.CaptureFi
     }
 
 
+def test_the_configuration_files_of_an_installed_package_are_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An editable installation is metadata on the path of Python that names a module in the folder."""
+    folder = tmp_path / "mine"
+    model = ROOT / "examples/six_joint_arm/arm.xml"
+    assert run("new", ["robot", "my_arm", "reward", "my_term", f"model={model}", f"folder={folder}"]) == 0
+    assert "--config-dir" not in (printed := capsys.readouterr().out) and "ROBO_RL_CONFIG_PATH" not in printed
+    points = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["entry-points"]
+    metadata = folder / "my_term-0.1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-term\nVersion: 0.1\n")
+    lines = [f"[{group}]\n{name} = {value}\n" for group, each in points.items() for name, value in each.items()]
+    (metadata / "entry_points.txt").write_text("".join(lines))
+    command = [sys.executable, "-m", "robo_rl.cli", "train", "task=reach_my_arm", "robot=my_arm", "--cfg", "job"]
+    environment = {name: value for name, value in os.environ.items() if name != "ROBO_RL_CONFIG_PATH"}
+    environment["PYTHONPATH"] = str(folder)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "name: my_arm" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("model", ["examples/six_joint_arm/arm.xml", "tests/data/cases/arms/arm.urdf"])
 def test_the_files_of_a_robot_compose_and_its_task_can_be_simulated(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
