@@ -1,5 +1,6 @@
 """The pages on screens from a small phone to a large monitor: every control can be reached and hit with a finger."""
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterator
@@ -129,6 +130,10 @@ def test_a_run_is_commanded_within_the_width(
         browser.get(f"{served.server.origin}/#{quote(TOKEN)}")
         wait_until(lambda: browser.find_elements("css selector", "[data-command=reset]:enabled"))
         names = [control["name"] for control in checked(browser, size, "runs", tmp_path)["controls"]]
+        for state, colour in (("training", "good"), ("evaluating", "waiting"), ("paused and stopped", "bad")):
+            live.report(dataclasses.replace(STATUS, state=state))
+            wait_until(lambda state=state: browser.find_element("css selector", "#state").text == state)
+            assert browser.find_element("css selector", "#state").get_attribute("class") == f"chip {colour}"
     assert {"Reset", "Success", "Failure", "Emergency stop"} <= set(names)
 
 
@@ -146,4 +151,5 @@ def test_an_ended_run_shows_its_result(
              for term in browser.find_elements("css selector", "#result dt")}  # fmt: skip
     assert displayed["success"] == "98 % of 100 episodes (95 % interval 93 to 99 %)"
     assert (displayed["cloning alone"], displayed["demonstrations"]) == ("62 %", "90 % successful")
+    assert browser.find_element("css selector", "#state").get_attribute("class") == "chip good"
     assert not browser.find_element("css selector", "#robots-section").is_displayed()

@@ -15,6 +15,7 @@ const EXPLAINED = {
   failure: "The task was not solved: end this robot's episode",
   emergency_stop: "Every robot holds still until a person re-arms",
 };
+const ENDED = { completed: "good", diverged: "bad", "cannot be shown": "bad" }; // other states are yellow
 const CONNECTION = {
   connecting: "connecting",
   connected: "connected",
@@ -144,8 +145,7 @@ function showRun(news) {
   const waits = run.waiting.length ? ` (asked for: ${run.waiting.join(", ")})` : "";
   const pausing = run.live.paused && !run.live.state.startsWith("paused") ? ", will pause" : "";
   at("state").textContent = (run.going_on ? run.live.state + pausing : run.status) + waits;
-  const going = run.live.state === "stopped" ? "bad" : run.live.paused ? "" : "good";
-  at("state").className = `chip ${run.going_on ? going : ""}`;
+  at("state").className = `chip ${colour(run)}`;
   at("cameras-section").hidden = at("robots-section").hidden = !run.going_on;
   at("result-section").hidden = !run.result.length;
   at("result").replaceChildren(...run.result.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
@@ -155,6 +155,13 @@ function showRun(news) {
   showRobots(run.live.robots);
   drawCurves(run.curves);
   enableButtons();
+}
+
+// Green: training, or completed; red: stopped, diverged or unreadable; yellow: anything else, such as a pause.
+function colour({ going_on, live, status }) {
+  if (!going_on) return ENDED[status] ?? "waiting";
+  if (live.state.includes("stopped")) return "bad";
+  return live.state === "training" && !live.paused ? "good" : "waiting";
 }
 
 function showRobots(robots) {
