@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .driving import CarBackend
     from .episode import SimulatedBackend, SimulatedTask
     from .simulation import ArmSimulation
-    from .tasks.base import Array, FunctionExpert, Task, add_free_box, set_free_pose
+    from .tasks.base import FunctionExpert, Task
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
@@ -123,16 +123,13 @@ __all__ = [
     "ArmBackend",
     "ArmConfig",
     "ArmSimulation",
-    "Array",
     "CarBackend",
     "ControllerConfig",
     "FunctionExpert",
     "Task",
     "TaskConfig",
-    "add_free_box",
     "make_backend",
     "register_configs",
     "register_environments",
     "register_task",
-    "set_free_pose",
 ]

@@ -5,18 +5,8 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from robo_rl.sim import (
-    ArmConfig,
-    ArmSimulation,
-    Array,
-    ControllerConfig,
-    FunctionExpert,
-    Task,
-    TaskConfig,
-    add_free_box,
-    register_task,
-    set_free_pose,
-)
+from robo_rl.sim import ArmConfig, ArmSimulation, ControllerConfig, FunctionExpert, Task, TaskConfig, register_task
+from robo_rl.sim.tasks.base import Array, add_free_box, set_free_pose
 
 HALF = 0.025  # half of the block's edge [m]
 MARK = np.array([0.62, 0.0])  # on the table [m]
