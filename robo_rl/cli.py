@@ -20,6 +20,7 @@ COMMANDS = {
     "control": "pause, resume, checkpoint or stop a run: robo-rl control send=pause",
     "keys": "make certificates for learner and actors",
     "eval": "evaluate the policy of a run: robo-rl eval run=runs/...",
+    "eval compare": "which policy is better: robo-rl eval compare policies=[runs/a,runs/b]",
     "record": "record demonstrations by teleoperation or from the scripted expert",
     "label": "say what the frames of a data set show: success, or stages; a classifier learns it",
     "deploy": "write a policy to a file for use without PyTorch: robo-rl deploy run=runs/... output=policy.onnx",

@@ -2,9 +2,11 @@
 
 import base64
 import html
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from string import Template
+from urllib.parse import quote
 
 from ..core import scratch_folder, write_durably
 from .plots import darkened
@@ -67,6 +69,11 @@ def figure(draw: Callable[[Path], Path], about: str) -> str:
     light, dark = (data_url(version.encode(), "image/svg+xml") for version in (plot, darkened(plot)))
     source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
     return f'<figure><picture>{source}<img src="{light}" alt="{html.escape(about)}"></picture></figure>'
+
+
+def relative(target: Path, page: Path) -> str:
+    """Return the address of the file ``target`` in ``page``."""
+    return quote(Path(os.path.relpath(target.resolve(), page.resolve().parent)).as_posix())
 
 
 def data_url(data: bytes, kind: str) -> str:

@@ -7,14 +7,13 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from urllib.parse import quote
 
 from omegaconf import OmegaConf
 
 from ..core import DataError, ForeignFolder
 from .aggregate import Group, group_runs
 from .cycle_time import CycleTimes
-from .page import data_url, figure, section, table, write_page
+from .page import data_url, figure, relative, section, table, write_page
 from .plots import plot_groups
 from .run_start import start_text
 from .runs import VIDEO_BYTES, Run, differences
@@ -212,7 +211,7 @@ def _videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
     for run in runs:
         for video in run.videos:
             caption = f"{run.name} · {video.stem}"
-            source = _relative(video, page)
+            source = relative(video, page)
             if embed:
                 try:
                     data = ForeignFolder(run.path).read_bytes(f"videos/{video.name}", remaining_bytes)
@@ -303,7 +302,3 @@ def _versions(runs: Sequence[Run]) -> str:
 
 def _common_folder(runs: Sequence[Run]) -> str:
     return os.path.commonpath([run.path.resolve().parent for run in runs])
-
-
-def _relative(target: Path, page: Path) -> str:
-    return quote(Path(os.path.relpath(target.resolve(), page.resolve().parent)).as_posix())

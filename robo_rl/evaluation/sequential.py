@@ -74,18 +74,23 @@ class SequentialTest:
         require(0 < self.error <= 0.5, "error", "in (0, 0.5]", self.error)
 
     @cached_property
-    def boundary(self) -> NDArray[np.int64]:
-        """Wins (pairs + 1,) that decide after 0, 1, ... decisive pairs; more than these pairs where none decide."""
-        evidence = _log_evidence(self.pairs)
+    def threshold(self) -> float:
+        """The evidence that decides."""
+        table = log_evidence(self.pairs)
         low, high = 0.0, math.log(2 / self.error)  # the second keeps the error by Ville's inequality
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            # One side alone counts: decisions for either side exclude each other.
-            if _first_crossings(_wins_needed(evidence, middle), 0.5)[:, 0].sum() <= self.error / 2:
+            # Decisions for either policy exclude each other, and are equally probable.
+            if _first_crossings(_wins_needed(table, middle), 0.5)[:, 0].sum() <= self.error / 2:
                 high = middle
             else:
                 low = middle
-        return _wins_needed(evidence, high)
+        return math.exp(high)
+
+    @cached_property
+    def boundary(self) -> NDArray[np.int64]:
+        """Wins (pairs + 1,) that decide after 0, 1, ... decisive pairs; more than these pairs where none decide."""
+        return _wins_needed(log_evidence(self.pairs), math.log(self.threshold))
 
     def decide(self, wins: int, losses: int, pairs: int) -> Decision:
         """Return the state of the comparison.
@@ -129,10 +134,10 @@ class SequentialTest:
 
 def evidence(wins: int, losses: int) -> float:
     """Return how much more likely the outcomes are if the first policy is better than if both are equally good."""
-    return math.exp(_log_evidence(wins + losses)[wins + losses, wins])
+    return math.exp(log_evidence(wins + losses)[wins + losses, wins])
 
 
-def _log_evidence(pairs: int) -> NDArray[np.float64]:
+def log_evidence(pairs: int) -> NDArray[np.float64]:
     """Return the logarithm of the evidence for the first policy after n decisive pairs with w wins (n, w).
 
     Coins between 1/2 and 1 have equal weight. The integral of ``2 (2 p)^w (2 (1 - p))^(n - w)`` over them is
@@ -152,9 +157,9 @@ def _log_evidence(pairs: int) -> NDArray[np.float64]:
     return table
 
 
-def _wins_needed(log_evidence: NDArray[np.float64], threshold: float) -> NDArray[np.int64]:
-    """Return the fewest wins (n,) after each number of decisive pairs whose evidence reaches the threshold."""
-    reaches = log_evidence >= threshold
+def _wins_needed(table: NDArray[np.float64], threshold: float) -> NDArray[np.int64]:
+    """Return the fewest wins (n,) after each number of decisive pairs whose log evidence (n, w) reaches a threshold."""
+    reaches = table >= threshold
     numbers = np.arange(len(reaches))
     return np.where(reaches.any(axis=1), reaches.argmax(axis=1), numbers + 1)
 

@@ -1,0 +1,216 @@
+"""robo-rl eval compare: which of several policies succeeds more often, by blind and interleaved episodes."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig, ListConfig, open_dict
+from rich.table import Table
+
+from ..app import acting_config, build_backend, change_task, has_robot, load_evaluated, robot_note
+from ..command_line.destination import new_output
+from ..core import ConfigError, EnvBackend, require, typed
+from ..evaluation import CycleTime
+from ..evaluation.comparison import ComparedPolicy, Comparison, ComparisonPlan
+from ..operators.comparing import ComparisonJournal, compare
+from ..operators.marks import MarkedBackend, SessionEnded, StartView
+from ..operators.panel import Panel, open_panel
+from ..operators.takeover import has_person
+from ..safety import NoticingBackend
+from ..telemetry import Console
+
+
+@dataclass(frozen=True)
+class CompareConfig:
+    """Options of configs/eval_compare.yaml, which documents them and holds their defaults."""
+
+    policies: list[str]
+    run: str | None
+    on_robot: bool
+    pairs: int
+    error: float
+    difference: float
+    seed: int
+    success: str | None
+    spot_checks: float
+    confirm_start: bool | None
+    clips: str | None
+    output: str
+    task: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        require(0 < self.difference <= 1, "difference", "in (0, 1]", self.difference)
+        require(0 <= self.spot_checks <= 1, "spot_checks", "in [0, 1]", self.spot_checks)
+        require(self.seed >= 0, "seed", "0 or more", self.seed)
+        require(self.success in (None, "task", "person"), "success", "task, person or null", self.success)
+
+
+class Source(NamedTuple):
+    """Where a policy comes from: a checkpoint of a run, or a file, folder or address; see :func:`load_evaluated`."""
+
+    run: Path | None
+    checkpoint: str
+    file: str | None
+
+    @classmethod
+    def of(cls, name: str) -> "Source":
+        """Return the source that an entry of ``policies`` names."""
+        folder, _, checkpoint = name.partition("@")
+        if (Path(folder) / "config.yaml").is_file():
+            return cls(Path(folder), checkpoint or "best", None)
+        require(
+            name.startswith(("ws://", "wss://")) or Path(name).exists(),
+            "policies",
+            "run folders (FOLDER or FOLDER@CHECKPOINT), ONNX files, folders of LeRobot or ws://HOST:PORT",
+            name,
+        )
+        return cls(None, "best", name)
+
+
+def run(config: DictConfig) -> int:
+    """Compare as configured in configs/eval_compare.yaml, and print and write the result; return 0."""
+    if not isinstance(config.policies, ListConfig):
+        config.policies = [config.policies]
+    options = {field.name: config[field.name] for field in fields(CompareConfig)}
+    settings = typed(CompareConfig, DictConfig(options))
+    require(len(settings.policies) >= 2, "policies", "two or more, as [runs/a,runs/b]", settings.policies)
+    output = new_output("output", settings.output, "file")
+    sources = [Source.of(name) for name in settings.policies]
+    folder = Path(settings.run) if settings.run else next((each.run for each in sources if each.run), None)
+    if folder is None:
+        raise ConfigError("run: none of the policies is a run; name the run whose environment they act in")
+    trained = acting_config(folder, settings.on_robot)
+    change_task(trained, settings.task)
+    with open_dict(trained):
+        trained.teleop, trained.steering, trained.web = config.teleop, config.get("steering"), config.web
+    console = Console(highlight=False, markup=False)
+    if (note := robot_note(trained)) is not None:
+        console.print(note, soft_wrap=True)
+    backend = NoticingBackend(build_backend(trained), print)
+    try:
+        policies = [load_evaluated(each.run or folder, backend.spec, each.checkpoint, each.file) for each in sources]
+        names = zip(settings.policies, policies, strict=True)
+        compared = tuple(ComparedPolicy(name, policy.step) for name, policy in names)
+        plan = _plan(settings, str(folder), backend, compared, has_person(trained))
+        clips = None if settings.clips is None else Path(settings.clips)
+        if clips is not None:
+            clips.mkdir(parents=True, exist_ok=True)
+        with ComparisonJournal(output.with_name(f"{output.name}.part"), plan) as journal, _kept(journal, console):
+            _announce(journal.comparison, settings.difference, console)
+            with _watched(settings, trained, backend, plan) as marked:
+                acting = [policy.policy for policy in policies]
+                result = compare(journal, marked, acting, clips=clips, spot_checks=settings.spot_checks)
+            result.write(output)
+            journal.remove()
+    except SessionEnded:
+        return 0
+    finally:
+        backend.close()
+    show(result, console)
+    console.print(f"Result {output}", soft_wrap=True)
+    return 0
+
+
+def _plan(
+    settings: CompareConfig, folder: str, backend: EnvBackend, policies: tuple[ComparedPolicy, ...], person: bool
+) -> ComparisonPlan:
+    """Return the plan of a new comparison.
+
+    Raises:
+        ConfigError: if neither the task nor a person judges the episodes, or a value is out of range.
+    """
+    spec = backend.spec
+    success = settings.success or ("task" if spec.reports_success else "person")
+    if success == "task" and not spec.reports_success:
+        raise ConfigError(f"success=task: {spec.task} does not report success here; use success=person")
+    if not person and (success == "person" or settings.spot_checks or settings.confirm_start):
+        raise ConfigError(
+            "a person has to judge or begin the episodes, and none can: name a device with the buttons Success and "
+            "Failure, such as teleop.device=browser, keyboard, window or gamepad, or give steering=ros2"
+        )
+    return ComparisonPlan(
+        spec.task,
+        folder,
+        spec.control_rate,
+        policies,
+        settings.pairs,
+        settings.error,
+        settings.seed,
+        success,
+        secrets.randbits(63),
+    )
+
+
+@contextmanager
+def _watched(
+    settings: CompareConfig, trained: DictConfig, backend: EnvBackend, plan: ComparisonPlan
+) -> Iterator[MarkedBackend]:
+    """Open the panel of the person, if there is one, for the block."""
+    person = has_person(trained)
+    confirms = settings.confirm_start if settings.confirm_start is not None else person and has_robot(trained)
+    view = StartView(backend)
+    panel: Panel | None = None
+    if person:
+        device = trained.teleop.device
+        panel = open_panel(trained, view, device, f"{device or 'steering'} of the comparison")
+    try:
+        yield MarkedBackend(view, panel, plan.success == "person", confirms)
+    finally:
+        if panel is not None:
+            panel.close()
+
+
+@contextmanager
+def _kept(journal: ComparisonJournal, console: Console) -> Iterator[None]:
+    """Print where the episodes are if the block ends early."""
+    try:
+        yield
+    except BaseException:
+        count = len(journal.comparison.episodes)
+        console.print(f"Stopped after {count} episodes ({journal.path}); the same command continues", soft_wrap=True)
+        raise
+
+
+def _announce(comparison: Comparison, difference: float, console: Console) -> None:
+    """Print what the comparison can find out."""
+    plan, done = comparison.plan, len(comparison.episodes)
+    high, low = 0.5 + difference / 2, 0.5 - difference / 2
+    power = plan.test.power(high, low)
+    console.print(
+        f"{plan.task}: {len(plan.policies)} policies, at most {plan.pairs} episodes each. The probability that equally "
+        f"good ones are declared different is at most {100 * plan.error:.3g} %. Success of {100 * high:.0f} % is "
+        f"distinguished from {100 * low:.0f} % with a probability of {100 * power.first:.0f} %, after "
+        f"{power.pairs:.0f} pairs on average",
+        soft_wrap=True,
+    )
+    if done:
+        console.print(f"Continued after {done} episodes")
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """Print the results of a comparison, and which policy was which."""
+    table = Table(
+        "policy", "step", "success", "95 % interval", "time to success", "interventions", "failures", box=None
+    )
+    for result in comparison.policies:
+        rate = result.success
+        table.add_row(
+            f"{result.label}: {result.policy.name}",
+            f"{result.policy.step:,}",
+            f"{100 * rate.value:.0f} %",
+            f"{100 * rate.low:.0f} to {100 * rate.high:.0f} %",
+            seconds(result.cycle_time),
+            str(result.interventions),
+            ", ".join(f"{count} {end}" for end, count in result.failures.items()) or "-",
+        )
+    console.print(table)
+    for line in comparison.describe():
+        console.print(line, soft_wrap=True)
+
+
+def seconds(cycle_time: CycleTime | None) -> str:
+    """Return the median time to success as text."""
+    return "-" if cycle_time is None else f"{cycle_time.median:.1f} s"

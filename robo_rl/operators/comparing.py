@@ -1,0 +1,146 @@
+"""The episodes of a comparison of policies, each of which is on disk when it has ended."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..core import Closing, ConfigError, DataError, Policy, counted, generator, parse_json, reading
+from ..evaluation import EpisodeOutcome, evaluate
+from ..evaluation.comparison import ComparedEpisode, Comparison, ComparisonPlan
+from ..replay.disk import CommitLog
+from .marks import EpisodeDiscarded, EpisodeMarks, MarkedBackend
+
+
+class ComparisonJournal(Closing):
+    """The file of an unfinished comparison: a line with the plan, and a line for each episode that has ended.
+
+    Args:
+        path: the file, which is continued if it exists.
+        plan: the plan; that of an existing file must not differ, and its secret counts.
+
+    Attributes:
+        comparison: plan and episodes.
+
+    Raises:
+        ConfigError: if the file belongs to another plan.
+        DataError: if it is damaged, or in use by another process.
+    """
+
+    def __init__(self, path: Path, plan: ComparisonPlan) -> None:
+        self.path = path
+        path.touch()
+        self._log = CommitLog(path, writable=True)
+        try:
+            self.comparison = self._begun(plan)
+        except BaseException:
+            self._log.close()
+            raise
+
+    def _begun(self, plan: ComparisonPlan) -> Comparison:
+        if not self._log.lines:
+            self._log.append(json.dumps(dataclasses.asdict(plan)).encode())
+            return Comparison(plan)
+        with reading(self.path, DataError, "remove it to start the comparison again"):
+            first, *rest = [parse_json(line, str(self.path)) for line in self._log.lines]
+            comparison = Comparison.of_json(first, rest)
+        if differing := comparison.plan.differences(plan):
+            raise ConfigError(
+                f"{self.path} is an unfinished comparison with other values of {', '.join(differing)}: give the same "
+                "options to continue it, or another output"
+            )
+        return comparison
+
+    def append(self, episode: ComparedEpisode) -> None:
+        """Add an episode; on return it is on disk."""
+        self._log.append(json.dumps(dataclasses.asdict(episode)).encode())
+        self.comparison = Comparison(self.comparison.plan, (*self.comparison.episodes, episode))
+
+    def close(self) -> None:
+        """Close the file. May be called twice."""
+        self._log.close()
+
+    def remove(self) -> None:
+        """Remove the file of a comparison that has been written elsewhere."""
+        self.close()
+        self.path.unlink()
+
+
+def compare(
+    journal: ComparisonJournal,
+    backend: MarkedBackend,
+    policies: Sequence[Policy],
+    *,
+    clips: Path | None = None,
+    spot_checks: float = 0.0,
+    report: Callable[[str], None] = print,
+) -> Comparison:
+    """Run the remaining episodes of a comparison until it is decided.
+
+    All policies act from a start state before the next one, in random order. Nothing that is displayed or reported
+    names a policy.
+
+    Args:
+        journal: plan and episodes so far.
+        backend: robot or simulator.
+        policies: policies in the order of the plan.
+        clips: folder for videos of failures; None: no videos.
+        spot_checks: share of the episodes that a person judges in addition to the task.
+        report: gets a line for each episode.
+
+    Raises:
+        SafetyStop, RenderingError: see :func:`evaluate`.
+        SessionEnded: if the person ended the session.
+    """
+    plan = journal.comparison.plan
+    most = plan.pairs * len(policies)
+    while not journal.comparison.finished:
+        number = len(journal.comparison.episodes)
+        start, place = divmod(number, len(policies))
+        asks = bool(generator(plan.secret, "spot check", number).random() < spot_checks)
+        backend.announce(f"episode {number + 1} of at most {most}", repeats_start=place > 0, asks=asks)
+        acting = plan.order(start)[place]
+        clip = None if clips is None else clips / f"episode_{number + 1:04}.mp4"
+        try:
+            result = evaluate(backend, policies[acting], 1, plan.start_seed(start), video=clip)
+        except EpisodeDiscarded:
+            report(f"Episode {number + 1} was discarded and is repeated")
+            continue
+        episode = _compared(start, acting, result.episodes[0], backend.marks)
+        if result.video is not None and episode.success:
+            result.video.unlink()
+        elif result.video is not None:
+            episode = dataclasses.replace(episode, clip=os.path.relpath(result.video, journal.path.parent))
+        journal.append(episode)
+        seconds = f"{episode.steps / plan.control_rate:.1f} s"
+        report(f"Episode {number + 1} of at most {most}: {episode.end} after {seconds}")
+    report(f"The comparison ended after {counted(len(journal.comparison.episodes), 'episode')}")
+    return journal.comparison
+
+
+def _compared(start: int, policy: int, outcome: EpisodeOutcome, marks: EpisodeMarks) -> ComparedEpisode:
+    """Return the episode of a policy; one with an intervention counts as failed."""
+    success = bool(outcome.success) and not marks.interventions
+    if success:
+        end = "success"
+    elif marks.interventions:
+        end = "intervention"
+    elif outcome.stopped:
+        end = "robot stopped"
+    elif marks.pressed:
+        end = "marked as failed"
+    else:
+        end = "task ended" if outcome.terminated else "time limit"
+    solved = outcome.steps_to_success if success else None
+    return ComparedEpisode(
+        start,
+        policy,
+        success,
+        outcome.length if solved is None else solved,
+        end,
+        outcome.stopped,
+        marks.interventions,
+        marks.person,
+        marks.task,
+    )
