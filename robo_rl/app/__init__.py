@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         StartConfig,
         check_resources,
     )
-    from .deployed import load_evaluated, write_deployed
+    from .deployed import PolicySource, load_evaluated, write_deployed
     from .evaluated import Evaluated, change_task, evaluated_policy
     from .expert import make_intervention
     from .network_limits import networks_of, networks_of_run
@@ -64,6 +64,7 @@ __all__ = [
     "DemonstrationsConfig",
     "Evaluated",
     "LocalRuntimeConfig",
+    "PolicySource",
     "RayRuntimeConfig",
     "RunConfig",
     "StartConfig",

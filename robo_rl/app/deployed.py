@@ -1,16 +1,39 @@
 """Policies written to files for use without PyTorch, and policies of files, LeRobot and servers for evaluations."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
-from ..core import ConfigError, DataError, Decision, Deployable, EnvSpec, printable
+from ..core import ConfigError, DataError, Decision, Deployable, EnvSpec, printable, require
 from ..deployment import PolicyDescription, Verification, write_policy
 from ..deployment.packages import onnx_packages
 from ..version import __version__
 from .lerobot_base import open_lerobot
 from .server_base import open_server
 from .trained import TrainedPolicy, checkpoint_of, load_policy, run_config
+
+
+class PolicySource(NamedTuple):
+    """Where a policy comes from: a checkpoint of a run, or a file, folder or address; see :func:`load_evaluated`."""
+
+    run: Path | None
+    checkpoint: str
+    file: str | None
+
+    @classmethod
+    def of(cls, name: str) -> "PolicySource":
+        """Return the source that an entry of the option ``policies`` names."""
+        folder, _, checkpoint = name.partition("@")
+        if (Path(folder) / "config.yaml").is_file():
+            return cls(Path(folder), checkpoint or "best", None)
+        require(
+            name.startswith(("ws://", "wss://")) or Path(name).exists(),
+            "policies",
+            "run folders (FOLDER or FOLDER@CHECKPOINT), ONNX files, folders of LeRobot or ws://HOST:PORT",
+            name,
+        )
+        return cls(None, "best", name)
 
 
 def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) -> TrainedPolicy:

@@ -5,19 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from omegaconf import DictConfig, ListConfig, open_dict
 from rich.table import Table
 
-from ..app import acting_config, build_backend, change_task, has_robot, load_evaluated, robot_note
+from ..app import PolicySource, acting_config, build_backend, change_task, load_evaluated, robot_note
 from ..command_line.destination import new_output
-from ..core import ConfigError, EnvBackend, require, typed
-from ..evaluation import CycleTime
+from ..core import ConfigError, EnvBackend, counted, require, typed
 from ..evaluation.comparison import ComparedPolicy, Comparison, ComparisonPlan
-from ..operators.comparing import ComparisonJournal, compare
-from ..operators.marks import MarkedBackend, SessionEnded, StartView
-from ..operators.panel import Panel, open_panel
+from ..operators.comparing import ComparisonJournal, compare, watched
+from ..operators.marks import SessionEnded
 from ..operators.takeover import has_person
 from ..safety import NoticingBackend
 from ..telemetry import Console
@@ -48,37 +46,14 @@ class CompareConfig:
         require(self.success in (None, "task", "person"), "success", "task, person or null", self.success)
 
 
-class Source(NamedTuple):
-    """Where a policy comes from: a checkpoint of a run, or a file, folder or address; see :func:`load_evaluated`."""
-
-    run: Path | None
-    checkpoint: str
-    file: str | None
-
-    @classmethod
-    def of(cls, name: str) -> "Source":
-        """Return the source that an entry of ``policies`` names."""
-        folder, _, checkpoint = name.partition("@")
-        if (Path(folder) / "config.yaml").is_file():
-            return cls(Path(folder), checkpoint or "best", None)
-        require(
-            name.startswith(("ws://", "wss://")) or Path(name).exists(),
-            "policies",
-            "run folders (FOLDER or FOLDER@CHECKPOINT), ONNX files, folders of LeRobot or ws://HOST:PORT",
-            name,
-        )
-        return cls(None, "best", name)
-
-
 def run(config: DictConfig) -> int:
     """Compare as configured in configs/eval_compare.yaml, and print and write the result; return 0."""
     if not isinstance(config.policies, ListConfig):
         config.policies = [config.policies]
     options = {field.name: config[field.name] for field in fields(CompareConfig)}
     settings = typed(CompareConfig, DictConfig(options))
-    require(len(settings.policies) >= 2, "policies", "two or more, as [runs/a,runs/b]", settings.policies)
     output = new_output("output", settings.output, "file")
-    sources = [Source.of(name) for name in settings.policies]
+    sources = [PolicySource.of(name) for name in settings.policies]
     folder = Path(settings.run) if settings.run else next((each.run for each in sources if each.run), None)
     if folder is None:
         raise ConfigError("run: none of the policies is a run; name the run whose environment they act in")
@@ -100,7 +75,7 @@ def run(config: DictConfig) -> int:
             clips.mkdir(parents=True, exist_ok=True)
         with ComparisonJournal(output.with_name(f"{output.name}.part"), plan) as journal, _kept(journal, console):
             _announce(journal.comparison, settings.difference, console)
-            with _watched(settings, trained, backend, plan) as marked:
+            with watched(trained, backend, plan.success == "person", settings.confirm_start) as marked:
                 acting = [policy.policy for policy in policies]
                 result = compare(journal, marked, acting, clips=clips, spot_checks=settings.spot_checks)
             result.write(output)
@@ -140,27 +115,9 @@ def _plan(
         settings.error,
         settings.seed,
         success,
+        settings.task,
         secrets.randbits(63),
     )
-
-
-@contextmanager
-def _watched(
-    settings: CompareConfig, trained: DictConfig, backend: EnvBackend, plan: ComparisonPlan
-) -> Iterator[MarkedBackend]:
-    """Open the panel of the person, if there is one, for the block."""
-    person = has_person(trained)
-    confirms = settings.confirm_start if settings.confirm_start is not None else person and has_robot(trained)
-    view = StartView(backend)
-    panel: Panel | None = None
-    if person:
-        device = trained.teleop.device
-        panel = open_panel(trained, view, device, f"{device or 'steering'} of the comparison")
-    try:
-        yield MarkedBackend(view, panel, plan.success == "person", confirms)
-    finally:
-        if panel is not None:
-            panel.close()
 
 
 @contextmanager
@@ -169,8 +126,9 @@ def _kept(journal: ComparisonJournal, console: Console) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        count = len(journal.comparison.episodes)
-        console.print(f"Stopped after {count} episodes ({journal.path}); the same command continues", soft_wrap=True)
+        if done := len(journal.comparison.episodes):
+            episodes = counted(done, "episode")
+            console.print(f"Stopped after {episodes} ({journal.path}); the same command continues", soft_wrap=True)
         raise
 
 
@@ -187,7 +145,7 @@ def _announce(comparison: Comparison, difference: float, console: Console) -> No
         soft_wrap=True,
     )
     if done:
-        console.print(f"Continued after {done} episodes")
+        console.print(f"Continued after {counted(done, 'episode')}")
 
 
 def show(comparison: Comparison, console: Console) -> None:
@@ -198,19 +156,14 @@ def show(comparison: Comparison, console: Console) -> None:
     for result in comparison.policies:
         rate = result.success
         table.add_row(
-            f"{result.label}: {result.policy.name}",
+            result.policy.name,
             f"{result.policy.step:,}",
             f"{100 * rate.value:.0f} %",
             f"{100 * rate.low:.0f} to {100 * rate.high:.0f} %",
-            seconds(result.cycle_time),
+            "-" if result.cycle_time is None else f"{result.cycle_time.median:.1f} s",
             str(result.interventions),
             ", ".join(f"{count} {end}" for end, count in result.failures.items()) or "-",
         )
     console.print(table)
     for line in comparison.describe():
         console.print(line, soft_wrap=True)
-
-
-def seconds(cycle_time: CycleTime | None) -> str:
-    """Return the median time to success as text."""
-    return "-" if cycle_time is None else f"{cycle_time.median:.1f} s"

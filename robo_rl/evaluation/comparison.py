@@ -22,8 +22,7 @@ from .statistics import Interval, Proportion, bootstrap_interval
 FORMAT = "robo-rl comparison 1"
 FILE_BYTES = 64 << 20
 """Largest file of a comparison that is read."""
-LABELS = "ABCDEFGHIJ"
-"""Blind labels of policies."""
+MOST_POLICIES = 10
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,8 @@ class ComparisonPlan:
         error: largest probability that two equally good policies are declared different, over all pairs of policies.
         seed: seed of the start states.
         success: ``task`` or ``person``, whose judgement counts.
-        secret: seed of the blind labels and of the order in which policies act.
+        changes: options of the task that differ from those of the environment's run.
+        secret: seed of the order in which policies act.
     """
 
     task: str
@@ -63,11 +63,13 @@ class ComparisonPlan:
     error: float
     seed: int
     success: str
+    changes: Mapping[str, Any]
     secret: int
 
     def __post_init__(self) -> None:
-        given = f"2 to {len(LABELS)} policies"
-        require(2 <= len(self.policies) <= len(LABELS), "policies", given, [each.name for each in self.policies])
+        given = [each.name for each in self.policies]
+        count = f"2 to {MOST_POLICIES} policies, as [runs/a,runs/b]"
+        require(2 <= len(given) <= MOST_POLICIES, "policies", count, given)
         require(self.success in ("task", "person"), "success", "task or person", self.success)
         require(self.control_rate > 0, "control_rate", "above 0", self.control_rate)
         few = (
@@ -80,12 +82,6 @@ class ComparisonPlan:
     def test(self) -> SequentialTest:
         """The test of each two policies; several share the error (Bonferroni)."""
         return SequentialTest(self.pairs, self.error / (len(self.policies) * (len(self.policies) - 1) // 2))
-
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The blind label of each policy."""
-        places = generator(self.secret, "labels").permutation(len(self.policies))
-        return tuple(LABELS[place] for place in places)
 
     def order(self, start: int) -> list[int]:
         """Return the places of the policies in the order in which they act from a start state."""
@@ -105,7 +101,8 @@ class ComparisonPlan:
         policies = tuple(ComparedPolicy(str(each["name"]), int(each["step"])) for each in value["policies"])
         kinds = {"task": str, "environment": str, "control_rate": float, "pairs": int, "error": float, "seed": int,
                  "success": str, "secret": int}  # fmt: skip
-        return cls(policies=policies, **{name: kind(value[name]) for name, kind in kinds.items()})
+        values = {name: kind(value[name]) for name, kind in kinds.items()}
+        return cls(policies=policies, changes=dict(value["changes"]), **values)
 
 
 @dataclass(frozen=True)
@@ -154,7 +151,6 @@ class PolicyResult:
 
     Attributes:
         policy: the policy.
-        label: its blind label.
         success: success rate with its interval.
         cycle_time: time to success; None if no episode succeeded.
         interventions: number of interventions in all episodes.
@@ -162,7 +158,6 @@ class PolicyResult:
     """
 
     policy: ComparedPolicy
-    label: str
     success: Proportion
     cycle_time: CycleTime | None
     interventions: int
@@ -235,7 +230,6 @@ class Comparison:
                 results.append(
                     PolicyResult(
                         policy,
-                        self.plan.labels[place],
                         Proportion.of(sum(successes), len(episodes)),
                         CycleTime.of([each.steps for each in episodes], successes, self.plan.control_rate),
                         sum(each.interventions for each in episodes),
@@ -273,7 +267,7 @@ class Comparison:
         """Write plan, episodes and results to a JSON file."""
         value = {
             "format": FORMAT,
-            "plan": dataclasses.asdict(self.plan) | {"labels": self.plan.labels},
+            "plan": dataclasses.asdict(self.plan),
             "episodes": [dataclasses.asdict(episode) for episode in self.episodes],
             "policies": [dataclasses.asdict(result) for result in self.policies],
             "pairs": [dataclasses.asdict(result) for result in self.pairs],

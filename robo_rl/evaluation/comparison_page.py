@@ -45,7 +45,7 @@ def write_comparison(comparison: Comparison, file: Path, page: Path) -> Path:
 
 
 def _policies(results: list[PolicyResult]) -> str:
-    header = ("policy", "step", "blind label", "success", "time to success", "successes an hour", "interventions")
+    header = ("policy", "step", "success", "time to success", "successes an hour", "interventions")
     rows = []
     for result in results:
         times = result.cycle_time
@@ -53,14 +53,13 @@ def _policies(results: list[PolicyResult]) -> str:
             [
                 result.policy.name,
                 f"{result.policy.step:,}",
-                result.label,
                 f"{result.success} of {result.success.episodes}",
                 "–" if times is None else str(times),
                 "–" if times is None else f"{times.successes_per_hour:,.0f}",
                 str(result.interventions),
             ]
         )
-    return table(header, rows, numbers_from=3)
+    return table(header, rows, numbers_from=2)
 
 
 def _pairs(comparison: Comparison) -> str:
@@ -95,7 +94,7 @@ def _plot(comparison: Comparison, path: Path, theme: Theme = LIGHT) -> Path:
                 wins = (outcomes[:, first] & ~outcomes[:, second]).cumsum()
                 losses = (~outcomes[:, first] & outcomes[:, second]).cumsum()
                 values = [1.0, *np.exp(table_of_logs[wins + losses, wins])]
-                label = f"{plan.labels[first]} better than {plan.labels[second]}"
+                label = f"{plan.policies[first].name} better than {plan.policies[second].name}"
                 axis.plot(values, label=label, color=theme.lines[number % len(theme.lines)])
             axis.axhline(plan.test.threshold, color=theme.faint, linestyle="--")
             axis.set(yscale="log", xlabel="pairs", ylabel="evidence")

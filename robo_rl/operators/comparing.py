@@ -3,14 +3,20 @@
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from ..core import Closing, ConfigError, DataError, Policy, counted, generator, parse_json, reading
+from omegaconf import DictConfig
+
+from ..app import has_robot
+from ..core import Closing, ConfigError, DataError, EnvBackend, Policy, counted, generator, parse_json, reading
 from ..evaluation import EpisodeOutcome, evaluate
 from ..evaluation.comparison import ComparedEpisode, Comparison, ComparisonPlan
 from ..replay.disk import CommitLog
-from .marks import EpisodeDiscarded, EpisodeMarks, MarkedBackend
+from .marks import EpisodeDiscarded, EpisodeMarks, MarkedBackend, StartView
+from .panel import open_panel
+from .takeover import has_person
 
 
 class ComparisonJournal(Closing):
@@ -39,6 +45,8 @@ class ComparisonJournal(Closing):
             raise
 
     def _begun(self, plan: ComparisonPlan) -> Comparison:
+        if len(self._log.lines) == 1:  # nothing has happened yet
+            self._log.drop_last()
         if not self._log.lines:
             self._log.append(json.dumps(dataclasses.asdict(plan)).encode())
             return Comparison(plan)
@@ -65,6 +73,30 @@ class ComparisonJournal(Closing):
         """Remove the file of a comparison that has been written elsewhere."""
         self.close()
         self.path.unlink()
+
+
+@contextmanager
+def watched(config: DictConfig, backend: EnvBackend, by_person: bool, confirms: bool | None) -> Iterator[MarkedBackend]:
+    """Open the panel of the person whom ``config`` names, if it does, for the block.
+
+    Args:
+        config: configuration with the sections ``teleop``, ``steering``, ``web`` and ``safety``.
+        backend: robot or simulator.
+        by_person: whether the person's judgement counts, not that of the task.
+        confirms: whether each episode waits until the person has restored the start; None: on a robot.
+
+    Raises:
+        ConfigError, DriverError: see :func:`open_panel`.
+    """
+    view, panel = StartView(backend), None
+    if person := has_person(config):
+        device = config.teleop.device
+        panel = open_panel(config, view, device, f"{device or 'steering'} of the comparison")
+    try:
+        yield MarkedBackend(view, panel, by_person, person and has_robot(config) if confirms is None else confirms)
+    finally:
+        if panel is not None:
+            panel.close()
 
 
 def compare(
