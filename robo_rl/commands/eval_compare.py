@@ -1,8 +1,6 @@
 """robo-rl eval compare: which of several policies succeeds more often, by blind and interleaved episodes."""
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,9 +10,9 @@ from rich.table import Table
 
 from ..app import PolicySource, acting_config, build_backend, change_task, load_evaluated, robot_note
 from ..command_line.destination import new_output
-from ..core import ConfigError, EnvBackend, counted, require, typed
+from ..core import ConfigError, EnvBackend, require, typed
 from ..evaluation.comparison import ComparedPolicy, Comparison, ComparisonPlan
-from ..operators.comparing import ComparisonJournal, compare, watched
+from ..operators.comparing import ComparisonJournal, compare, kept, watched
 from ..operators.marks import SessionEnded
 from ..operators.takeover import has_person
 from ..safety import NoticingBackend
@@ -73,8 +71,8 @@ def run(config: DictConfig) -> int:
         clips = None if settings.clips is None else Path(settings.clips)
         if clips is not None:
             clips.mkdir(parents=True, exist_ok=True)
-        with ComparisonJournal(output.with_name(f"{output.name}.part"), plan) as journal, _kept(journal, console):
-            _announce(journal.comparison, settings.difference, console)
+        with ComparisonJournal(output.with_name(f"{output.name}.part"), plan) as journal, kept(journal):
+            console.print(plan.describe(settings.difference), soft_wrap=True)
             with watched(trained, backend, plan.success == "person", settings.confirm_start) as marked:
                 acting = [policy.policy for policy in policies]
                 result = compare(journal, marked, acting, clips=clips, spot_checks=settings.spot_checks)
@@ -118,34 +116,6 @@ def _plan(
         settings.task,
         secrets.randbits(63),
     )
-
-
-@contextmanager
-def _kept(journal: ComparisonJournal, console: Console) -> Iterator[None]:
-    """Print where the episodes are if the block ends early."""
-    try:
-        yield
-    except BaseException:
-        if done := len(journal.comparison.episodes):
-            episodes = counted(done, "episode")
-            console.print(f"Stopped after {episodes} ({journal.path}); the same command continues", soft_wrap=True)
-        raise
-
-
-def _announce(comparison: Comparison, difference: float, console: Console) -> None:
-    """Print what the comparison can find out."""
-    plan, done = comparison.plan, len(comparison.episodes)
-    high, low = 0.5 + difference / 2, 0.5 - difference / 2
-    power = plan.test.power(high, low)
-    console.print(
-        f"{plan.task}: {len(plan.policies)} policies, at most {plan.pairs} episodes each. The probability that equally "
-        f"good ones are declared different is at most {100 * plan.error:.3g} %. Success of {100 * high:.0f} % is "
-        f"distinguished from {100 * low:.0f} % with a probability of {100 * power.first:.0f} %, after "
-        f"{power.pairs:.0f} pairs on average",
-        soft_wrap=True,
-    )
-    if done:
-        console.print(f"Continued after {counted(done, 'episode')}")
 
 
 def show(comparison: Comparison, console: Console) -> None:

@@ -91,6 +91,17 @@ class ComparisonPlan:
         """Return the seed of a start state, from which each policy acts once."""
         return derive_seed(self.seed, "comparison", start)
 
+    def describe(self, difference: float) -> str:
+        """Return what the comparison can find out, for two success rates around 50 % with this difference."""
+        high, low = 0.5 + difference / 2, 0.5 - difference / 2
+        power = self.test.power(high, low)
+        return (
+            f"{self.task}: {len(self.policies)} policies, at most {self.pairs} episodes each. The probability that "
+            f"equally good ones are declared different is at most {100 * self.error:.3g} %. Success of "
+            f"{100 * high:.0f} % is distinguished from {100 * low:.0f} % with a probability of "
+            f"{100 * power.first:.0f} %, after {power.pairs:.0f} pairs on average"
+        )
+
     def differences(self, other: "ComparisonPlan") -> list[str]:
         """Return the names of the fields, except the secret, in which another plan differs."""
         names = [field.name for field in dataclasses.fields(self) if field.name != "secret"]

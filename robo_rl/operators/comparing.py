@@ -76,6 +76,19 @@ class ComparisonJournal(Closing):
 
 
 @contextmanager
+def kept(journal: ComparisonJournal, report: Callable[[str], None] = print) -> Iterator[None]:
+    """Report at the beginning of the block, and if it ends early, which episodes the journal holds."""
+    if done := len(journal.comparison.episodes):
+        report(f"Continued after {counted(done, 'episode')}")
+    try:
+        yield
+    except BaseException:
+        if done := len(journal.comparison.episodes):
+            report(f"Stopped after {counted(done, 'episode')} ({journal.path}); the same command continues")
+        raise
+
+
+@contextmanager
 def watched(config: DictConfig, backend: EnvBackend, by_person: bool, confirms: bool | None) -> Iterator[MarkedBackend]:
     """Open the panel of the person whom ``config`` names, if it does, for the block.
 
