@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -316,19 +316,7 @@ class Intake:
         if episodes:
             self.store.append_episodes(episodes)
         else:
-            self._enter(
-                *(
-                    {
-                        "actor": key[0],
-                        "session": key[1],
-                        "sequence": item.sequence,
-                        "count": item.count,
-                        "refused": item.reason,
-                    }
-                    for key, item in batch
-                    if isinstance(item, Refusal)
-                )
-            )
+            self._enter(*_entries((key, item) for key, item in batch if isinstance(item, Refusal)))
 
     def _settle(self, state: _Session, item: list[Transition] | Refusal) -> None:
         if isinstance(item, Refusal):
@@ -356,6 +344,25 @@ def _next_batch(
     """Return the head of the queue: all episodes before a refusal, or all refusals before an episode."""
     holds_refusals = isinstance(queue[0][1], Refusal)
     return list(itertools.takewhile(lambda each: isinstance(each[1], Refusal) == holds_refusals, queue))
+
+
+def _entries(refusals: Iterable[tuple[_Key, Refusal]]) -> list[dict[str, Any]]:
+    """Return the entries of the ledger for refusals.
+
+    Those that follow one another in a session share an entry, with the reason of the first: an actor may send thousands
+    of such steps in a second, for hours.
+    """
+    entries: list[dict[str, Any]] = []
+    newest: dict[_Key, dict[str, Any]] = {}
+    for key, item in refusals:
+        entry = newest.get(key)
+        if entry is not None and entry["sequence"] + entry["count"] == item.sequence:
+            entry["count"] += item.count
+            continue
+        counts = {"sequence": item.sequence, "count": item.count}
+        newest[key] = {"actor": key[0], "session": key[1], **counts, "refused": item.reason}
+        entries.append(newest[key])
+    return entries
 
 
 def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dict[_Key, _Session]:

@@ -74,6 +74,24 @@ def test_a_refusal_is_counted_on_the_disk_and_nothing_is_paired_across_it(tmp_pa
     again.close()
 
 
+def test_refusals_in_a_row_share_a_line_of_the_ledger(tmp_path: Path) -> None:
+    """An actor that sends what is refused, with another reason each time, does not fill the disk."""
+    intake = Intake(tmp_path, SPEC)
+    for actor in ("robot", "other"):
+        intake.open_session(actor, 0)
+    for number in range(5000):
+        for actor in ("robot", "other"):
+            intake.offer(actor, 1, [Refusal(number, 1, f"reason {number}")])
+    assert intake.flush(120)
+    assert intake.progress("robot", 1) == SessionProgress(5000, 5000, 0, 5000)
+    intake.close()
+    assert (tmp_path / "ledger.jsonl").stat().st_size < 10_000
+    again = Intake(tmp_path, SPEC)
+    for actor in ("robot", "other"):
+        assert again.progress(actor, 1) == SessionProgress(5000, 5000, 0, 5000)
+    again.close()
+
+
 def test_after_a_restart_what_was_not_settled_is_wanted_again(tmp_path: Path) -> None:
     intake = Intake(tmp_path, SPEC)
     intake.open_session("robot", 0)
