@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from robo_rl.core import DataError
+from robo_rl.replay.interchange.mp4 import grey_bits
 from robo_rl.replay.interchange.pictures import VideoDecoder, VideoEncoder
 
 
@@ -103,3 +104,53 @@ def test_what_is_encoded_is_decoded(tmp_path):
     encoder.add(np.full((7, 48, 64, 3), 90, np.uint8))
     encoder.close()
     assert np.abs(VideoDecoder(tmp_path / "a.mp4", 30, 7, (48, 64)).read(0, 7).astype(int) - 90).max() < 4
+
+
+COLOURS = np.zeros((64, 96, 3), np.uint8)
+COLOURS[:, :32], COLOURS[:, 32:64], COLOURS[:, 64:] = (200, 30, 60), (20, 180, 90), (128, 128, 128)
+
+
+def write_as(path, codec, pixels):
+    """Write a video of bars of colours, or skip the test if PyAV cannot."""
+    if codec not in av.codecs_available:
+        pytest.skip(f"PyAV has no {codec}")
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream(codec, rate=10, options={"crf": "2"} if codec.startswith("libx26") else {})
+        stream.height, stream.width, stream.pix_fmt, stream.thread_count = 64, 96, pixels, 1
+        for _ in range(6):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(COLOURS, format="rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("codec", "pixels"),
+    [
+        *(("libx264", f"yuv{kind}") for kind in ("420p", "444p", "420p10le", "422p10le", "444p10le")),
+        ("libx265", "yuv420p12le"),
+        ("libx265", "gbrp10le"),
+        ("libsvtav1", "yuv420p10le"),
+        ("mpeg4", "yuv420p"),
+    ],
+)
+def test_colours_of_any_pixel_format_are_converted(tmp_path, codec, pixels):
+    decoder = VideoDecoder(write_as(tmp_path / "a.mp4", codec, pixels), 10, 6, (64, 96))
+    read = decoder.read(0, 2)
+    decoder.close()
+    for column in (16, 48, 80):
+        np.testing.assert_allclose(read[:, 32, column], np.tile(COLOURS[32, column], (2, 1)), atol=12)
+
+
+@pytest.mark.parametrize(
+    ("codec", "pixels", "bits"), [("libx264", "gray10le", 10), ("libx265", "gray10le", 10), ("libx265", "gray12le", 12)]
+)
+def test_grey_videos_of_more_than_8_bits_are_refused(tmp_path, codec, pixels, bits):
+    """FFmpeg decodes those in H.264 as videos with colours."""
+    path = write_as(tmp_path / "a.mp4", codec, pixels)
+    with pytest.raises(DataError, match=f"a grey video of {bits} bits, such as depth, which would be reduced"):
+        VideoDecoder(path, 10, 6)
+
+
+@pytest.mark.parametrize("configuration", [None, b"", b"\x01", bytes(40), b"\x01\x6e" + bytes(7) + b"\x6e" + bytes(60)])
+def test_parameters_of_a_video_that_are_damaged_say_nothing(configuration):
+    assert grey_bits(configuration) is None

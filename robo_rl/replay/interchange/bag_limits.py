@@ -15,7 +15,7 @@ import yaml
 
 from robo_rl.core import DataError, check_yaml, read_bytes, scratch_folder
 
-from .data import library
+from .data import data_files, library
 
 FREE_BYTES = 2**28
 """Decompressed bytes of a bag that are always allowed."""
@@ -91,7 +91,7 @@ def check_bag_files(path: Path) -> None:
     Raises:
         DataError: if a file would expand beyond the limits, has too many descriptions, or contains computed data.
     """
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+    for file in data_files(path, "*") if path.is_dir() else [path]:
         if not file.is_file():
             continue
         try:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ PACKED = 1100
 """Largest accepted compression ratio, if nothing else limits the size; gzip reaches 1032."""
 FREE_BYTES = 2**26
 """Decompressed bytes of a file that are always allowed."""
+_OF_DESKTOPS = re.compile(r"\._.*|\.DS_Store|__MACOSX|Thumbs\.db|desktop\.ini", re.IGNORECASE | re.DOTALL)
 _KIND = "robo_rl interchange"
 _VERSION = 1
 
@@ -101,6 +103,16 @@ def read_small(path: Path, most: int = 2**25) -> bytes:
     if not path.is_file():
         raise DataError(f"{path} is missing or not a regular file; the data is incomplete")
     return read_bytes(path, most)
+
+
+def data_files(folder: Path, pattern: str) -> list[Path]:
+    """Return the files and folders of a data set that match ``pattern``, sorted.
+
+    Those that macOS and Windows leave in folders, such as ``._NAME``, ``.DS_Store`` and ``Thumbs.db``, are not part of
+    it.
+    """
+    found = sorted(folder.glob(pattern))
+    return [path for path in found if not any(map(_OF_DESKTOPS.fullmatch, path.relative_to(folder).parts))]
 
 
 def check_packed(stored: int, size: int, where: object) -> None:

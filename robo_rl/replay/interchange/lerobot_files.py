@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from robo_rl.core import DataError, ImageHeader, SpecError, decode_image_file, read_image_header
 
 from . import lerobot_layout as layout
-from .data import library, read_small
+from .data import data_files, library, read_small
 from .foreign_json import read_foreign_json
 from .lerobot_spans import VideoSpan, video_spans
 from .parquet import ColumnLimit, ParquetReader
@@ -140,7 +140,7 @@ class LeRobotFiles:
         listed = Counter[Path]()
         for number, entry in enumerate(self.episodes):
             listed[self.data_path(number)] += int(entry["length"])
-        for path in sorted(self.root.glob("data/*/*.parquet")):
+        for path in data_files(self.root, "data/*/*.parquet"):
             if path not in listed:
                 raise DataError(
                     f"{path} is in the data set, but no episode in meta/episodes is in it: the metadata is incomplete, "
@@ -273,7 +273,7 @@ class LeRobotFiles:
 
     def _read_episodes(self, count: int) -> list[dict[str, Any]]:
         if self._v3:
-            files = sorted((self.root / "meta/episodes").glob("*/*.parquet"))
+            files = data_files(self.root / "meta/episodes", "*/*.parquet")
             rows = [row for file in files for row in self._read_table(file, count)]
         else:
             path = self.root / layout.EPISODES_V21

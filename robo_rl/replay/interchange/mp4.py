@@ -14,6 +14,8 @@ _FULL_COUNTS = {b"stsz": 8, b"stz2": 8, b"stts": 4, b"ctts": 4, b"stsc": 4, b"st
 """Offset of the number of entries within a table."""
 _RUNS = {b"stts", b"ctts"}
 """Run-length tables: an entry is a number of samples and their common value."""
+_WITH_CHROMA_FORMAT = {44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244}
+"""Profiles of H.264 whose parameters state whether there are colours (ITU-T H.264, 7.3.2.1.1)."""
 _MAX_BOXES = 10_000
 _SPARE = 1000
 """Additional samples that are allowed besides the images of a video, for other tracks and edit lists."""
@@ -68,3 +70,26 @@ class _Boxes:
             raise DataError(
                 f"{self._path}: table {name.decode()} claims {largest} samples, expected at most {self._most}"
             )
+
+
+def grey_bits(configuration: bytes | None) -> int | None:
+    """Return the bits of the grey values of an H.264 video, which FFmpeg decodes as one with colours.
+
+    Args:
+        configuration: content of the box ``avcC``.
+
+    Returns:
+        None if the video has colours, or does not state what it has.
+    """
+    if configuration is None or len(configuration) < 12 or configuration[9] not in _WITH_CHROMA_FORMAT:
+        return None
+    parameters = configuration[12:].replace(b"\x00\x00\x03", b"\x00\x00")[:32]  # without emulation prevention bytes
+    bits = "".join(f"{byte:08b}" for byte in parameters)
+    numbers = []
+    for _ in range(3):  # number of the set, chroma format, bits of the grey values: each an Exp-Golomb code
+        zeros = len(bits) - len(bits.lstrip("0"))
+        code, bits = bits[: 2 * zeros + 1], bits[2 * zeros + 1 :]
+        if len(code) <= 2 * zeros:
+            return None
+        numbers.append(int(code, 2) - 1)
+    return 8 + numbers[2] if numbers[1] == 0 else None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import MAX_PIXELS, DataError, SpecError, decode_image_file
 
-from .mp4 import check_mp4
+from .mp4 import check_mp4, grey_bits
 
 Pictures = NDArray[np.uint8]
 
@@ -22,6 +22,9 @@ ENCODERS = ("libx264", "libsvtav1")
 """Encoders that are used if PyAV has them, the first one preferred; LeRobot reads the videos of both."""
 DECODERS = ("h264", "hevc", "av1", "libdav1d", "libaom-av1", "vp9", "libvpx-vp9", "mpeg4")
 """Decoders that may be used; others are old and rare, and not hardened against malicious files."""
+
+_LEAST_PIXELS = 2**16
+"""Smallest limit on the pixels of a frame: FFmpeg's decoder of MPEG-4 has buffers of its own of 53,760 pixels."""
 
 _LATE = 0.4
 """Deviation of an image's time from its nominal time, in periods, that rounding cannot explain."""
@@ -139,12 +142,7 @@ class VideoDecoder:
             self.size = context.height, context.width
             if context.name not in DECODERS:
                 raise DataError(f"{path}: the codec {context.name!r} is not supported, only {', '.join(DECODERS)}")
-            components = context.format.components if context.format is not None else ()
-            if len(components) == 1 and components[0].bits > 8:
-                raise DataError(
-                    f"{path}: a grey video of {components[0].bits} bits, such as depth, which would be reduced to 8 "
-                    "bits: foreign.leave_out=[images/CAMERA] leaves the camera out"
-                )
+            self._refuse_deep_grey(grey_bits(context.extradata) if context.name == "h264" else None, context.format)
         if self.size != (size or self.size) or math.prod(self.size) > MAX_PIXELS:
             expected = (
                 f"of {size[0]} x {size[1]} pixels (height x width)" if size else f"of at most {MAX_PIXELS} pixels"
@@ -184,7 +182,18 @@ class VideoDecoder:
         """Close the file."""
         self._frames.close()
 
+    def _refuse_deep_grey(self, stated: int | None, format_: "av.VideoFormat | None") -> None:
+        """Refuse a grey video with more than 8 bits, according to ``stated`` or its format, as depth is stored."""
+        components = format_.components if format_ is not None else ()
+        bits = stated or (components[0].bits if len(components) == 1 else 0)
+        if bits > 8:
+            raise DataError(
+                f"{self._path}: a grey video of {bits} bits, such as depth, which would be reduced to 8 bits: "
+                "foreign.leave_out=[images/CAMERA] leaves the camera out"
+            )
+
     def _check(self, frame: av.VideoFrame) -> None:
+        self._refuse_deep_grey(None, frame.format)
         if (frame.height, frame.width) != self.size:
             raise DataError(
                 f"{self._path}: image {self._next} has {frame.height} x {frame.width} pixels, expected {self.size}"
@@ -209,7 +218,8 @@ class VideoDecoder:
             stream = container.streams.video[0]
             stream.thread_count = 1
             # Frame sizes may differ from the header; codecs pad to multiples of 128 at most.
-            stream.codec_context.options = {"max_pixels": str((self.size[0] + 128) * (self.size[1] + 128))}
+            most = max(_LEAST_PIXELS, (self.size[0] + 128) * (self.size[1] + 128))
+            stream.codec_context.options = {"max_pixels": str(most)}
             yield from container.decode(stream)
 
     @contextmanager

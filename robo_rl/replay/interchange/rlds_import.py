@@ -12,7 +12,7 @@ from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, ImageLayout
 
 from ..layout import EpisodeArrays
 from . import rlds_layout as layout
-from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record, read_small
+from .data import IMAGES, DataSet, counted, data_files, make_episode, read_facts, read_record, read_small
 from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
 from .foreign_episodes import ForeignEpisode, as_stamps, foreign_episodes
 from .foreign_json import read_foreign_json
@@ -42,7 +42,7 @@ def read_rlds(path: Path, foreign: ForeignConfig, split: str, last_step: str, ti
             "version, such as NAME/1.0.0"
         )
     features = layout.read_features(read_small(path / layout.FEATURES), path / layout.FEATURES)
-    shards = sorted(path.glob(layout.shard_name("*", split, "*", "*")))
+    shards = data_files(path, layout.shard_name("*", split, "*", "*"))
     if not shards:
         raise DataError(
             f"{path} has no TFRecord files of split {split!r}; check its file names for another split or format"

@@ -13,7 +13,7 @@ from robo_rl.core import DataError, scratch_folder
 
 from .bag_definitions import MessageTypes
 from .bag_limits import Expansion, check_bag_files
-from .data import library
+from .data import data_files, library
 from .notes import ImportNotes
 
 _METADATA = "metadata.yaml"
@@ -129,10 +129,10 @@ def find_bags(path: Path) -> list[Path]:
         )
     if path.is_file():
         return [path]
-    bags = sorted(entry.parent for entry in path.rglob(_METADATA))
+    bags = sorted(entry.parent for entry in data_files(path, f"**/{_METADATA}"))
     stray = [
         file
-        for file in sorted(path.rglob("*"))
+        for file in data_files(path, "**/*")
         if file.name.endswith(_STORAGES) and file.is_file() and file.parent not in bags
     ]
     if stray:
@@ -191,7 +191,7 @@ def _check_listed(path: Path, storage: Any) -> None:
     listed = [file.path.name.removesuffix(".zstd") for file in storage.storages]
     if repeated := sorted(name for name, count in Counter(listed).items() if count > 1):
         raise DataError(f"{path}: {_METADATA} lists {repeated[0]} twice; {_REPAIR}")
-    for file in sorted(path.iterdir()):
+    for file in data_files(path, "*"):
         stem = file.name.removesuffix(".zstd")
         if file.name.endswith(_STORAGES) and stem not in listed:
             raise DataError(f"{path}: {file.name} is in the bag, but {_METADATA} does not list it; {_REPAIR}")
@@ -203,7 +203,7 @@ def _merged(path: Path, folder: Path, notes: ImportNotes) -> Path:
     SQLite keeps changes that are not yet in a file in ``FILE-wal``, and the data for undoing an unfinished change in
     ``FILE-journal``. rosbags reads neither.
     """
-    files = [path] if path.is_file() else sorted(path.iterdir())
+    files = [path] if path.is_file() else data_files(path, "*")
     logged = [file for file in files if file.suffix == ".db3" and any(_log_size(file, end) for end in _LOGS)]
     if not logged:
         return path
