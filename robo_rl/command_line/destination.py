@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from ..core import ConfigError, require
+from ..core import ConfigError, remove_abandoned_drafts, require
 
 
 def new_output(option: str, value: str, kind: str) -> Path:
@@ -19,6 +19,7 @@ def new_output(option: str, value: str, kind: str) -> Path:
     """
     path = Path(value)
     try:
+        remove_abandoned_drafts(path)
         if path.exists():
             raise ConfigError(f"{option}: {path} is there already; give another {kind}, or remove it")
     except OSError as error:

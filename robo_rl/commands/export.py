@@ -6,7 +6,8 @@ from typing import cast
 from omegaconf import DictConfig
 
 from ..app import build
-from ..core import DataError, counted, draft_of, printable
+from ..command_line.destination import new_output
+from ..core import DataError, counted, draft_of, printable, sync_folder, sync_tree
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, DataSet
 from ..telemetry import Console, versions
@@ -15,20 +16,35 @@ from ..telemetry import Console, versions
 def run(config: DictConfig) -> int:
     """Export as configured in configs/export.yaml; return 0."""
     format_ = cast(DataFormat, build(config.format))
-    path, output = Path(str(config.path)), Path(str(config.output))
-    if output.exists():
-        raise DataError(f"{output} already exists; choose another output")
+    path, output = Path(str(config.path)), new_output("output", str(config.output), "folder")
     with EpisodeStore.open(path) as store:
         if not len(store):
             raise DataError(f"{path} holds no episode, so there is nothing to export")
-        try:
-            with draft_of(output) as draft:
-                format_.export(data_set(store, config.instruction), draft)
-                draft.replace(output)
-        except OSError as error:
-            raise DataError(f"{output} cannot be written ({error})") from error
+        write_export(format_, store, config.instruction, output)
         Console(highlight=False).print(f"{output} holds {counted(len(store), 'episode')}", markup=False, soft_wrap=True)
     return 0
+
+
+def write_export(format_: DataFormat, store: EpisodeStore, instruction: str | None, output: Path) -> None:
+    """Write the contents of ``store`` to ``output``, which exists once all of it is on disk.
+
+    Args:
+        format_: format to write.
+        store: open data set.
+        instruction: see :func:`data_set`.
+        output: folder or file to create.
+
+    Raises:
+        DataError: if the format cannot hold the data, or ``output`` cannot be written.
+    """
+    try:
+        with draft_of(output) as draft:
+            format_.export(data_set(store, instruction), draft)
+            sync_tree(draft)
+            draft.replace(output)
+            sync_folder(output.parent)
+    except OSError as error:
+        raise DataError(f"{output} cannot be written ({error})") from error
 
 
 def data_set(store: EpisodeStore, instruction: str | None) -> DataSet:

@@ -8,6 +8,7 @@ from typing import cast
 from omegaconf import DictConfig
 
 from ..app import build
+from ..command_line.destination import new_output
 from ..core import DataError, RoboRLError, draft_of, printable, section
 from ..recording.episodes import print_summary
 from ..replay import EpisodeStore
@@ -20,9 +21,7 @@ def run(config: DictConfig) -> int:
     """Import as configured in configs/import.yaml and print a summary of the data set; return 0."""
     format_ = cast(DataFormat, build(config.format))
     foreign = cast(ForeignConfig, section(config, "foreign"))
-    path, output = Path(str(config.path)), Path(str(config.output))
-    if output.exists():
-        raise DataError(f"{output} already exists; choose another output")
+    path, output = Path(str(config.path)), new_output("output", str(config.output), "folder")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with _reading(path, type(format_).__name__):
         lines = _import(format_, path, output, foreign)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .clock import Clock, ManualClock, MonotonicClock
     from .closing import Closing
     from .config import as_config, check_seed, config_node, section, typed
-    from .drafts import draft_of, scratch_folder
-    from .durable import copy_durably, sync_folder, write_durably
+    from .drafts import draft_of, remove_abandoned_drafts, scratch_folder
+    from .durable import copy_durably, sync_folder, sync_tree, write_durably
     from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
     from .errors import (
         DEADMAN,
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
         Teleop,
         TranslatingBackend,
     )
-    from .readers import finite_number, load_config, reading, whole_number
+    from .readers import finite_number, load_config, reading, saved_counts, saved_numbers, whole_number
     from .relative import OBSERVATION_FRAME, RelativeBackend, find_relative
     from .repetition import Repetitions
     from .reset_latch import ResetLatch
@@ -292,12 +292,16 @@ __all__ = [
     "read_secret",
     "read_short",
     "reading",
+    "remove_abandoned_drafts",
     "require",
+    "saved_counts",
+    "saved_numbers",
     "scratch_folder",
     "section",
     "shortest",
     "sigterm_unwinds",
     "sync_folder",
+    "sync_tree",
     "turning_positions",
     "typed",
     "user_folder",

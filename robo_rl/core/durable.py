@@ -48,6 +48,13 @@ def copy_durably(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
+def sync_tree(path: Path) -> None:
+    """Write a file, or everything in a folder, to disk, before it is renamed: a name without content may remain."""
+    for each in [path, *path.rglob("*")]:
+        if not each.is_symlink():
+            sync_folder(each)
+
+
 def sync_folder(path: Path) -> None:
     """Write the names in a folder to disk: a synchronised file may otherwise lack its name after a power cut."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -292,8 +292,10 @@ def _irregular(path: Path, kind: int) -> DataError:
 def _read(file: int, most: int, path: Path) -> bytes:
     """Read a file to its end; the file may grow meanwhile, and its reported size may be wrong."""
     size = os.fstat(file).st_size
+    if size > most:  # before any memory is taken: ``most`` may be all of it
+        raise DataError(f"{path}: expected at most {most:,} bytes, found more")
     with os.fdopen(file, "rb", closefd=False) as stream:
-        data = stream.read(min(size, most) + 1)  # a read allocates as much memory as it requests
+        data = stream.read(size + 1)  # a read allocates as much memory as it requests
         while size < len(data) <= most and (chunk := stream.read(min(len(data), most + 1 - len(data)))):
             data += chunk
     if len(data) > most:

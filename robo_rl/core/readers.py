@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from .errors import DataError, RoboRLError
@@ -12,6 +14,8 @@ from .foreign import ForeignFolder, NoJsonError, check_characters
 
 MOST_COUNT = (1 << 63) - 1
 """Largest count that arrays can hold."""
+MOST_SAVED = 1 << 62
+"""Largest count in a saved state: no run counts from there to what an array cannot hold."""
 _LARGEST = 1e300
 """Sums of larger numbers overflow."""
 
@@ -55,6 +59,28 @@ def finite_number(value: Any) -> float:
     if type(value) not in (int, float) or not abs(value) <= _LARGEST:
         raise ValueError(f"expected a finite number, got {str(value)[:40]!r}")
     return float(value)
+
+
+def saved_counts(array: NDArray[Any], size: int, least: int = 0) -> list[int]:
+    """Return the values of a saved array of ``size`` whole numbers from ``least`` to ``MOST_SAVED``.
+
+    Raises:
+        ValueError: if it is another array.
+    """
+    if array.dtype.kind not in "iu" or array.ndim > 1 or array.size != size:
+        raise ValueError(f"expected {size} whole numbers, got {array.dtype} {array.shape}")
+    return [whole_number(value, least, MOST_SAVED) for value in array.ravel().tolist()]
+
+
+def saved_numbers(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return the values of a saved array of finite floating-point numbers.
+
+    Raises:
+        ValueError: if it has another shape or type, or a number is not finite.
+    """
+    if array.dtype.kind != "f" or array.shape != shape or not np.isfinite(array).all():
+        raise ValueError(f"expected finite numbers of shape {shape}, got {array.dtype} {array.shape}")
+    return array.astype(np.float64)
 
 
 @contextlib.contextmanager

@@ -198,20 +198,7 @@ def open_data_set(
             store.close()
             raise
     else:
-        if path.exists() and (path.is_file() or any(path.iterdir())):
-            if if_exists == "fail":
-                raise DataError(
-                    f"{path} exists already: choose another path, or {section}if_exists=append to add episodes or "
-                    f"{section}if_exists=overwrite to replace it"
-                )
-            replaced = path.with_name(f"{path.name}.replaced")
-            if replaced.exists():
-                raise DataError(
-                    f"{replaced} was left by a recording that was killed while it replaced the data set: remove it, or "
-                    f"move it to {path}"
-                )
-            EpisodeStore.open(path, "a").close()  # fails unless this is a data set that no process is writing
-            path.rename(replaced)
+        replaced = _set_aside(path, if_exists, section)
         try:
             store = EpisodeStore.create(path, spec, {"versions": versions(), **metadata})
         except BaseException:
@@ -229,6 +216,31 @@ def open_data_set(
                 replaced.rename(path)
         elif replaced is not None:
             shutil.rmtree(replaced)
+
+
+def _set_aside(path: Path, if_exists: str, section: str) -> Path | None:
+    """Rename the data set at ``path`` that is to be replaced, and return its new path; None if there is none.
+
+    For the arguments and errors see :func:`open_data_set`.
+    """
+    is_taken = path.exists() and (path.is_file() or any(path.iterdir()))
+    if is_taken and if_exists == "fail":
+        raise DataError(
+            f"{path} exists already: choose another path, or {section}if_exists=append to add episodes or "
+            f"{section}if_exists=overwrite to replace it"
+        )
+    replaced = path.with_name(f"{path.name}.replaced")
+    if replaced.exists():
+        first = f"if {path} is not what you want to keep, remove that and " if is_taken else ""
+        raise DataError(
+            f"{replaced} was left by a recording that was killed while it replaced the data set: remove it, or "
+            f"{first}move it to {path}"
+        )
+    if not is_taken:
+        return None
+    EpisodeStore.open(path, "a").close()  # fails unless this is a data set that no process is writing
+    path.rename(replaced)
+    return replaced
 
 
 def record_episodes(

@@ -15,6 +15,7 @@ from ..rigs.bombs.images import HARMLESS_WHEN_REDUCED, IMAGES
 from ..rigs.bombs.lerobot import LEROBOT
 from ..rigs.bombs.others import DATA_SETS, MODELS, WEIGHTS
 from ..rigs.bombs.records import HDF5, RLDS
+from ..rigs.bombs.runs import CHECKPOINTS, CONFIGS, POLICIES, URDFS
 
 PROCESSOR_SECONDS = 5
 NAMES = {
@@ -27,6 +28,10 @@ NAMES = {
     "data_set": DATA_SETS,
     "weights": WEIGHTS,
     "model": MODELS,
+    "urdf": URDFS,
+    "config": CONFIGS,
+    "checkpoint": CHECKPOINTS,
+    "policy": POLICIES,
 }
 SAID = {
     "image/jpeg_fill_byte": "found a JPEG of 20000 x 20000",
@@ -89,6 +94,15 @@ SAID = {
     "data_set/zstd_chunk": "a chunk declares a size of",
     "data_set/blosc_shard": "a chunk declares a size of 2000000000 bytes",
     "data_set/many_steps": "is missing or cut short",
+    "urdf/many_links": "8001 elements",
+    "urdf/entities": "has a document type",
+    "urdf/replicate": "elements including replicas",
+    "config/aliases": "more than 20,000 values",
+    "config/many_values": "expected at most 262,144 bytes",
+    "checkpoint/sparse": "bytes, found more",
+    "checkpoint/stated_size": "expected 137,438,953,472 bytes, found 10",
+    "policy/outside": "in another file",
+    "policy/doubling": "values of more than 67,108,864 elements",
     "model/nested_replicate": "elements",
     "model/many_textures": "textures and height fields take",
     "model/many_hfields": "textures and height fields take",

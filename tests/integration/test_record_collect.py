@@ -150,12 +150,13 @@ def test_what_a_killed_recording_was_to_replace_is_not_removed(backend: EnvBacke
     path, replaced = tmp_path / "data", tmp_path / "data.replaced"
     record_expert(backend, path, 1, noise=0.1, seed=1)
     path.rename(replaced)
-    record_expert(backend, path, 1, noise=0.1, seed=2)
+    left = r"data\.replaced was left by a recording that was killed while it replaced the data set"
+    with pytest.raises(DataError, match=f"{left}: remove it, or move it to .*data$"):
+        record_expert(backend, path, 1, noise=0.1, seed=2)
+    EpisodeStore.create(path, backend.spec).close()
+    record_expert(backend, path, 1, noise=0.1, seed=2, if_exists="append")
     before = executed(replaced)
-    with pytest.raises(
-        DataError,
-        match=r"data\.replaced was left by a recording that was killed while it replaced the data set",
-    ):
+    with pytest.raises(DataError, match=f"{left}: remove it, or if .*data is not what you want to keep, remove that"):
         record_expert(backend, path, 1, noise=0.1, seed=3, if_exists="overwrite")
     assert np.array_equal(executed(replaced)[0], before[0]) and len(executed(path)) == 1
 

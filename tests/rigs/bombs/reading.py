@@ -15,7 +15,9 @@ import numpy as np
 
 from robo_rl.agents.parts.resnet import load_resnet
 from robo_rl.commands.import_ import _reading
-from robo_rl.core import ArraySpec, RoboRLError, check_mjcf, decode_image_file
+from robo_rl.core import ArraySpec, RoboRLError, check_mjcf, decode_image_file, load_config
+from robo_rl.deployment.onnx_policy import OnnxPolicy
+from robo_rl.learner import load_checkpoint
 from robo_rl.replay import EpisodeStore
 from robo_rl.replay.interchange import ForeignConfig, LeRobot, Rlds, Robomimic, Rosbag
 from robo_rl.replay.interchange.rosbag_topics import TopicConfig
@@ -27,6 +29,7 @@ from .images import IMAGES
 from .lerobot import LEROBOT
 from .others import DATA_SETS, MODELS, WEIGHTS
 from .records import HDF5, RLDS
+from .runs import CHECKPOINTS, CONFIGS, POLICIES, URDFS
 
 MEMORY_BYTES = 2**30
 PROCESSOR_SECONDS = 5
@@ -76,6 +79,10 @@ READERS = {
     "data_set": (DATA_SETS, load_data_set),
     "weights": (WEIGHTS, lambda path: load_resnet(path, 1)),
     "model": (MODELS, lambda path: check_mjcf(path, "arm.model")),
+    "urdf": (URDFS, lambda path: check_mjcf(path, "arm.model")),
+    "config": (CONFIGS, load_config),
+    "checkpoint": (CHECKPOINTS, load_checkpoint),
+    "policy": (POLICIES, OnnxPolicy.load),
 }
 """Makers of files by name, and what reads them."""
 
