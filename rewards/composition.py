@@ -224,7 +224,7 @@ class RunningScale:
     def value(self) -> float:
         """The divisor, never 0."""
         squares, weights = self.sums
-        return max(float(np.sqrt(squares / weights)), 1e-8) if squares else 1.0
+        return max(float(np.sqrt(squares / weights)), 1e-8) if squares and weights else 1.0
 
 
 class ModuleScorer:

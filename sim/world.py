@@ -30,6 +30,8 @@ def restore_world(model: mujoco.MjModel, data: mujoco.MjData, world: State, part
     """
     if part not in world or world["physics"].size != mujoco.mj_stateSize(model, PHYSICS):
         raise CheckpointError("the checkpoint holds another simulator's world: resume on that simulator")
+    if not (np.isfinite(world["physics"]).all() and np.isfinite(world[part]).all()):
+        raise CheckpointError("the checkpoint holds a world that is not finite: use another checkpoint")
     mujoco.mj_resetData(model, data)
     mujoco.mj_setState(model, data, world["physics"], PHYSICS)
     return world[part]

@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import CheckpointError, State
+
+SMALLEST_SCALE = 1e-6
+"""Smallest deviation that modules divide by."""
 
 
 def take_over(arrays: Mapping[str, NDArray[Any]], state: State, name: str) -> None:
@@ -22,7 +26,21 @@ def take_over(arrays: Mapping[str, NDArray[Any]], state: State, name: str) -> No
                 f"{'nothing' if saved is None else f'{saved.dtype} {saved.shape}'}; resume with the configuration of "
                 "the run"
             )
+        if fault := _fault(key, saved):
+            raise CheckpointError(f"reward module {name!r}: {key!r} {fault}; use another checkpoint")
         array[...] = saved
+
+
+def _fault(key: str, array: NDArray[Any]) -> str:
+    """Return what is wrong with the values of a saved array; empty if they are those of a module."""
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        return "is not a number"
+    least = array.min() if array.size and array.dtype.kind in "fiu" else SMALLEST_SCALE
+    if key == "scale" and least < SMALLEST_SCALE:  # infinite where an element of the observation is unseen
+        return f"divides by {least:.3g}"
+    if (key.startswith("scale/") or key.endswith("/exp_avg_sq") or array.dtype.kind in "iu") and least < 0:
+        return f"holds {least:.3g}, expected none below 0"
+    return ""
 
 
 def taken(state: State, key: str, name: str, *, like: NDArray[Any]) -> NDArray[Any]:
@@ -44,6 +62,8 @@ def taken(state: State, key: str, name: str, *, like: NDArray[Any]) -> NDArray[A
             f"{'nothing' if saved is None else f'{saved.dtype} {saved.shape}'}; resume with the configuration of the "
             "run"
         )
+    if fault := _fault(key, saved):
+        raise CheckpointError(f"reward module {name!r}: {key!r} {fault}; use another checkpoint")
     return saved.copy()
 
 

@@ -18,6 +18,7 @@ from robo_rl.core import (
     Step,
     Transition,
     derive_seed,
+    saved_counts,
 )
 
 from .marking import marked
@@ -216,7 +217,7 @@ class Actor:
             CheckpointError: if this does not lead to the stored observation, as on a real robot or with another version
                 of the simulator.
         """
-        self._episode, self._sequence, is_open = (int(value) for value in state["counters"])
+        self._episode, self._sequence, is_open = saved_counts(state["counters"], 3, -1)
         self._step = None
         self._actions = []
         prefix = "world/"

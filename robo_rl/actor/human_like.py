@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import EnvSpec, Observation, ScriptedExpert, Source, State
+from robo_rl.core import EnvSpec, Observation, ScriptedExpert, Source, State, saved_counts, saved_numbers
 
 from .actor import ActionChoice, Actor
 
@@ -150,5 +150,7 @@ class HumanLikeChooser:
 
     def load(self, state: State) -> None:
         """Restore ``state``."""
-        self._expert_action, self._intention, self._command, self._error = np.array(state["motion"], np.float64)
-        self._reaction_steps_left, self._pause_steps_left, self._step = (int(count) for count in state["counts"])
+        self._expert_action, self._intention, self._command, self._error = saved_numbers(
+            state["motion"], (4, self._command.size)
+        )
+        self._reaction_steps_left, self._pause_steps_left, self._step = saved_counts(state["counts"], 3)

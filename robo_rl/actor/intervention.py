@@ -19,6 +19,7 @@ from robo_rl.core import (
     generator,
     option,
     require,
+    saved_counts,
 )
 
 from .actor import ActionChoice
@@ -168,4 +169,4 @@ class SimulatedIntervention:
         """
         if "remaining" not in state:
             raise CheckpointError("the checkpoint is of a run without interventions; resume with its configuration")
-        self._remaining = int(state["remaining"][0])
+        (self._remaining,) = saved_counts(state["remaining"], 1)

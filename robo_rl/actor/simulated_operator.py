@@ -14,6 +14,7 @@ from robo_rl.core import (
     State,
     Transition,
     generator,
+    saved_counts,
 )
 
 from .actor import ActionChoice
@@ -109,7 +110,7 @@ class SimulatedOperator:
         """
         if "operator" not in state:
             raise CheckpointError("the checkpoint is of a run without an operator; resume with its configuration")
-        self._begun, self._remaining, self._waited = (int(count) for count in state["remaining"])
+        self._begun, self._remaining, self._waited = saved_counts(state["remaining"], 3)
         self._progress, self._best = (float(value) for value in state["operator"])
         hand = {key.removeprefix("hand/"): value for key, value in state.items() if key.startswith("hand/")}
         self._chooser = None

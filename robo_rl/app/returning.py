@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..core import (
     Agent,
     Batch,
+    CheckpointError,
     ConfigError,
     Critic,
     DataError,
@@ -18,7 +19,9 @@ from ..core import (
     State,
     Transition,
     generator,
+    reading,
     require,
+    saved_counts,
 )
 from ..replay import MixedSampler, ReplayRing
 
@@ -140,8 +143,13 @@ class ReturnLearner:
             ("sampler", self._sampler.load),
         ):
             load(parts[part])
-        self._beginnings = parts["beginnings"]
-        self._steps = int(state["steps"][0])
+        with reading("the robot's return", CheckpointError, "use another checkpoint"):
+            self._beginnings = parts["beginnings"]
+            if len({len(rows) for rows in self._beginnings.values()}) != 1:
+                raise ValueError("the beginnings of its episodes differ in number")
+            if not all(np.isfinite(rows).all() for rows in self._beginnings.values()):
+                raise ValueError("the beginnings of its episodes are not finite")
+            (self._steps,) = saved_counts(state["steps"], 1)
         self._threshold = None
 
     def _judged(self, rows: Batch) -> NDArray[np.float32]:

@@ -4,7 +4,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from robo_rl.core import Batch, Source, State, Transition, generator
+from robo_rl.core import (
+    Batch,
+    CheckpointError,
+    Source,
+    State,
+    Transition,
+    generator,
+    reading,
+    saved_counts,
+    whole_number,
+)
 
 from .ring import ReplayRing
 
@@ -36,6 +46,8 @@ class Hindsight:
         slots, newest = self._open.setdefault(transition.actor, []), self._ring.newest
         if slots and not self._ring.rows.follows(slots[-1], newest):
             slots.clear()  # steps before a gap
+        if newest in slots:  # an episode that is longer than the buffer: its first steps are overwritten
+            del slots[: slots.index(newest) + 1]
         slots.append(newest)
         if transition.terminated or transition.truncated:
             self.end(transition.actor)
@@ -87,10 +99,21 @@ class Hindsight:
         return {"episodes": np.array(self._episodes), **slots}
 
     def load(self, state: State) -> None:
-        """Restore ``state``."""
-        self._episodes = int(state["episodes"])
-        self._open = {
-            name.removeprefix("open/"): [int(slot) for slot in slots]
-            for name, slots in state.items()
-            if name.startswith("open/")
-        }
+        """Restore ``state``; the replay buffer must have been loaded before.
+
+        Raises:
+            CheckpointError: if it is not a state for this buffer.
+        """
+        prefix = "open/"
+        with reading("hindsight", CheckpointError, "use another checkpoint"):
+            (self._episodes,) = saved_counts(state["episodes"], 1)
+            self._open = {
+                name.removeprefix(prefix): [
+                    whole_number(slot, 0, self._ring.capacity - 1) for slot in saved_counts(slots, slots.size)
+                ]
+                for name, slots in state.items()
+                if name.startswith(prefix)
+            }
+            for actor, slots in self._open.items():
+                if len(set(slots)) != len(slots):
+                    raise ValueError(f"the open episode of {actor!r} has a slot twice")

@@ -20,6 +20,7 @@ from robo_rl.core import (
     Step,
     Transition,
     generator,
+    saved_counts,
 )
 
 from .arm import ArmGuide, NotReachedError, fixed
@@ -139,7 +140,7 @@ class HomingReset(PracticeReset):
 
     def load(self, state: State) -> None:
         super().load(state)
-        self._resets, self._successes, self._refusals = (int(count) for count in state["resets"])
+        self._resets, self._successes, self._refusals = saved_counts(state["resets"], 3)
 
     def _ask_for_help(self, reason: str) -> Step:
         """Have the operator correct the scene, then begin the episode.

@@ -17,6 +17,7 @@ from robo_rl.core import (
     State,
     Step,
     Transition,
+    saved_counts,
 )
 
 from .config import LearnedConfig
@@ -102,7 +103,7 @@ class LearnedReset(PracticeReset):
 
     def load(self, state: State) -> None:
         super().load(state)
-        counts = (int(count) for count in state["resets"])
+        counts = saved_counts(state["resets"], 5)
         self._resets, self._successes, self._refusals, self._episode_length, self._sequence = counts
         prefix = "learner/"
         self._learner.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})

@@ -21,6 +21,7 @@ from robo_rl.core import (
     Step,
     Transition,
     nearest,
+    saved_counts,
 )
 
 from .states import Event, PracticeMachine, PracticeState
@@ -98,7 +99,7 @@ class PracticeReset(ABC):
     def load(self, state: State) -> None:
         """Restore the state that :meth:`state` returned."""
         self._machine.load(state)
-        self._attempts, self._manual_resets = (int(count) for count in state["counts"])
+        self._attempts, self._manual_resets = saved_counts(state["counts"], 2)
 
     def _begin(self, backend: EnvBackend) -> Step:
         """Begin an episode where the robot stands, and count a manual reset if it was placed there."""

@@ -4,7 +4,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from robo_rl.core import Clock, State
+from robo_rl.core import Clock, State, saved_counts, whole_number
 
 
 class PracticeState(Enum):
@@ -109,8 +109,13 @@ class PracticeMachine:
         }
 
     def load(self, state: State) -> None:
-        """Restore what :meth:`state` returned; the time in between does not count."""
-        self.current = _STATES[int(state["machine"][0])]
-        self.entries = dict(zip(_STATES, map(int, state["entries"]), strict=True))
-        self._spent_ns = dict(zip(_STATES, map(int, state["spent_ns"]), strict=True))
+        """Restore what :meth:`state` returned; the time in between does not count.
+
+        Raises:
+            ValueError: if it is not such a state.
+        """
+        (number,) = saved_counts(state["machine"], 1)
+        self.current = _STATES[whole_number(number, 0, len(_STATES) - 1)]
+        self.entries = dict(zip(_STATES, saved_counts(state["entries"], len(_STATES)), strict=True))
+        self._spent_ns = dict(zip(_STATES, saved_counts(state["spent_ns"], len(_STATES)), strict=True))
         self._since_ns = self._clock.now_ns()

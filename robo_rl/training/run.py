@@ -20,6 +20,7 @@ from ..core import (
     finite_number,
     generator,
     reading,
+    saved_counts,
     section,
     whole_number,
 )
@@ -221,8 +222,7 @@ class Run:
 
     def _load(self, checkpoint: Checkpoint) -> None:
         parts, facts = checkpoint.parts, checkpoint.facts
-        counters = parts["run"]["counters"].tolist()
-        self.step, self.learner.updates, self.policy_version = map(whole_number, counters)
+        self.step, self.learner.updates, self.policy_version = saved_counts(parts["run"]["counters"], 3)
         self.agent.load(parts["agent"])
         self.experience.load(parts)
         self.safety = SafetyRecord(facts.get("safety"))

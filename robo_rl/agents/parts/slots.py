@@ -4,13 +4,21 @@ An agent keeps everything that must be saved, including its counters, in tensors
 written. Saving copies from them, and loading copies into them.
 """
 
+import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import CheckpointError, State
+from robo_rl.core import CheckpointError, State, saved_counts
+
+from .observations import SMALLEST_SCALE
+
+_SQUARES = re.compile(r"\w+_second/.+|\w+_statistics/.+/variance")
+_COUNTS = re.compile(r"(\w+_)?(updates|steps)")
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -32,7 +40,8 @@ def load_slots(tensors: Mapping[str, Tensor], state: State, what: str) -> None:
         what: name of the receiver, for messages.
 
     Raises:
-        CheckpointError: naming the first difference, or the first array with NaN or infinities.
+        CheckpointError: naming the first difference, or the first array that no agent can have: with NaN or
+            infinities, a normalisation that divides by nearly nothing, negative squares or counts.
     """
     for name in sorted(tensors.keys() | state.keys()):
         if name not in state:
@@ -46,10 +55,27 @@ def load_slots(tensors: Mapping[str, Tensor], state: State, what: str) -> None:
                 f"{what}: {name!r} should be {expected.dtype} {expected.shape}, the state has {array.dtype} "
                 f"{array.shape}; use the agent configuration that the state was saved with"
             )
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise CheckpointError(f"{what}: {name!r} is not finite; use another checkpoint")
+        if fault := _fault(name, array):
+            raise CheckpointError(f"{what}: {name!r} {fault}; use another checkpoint")
     for name, tensor in tensors.items():
         tensor.copy_(torch.from_numpy(np.ascontiguousarray(state[name])).view(tensor.shape))
+
+
+def _fault(name: str, array: NDArray[Any]) -> str:
+    """Return what is wrong with the values of a loaded array; empty if they are those of an agent."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return "is not finite"
+    if name.endswith("normaliser/scale") and (array < SMALLEST_SCALE).any():
+        return f"divides by {array.min():.3g}, and the smallest scale is {SMALLEST_SCALE}"
+    squares = array[[0, 2, 3]] if name == "returns" else array  # the number of returns, their squares and the largest
+    if (name == "returns" or _SQUARES.fullmatch(name)) and (squares < 0).any():
+        return f"holds {squares.min():.3g}, expected none below 0"
+    if _COUNTS.fullmatch(name):
+        try:
+            saved_counts(array, 1)
+        except ValueError as error:
+            return f"is no count: {error}"
+    return ""
 
 
 def save_generators(generators: Mapping[str, torch.Generator]) -> State:
