@@ -187,6 +187,7 @@ class Intake:
                 elif isinstance(item, Refusal):
                     self._close_episode((actor, session))
                     self._queue.append(((actor, session), item))
+                    self._unstored_bytes += _refusal_bytes(item)
                     state.wanted += item.count
                 else:
                     self._take_in((actor, session), state, item)
@@ -322,6 +323,7 @@ class Intake:
         if isinstance(item, Refusal):
             state.refused += item.count
             state.settled += item.count
+            self._unstored_bytes -= _refusal_bytes(item)
         else:
             state.stored += len(item)
             state.settled += len(item)
@@ -336,6 +338,11 @@ def _verdict_bytes(transition: Transition) -> int:
     """Return about how much memory the texts of a step's verdict take, of which an actor may send kilobytes."""
     verdict = transition.verdict
     return 0 if verdict is PASSED else sum(64 + len(text) for text in (verdict.message, *verdict.reasons))
+
+
+def _refusal_bytes(refusal: Refusal) -> int:
+    """Return about how much memory a refusal takes while it waits for the disk."""
+    return 256 + len(refusal.reason)
 
 
 def _next_batch(

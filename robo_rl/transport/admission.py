@@ -14,12 +14,15 @@ from .allowance import Allowance
 from .config import TransportConfig
 from .keys import NAME, OPERATOR
 from .service import CONTROL, RETRY_KEY, TOKEN_KEY, Call
+from .strangers import end_connection
 from .waiting import WaitingCalls
 
 NOTE_INTERVAL_NS = 10_000_000_000
 MOST_NOTES = 50
 """Most notes per :data:`NOTE_INTERVAL_NS`."""
 NOTE_CHARACTERS = 1000
+REFUSAL_CHARACTERS = 4000
+"""Most characters of an error; a quarter if they are not ASCII: gRPC sends it as metadata, up to 12 bytes for one."""
 REFUSED_TOKEN = (
     "the token is missing or not that of the learner; give learner and actors the same transport.token_file (without "
     "one, only processes of one user on one machine have the same token)"
@@ -88,12 +91,23 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         """Give an actor that has joined its own allowance."""
         self._allowances.setdefault(actor, self._make_allowances())
 
+    def forget(self, actor: str) -> None:
+        """Treat an actor as a newcomer again."""
+        self._allowances.pop(actor, None)
+
     def refuse(self, context: Any, code: Any, kind: str, text: str) -> NoReturn:
-        """End a request with the error ``text``; count the refusal under ``kind`` and note it."""
-        if self._repetitions.count(kind):
-            self.note(f"Refused a request from {context.peer()}: {text} ({self.refusals[kind]} such)")
+        """End a request with the error ``text``; count the refusal under ``kind`` and note it.
+
+        ``text`` may quote the request: what is sent and noted is one line of bounded length.
+        """
+        text = plain_text(text, REFUSAL_CHARACTERS if text.isascii() else REFUSAL_CHARACTERS // 4)
+        self._note_refusal(context.peer(), kind, text)
         context.abort(code, text)
         raise AssertionError("abort returned")
+
+    def _note_refusal(self, peer: str, kind: str, text: str) -> None:
+        if self._repetitions.count(kind):
+            self.note(f"Refused a request from {peer}: {text} ({self.refusals[kind]} such)")
 
     def postpone(self, context: Any, seconds: float, kind: str, text: str) -> NoReturn:
         """Refuse a request temporarily: the sender may try again after ``seconds`` [s]."""
@@ -137,12 +151,21 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         )  # a stream handler does not wait for a message
 
     def _refuse_stranger(self, requests: Any, context: Any) -> NoReturn:
+        peer = context.peer()
+        context.add_callback(lambda: end_connection(peer))
         self.refuse(context, Code.UNAUTHENTICATED, "token", REFUSED_TOKEN)
 
     def _receive(self, call: Call, read: Callable[[bytes], Any], requests: Iterator[bytes], context: Any) -> Any:
-        data = self._waiting.receive(requests, context)
+        peer = context.peer()  # it is forgotten when the call has ended, as gRPC ends one with a message too large
+        text = f"a {call.name} request without a message, or with one of more than {self._config.message_bytes} bytes"
+        try:
+            data = self._waiting.receive(requests, context)
+        except grpc.RpcError:
+            self._note_refusal(peer, "form", text)
+            raise
         if data is None:
-            self.refuse(context, Code.INVALID_ARGUMENT, "form", f"a {call.name} request without a message")
+            self._note_refusal(peer, "form", text)
+            context.abort(Code.INVALID_ARGUMENT, text)
         try:
             request = read(data)
         except DecodeError:

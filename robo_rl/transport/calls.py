@@ -110,7 +110,7 @@ class LearnerCalls:
         except (ValueError, LookupError, TypeError, AttributeError, RoboRLError) as error:
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", f"the actor's facts cannot be read: {error}")
         if differences:
-            text = f"the actor does not fit the learner: {'; '.join(differences)}"[:4000]
+            text = f"the actor does not fit the learner: {'; '.join(differences)}"
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "facts", text)
 
     def _join(self, request: Any, context: Any) -> Any:
@@ -137,7 +137,9 @@ class LearnerCalls:
                 lease.watch += 1  # its earlier stream used a connection that is lost
                 self._notices.news.notify_all()
             else:
-                self._leases.grant(name, session)
+                for forgotten in self._leases.grant(name, session):
+                    self._receiver.end_sessions(forgotten)
+                    self._admission.forget(forgotten)
                 self._notices.share()
                 self._admission.note(f"{name} joined (session {session})")
                 self._admission.welcome(name)
@@ -198,7 +200,7 @@ class LearnerCalls:
     def _watch(self, request: Any, context: Any) -> Iterator[Any]:
         lease = self._lease(request, context)
         version = request.policy_version, request.policy_sha256
-        return self._notices.stream(lease, version, context.is_active, lambda: self._lease(request, context))
+        return self._notices.stream(lease, version, context, lambda: self._lease(request, context))
 
     def _control(self, request: Any, context: Any) -> Any:
         if request.run:

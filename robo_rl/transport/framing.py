@@ -11,6 +11,8 @@ from google.protobuf.message import DecodeError
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED = {1: 8, 5: 4}
 """Size of the fields of the other wire types [bytes]."""
+MOST_FIELDS = 1 << 16
+"""Most removed fields of a message. An empty one takes two bytes of the message, but two hundred as a view."""
 _LARGEST_SHIFT = 63
 """Shift of the bits in the last possible byte of a number [bits]."""
 
@@ -39,7 +41,7 @@ def split_fields(message: bytes | memoryview, *numbers: int) -> tuple[bytes, lis
         The message without these fields, and for each number the values of its fields, as views of ``message``.
 
     Raises:
-        DecodeError: if the bytes are not a valid message.
+        DecodeError: if the bytes are not a valid message, or more than :data:`MOST_FIELDS` fields have these numbers.
     """
     data = memoryview(message)
     values: list[list[memoryview]] = [[] for _ in numbers]
@@ -47,7 +49,7 @@ def split_fields(message: bytes | memoryview, *numbers: int) -> tuple[bytes, lis
         number << 3 | _LENGTH_DELIMITED: field_values for number, field_values in zip(numbers, values, strict=True)
     }
     remainder: list[memoryview] = []
-    position, kept_start, end = 0, 0, len(data)
+    position, kept_start, end, removed = 0, 0, len(data), 0
     try:
         while position < end:
             start = position
@@ -61,6 +63,8 @@ def split_fields(message: bytes | memoryview, *numbers: int) -> tuple[bytes, lis
                 size = _FIXED[kind]
             position += size
             if (field_values := values_by_tag.get(tag)) is not None:
+                if (removed := removed + 1) > MOST_FIELDS:
+                    raise DecodeError(f"more than {MOST_FIELDS} fields")
                 field_values.append(data[position - size : position])
                 if kept_start < start:
                     remainder.append(data[kept_start:start])

@@ -19,7 +19,8 @@ class Lease:
     All sessions of an actor share one ``lock``: a call of the previous session may still be running, and the records
     of a session are decoded in order by the threads that handle its calls.
 
-    ``watch`` is the number of the current ``Watch`` stream; streams with a smaller number end.
+    ``watch`` is the number of the current ``Watch`` stream; streams with a smaller number end. ``left`` is also set
+    when another session has taken the place of this one.
     """
 
     session: int
@@ -82,22 +83,32 @@ class Leases:
     Args:
         inbox: holds the number of the next step of each session.
         clock: monotonic clock.
+        most: most leases. Beyond it, those of the actors that have been silent for longest are forgotten: names can be
+            made up freely. Such an actor may join again and continue its session.
     """
 
-    def __init__(self, inbox: TransitionInbox, clock: Clock) -> None:
+    def __init__(self, inbox: TransitionInbox, clock: Clock, most: int) -> None:
         self._inbox = inbox
         self._clock = clock
+        self._most = most
         self._leases: dict[str, Lease] = {}
 
     def get(self, actor: str) -> Lease | None:
         """Return the lease of ``actor``, or None if it has not joined."""
         return self._leases.get(actor)
 
-    def grant(self, actor: str, session: int) -> None:
-        """Let ``session``, and no earlier session, send for ``actor`` from now on."""
+    def grant(self, actor: str, session: int) -> list[str]:
+        """Let ``session``, and no earlier one, send for ``actor`` from now on; return the forgotten actors."""
         previous = self._leases.get(actor)
         lock = threading.Lock() if previous is None else previous.lock
         self._leases[actor] = Lease(session, self._clock.now_ns(), lock)
+        if previous is not None:
+            previous.left = True
+        absent = self._leases.keys() - self._present().keys()
+        by_silence = sorted(absent, key=lambda name: self._leases[name].seen_ns)
+        forgotten = by_silence[: max(len(self._leases) - self._most, 0)]
+        self._leases = {name: lease for name, lease in self._leases.items() if name not in forgotten}
+        return forgotten
 
     def take_words(self) -> list[tuple[str, str]]:
         """Return the messages of actors for the operator since the last call, each with the name of its actor."""

@@ -10,6 +10,7 @@ from robo_rl.core import Clock, State
 from . import messages_pb2 as messages
 from .leases import Lease, Leases
 from .policy import PolicyMessage, pack_policy
+from .streams import NoticeStream, NoticeStreams, StreamCall
 
 PING_SECONDS = 1.0
 
@@ -24,17 +25,19 @@ class Notices:
         leases: leases of the actors, read and changed only while :attr:`news` is held.
         clock: monotonic clock.
         paused: see :meth:`pause`.
+        streams: open streams.
 
     Attributes:
         news: condition that is held while this object or a lease changes, and notified when actors need a notice.
         paused: whether the operator has paused the run: actors begin no episode, regardless of :meth:`guide`.
     """
 
-    def __init__(self, leases: Leases, clock: Clock, paused: bool) -> None:
+    def __init__(self, leases: Leases, clock: Clock, paused: bool, streams: NoticeStreams) -> None:
         self.news = threading.Condition()
         self.paused = paused
         self._leases = leases
         self._clock = clock
+        self._streams = streams
         self._policy: PolicyMessage | None = None
         self._room, self._stop, self._env_steps = sys.maxsize, False, 0
         self._watched = False
@@ -110,26 +113,35 @@ class Notices:
             self.news.notify_all()
 
     def stream(
-        self, lease: Lease, known: tuple[int, bytes], is_active: Callable[[], bool], check: Callable[[], object]
+        self, lease: Lease, known: tuple[int, bytes], call: StreamCall, check: Callable[[], object]
     ) -> Iterator[Any]:
         """Yield the ``Notice`` messages of one actor, until its call ends or it opens another stream.
 
         Args:
             lease: lease of the actor.
             known: identity of the policy that the actor has.
-            is_active: returns whether the call is still active.
+            call: call of the actor.
             check: raises an error, which refuses the call, if the lease is no longer valid.
         """
-        last_guidance: Guidance | None = None
         with self.news:
-            lease.watch += 1
-            watch = lease.watch
+            stream = self._streams.open(lease, call)
             self.news.notify_all()
+        try:
+            for notice in self._notices(stream, known, check):
+                stream.is_sending = True
+                yield notice
+                stream.is_sending = False
+        finally:
+            self._streams.close(stream)
+
+    def _notices(self, stream: NoticeStream, known: tuple[int, bytes], check: Callable[[], object]) -> Iterator[Any]:
+        lease = stream.lease
+        last_guidance: Guidance | None = None
         while True:
             with self.news:
-                self._wait_for_news(lease, watch, known, last_guidance)
+                self._wait_for_news(stream, known, last_guidance)
                 # After another stream has begun, this one is not read, even if its connection seems to be alive.
-                if self._closing or lease.watch != watch or not is_active():
+                if self._closing or stream.is_replaced or not stream.call.is_active():
                     return
                 policy, last_guidance = self._policy, (*self._urgent(), lease.until)
                 hold, stop, watched, until = last_guidance
@@ -146,13 +158,13 @@ class Notices:
                     yield messages.Notice(policy=chunk)
                 known = policy.identity
 
-    def _wait_for_news(
-        self, lease: Lease, watch: int, known: tuple[int, bytes], last_guidance: Guidance | None
-    ) -> None:
+    def _wait_for_news(self, stream: NoticeStream, known: tuple[int, bytes], last_guidance: Guidance | None) -> None:
+        lease = stream.lease
+
         def is_new() -> bool:
             policy = self._policy
             has_policy = policy is not None and policy.identity != known
-            is_over = self._closing or lease.watch != watch
+            is_over = self._closing or stream.is_replaced
             return is_over or has_policy or bool(lease.orders) or last_guidance != (*self._urgent(), lease.until)
 
         self.news.wait_for(is_new, PING_SECONDS)

@@ -36,9 +36,13 @@ class StepReceiver:
             held: numbers of the sessions whose steps the actor holds.
         """
         session = self._inbox.open_session(actor, newest)
+        self.end_sessions(actor, held)
+        return session
+
+    def end_sessions(self, actor: str, held: Collection[int] = ()) -> None:
+        """Close all sessions of an actor except those with numbers in ``held``."""
         for number in [number for name, number in list(self._decoders) if name == actor and number not in held]:
             self.end_session(actor, number)
-        return session
 
     def end_session(self, actor: str, session: int) -> None:
         """Close a session, of which no more steps come."""

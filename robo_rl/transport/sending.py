@@ -13,7 +13,7 @@ from . import messages_pb2 as messages
 from .codec import OVERHEAD_BYTES, RecordLayout
 from .config import TransportConfig
 from .connection import Connection, retry_seconds
-from .framing import join_fields
+from .framing import MOST_FIELDS, join_fields
 from .incoming import LearnerNews
 from .outgoing import ActorReport, SentReport
 from .service import PROTOCOL
@@ -204,10 +204,10 @@ class StepSender:
         next_records: list[bytes] = []  # the steps after those in flight, read while waiting for the reply
         while True:
             wanted = self._wanted[session]
-            records = next_records or self._outbox.read(session, wanted, self._batch_bytes)
+            records = next_records or self._read(session, wanted)
             next_wanted = wanted + len(records)
             call = self._begin_exchange(session, records, ends and next_wanted >= end)
-            next_records = self._outbox.read(session, next_wanted, self._batch_bytes) if records else []
+            next_records = self._read(session, next_wanted) if records else []
             reply = self._end_exchange(call)
             self._outbox.settle(session, min(reply.settled, end))
             if reply.blocked or self._news.closing or (next_wanted >= end and reply.wanted >= end):
@@ -216,6 +216,10 @@ class StepSender:
                 raise TransportError(f"the learner accepted none of {len(records)} steps from {wanted} on")
             if reply.wanted != next_wanted:
                 next_records = []
+
+    def _read(self, session: int, sequence: int) -> list[bytes]:
+        """Return the records from ``sequence`` on that fit into a message."""
+        return self._outbox.read(session, sequence, self._batch_bytes)[:MOST_FIELDS]
 
     def _begin_exchange(self, session: int, records: list[bytes], ended: bool) -> _Exchange:
         extents = {held_session: self._outbox.extent(held_session) for held_session in self._outbox.sessions()}

@@ -15,8 +15,12 @@ from .leases import Leases
 from .memory import keep_freed_memory
 from .notices import Notices
 from .service import SERVICE, listen, server_options
+from .streams import NoticeStreams
 from .views import ActorView
 from .waiting import MOST_WAITING
+
+LEASES_PER_ACTOR = 4
+"""Most actors that a learner remembers, for each that may be connected."""
 
 
 class LearnerServer:
@@ -56,8 +60,8 @@ class LearnerServer:
         clock = clock or MonotonicClock()
         self.run = run
         self._admission = Admission(config, clock)
-        self._leases = Leases(inbox, clock)
-        self._notices = Notices(self._leases, clock, paused)
+        self._leases = Leases(inbox, clock, LEASES_PER_ACTOR * config.max_actors)
+        self._notices = Notices(self._leases, clock, paused, NoticeStreams(config.max_actors))
         self._calls = LearnerCalls(config, run, spec, inbox, check, clock, self._admission, self._leases, self._notices)
         self.incarnation = self._calls.incarnation
         self.take_words = self._leases.take_words

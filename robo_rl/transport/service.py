@@ -33,9 +33,12 @@ SOCKET = "learner"
 _SOCKET_FOLDER = "robo-rl-"
 _MAKING_SECONDS = 60.0
 STRANGER_SECONDS = 5.0
-"""Time that the handshake of a connection may take before the learner closes the connection."""
+"""How long the handshake of a connection may take, and how long it may be without a call, before the learner closes
+it."""
 MOST_CONNECTIONS = 256
 """Most connections of a learner; further ones wait until one is closed."""
+MOST_CALLS = 100
+"""Most calls of one connection at a time."""
 
 
 class Call(NamedTuple):
@@ -80,6 +83,9 @@ def server_options(config: TransportConfig) -> list[tuple[str, Any]]:
         *channel_options(config),
         ("grpc.server_handshake_timeout_ms", int(1000 * STRANGER_SECONDS)),
         ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
+        # An actor's connection is never idle, as it receives notices.
+        ("grpc.max_connection_idle_ms", int(1000 * STRANGER_SECONDS)),
+        ("grpc.max_concurrent_streams", MOST_CALLS),
     ]
 
 
