@@ -3,11 +3,9 @@
 import contextlib
 import json
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from robo_rl.core import (
     ScriptedExpert,
     Step,
     generator,
+    scratch_folder,
 )
 
 from ..watchdog import Watch
@@ -66,8 +65,8 @@ class FakeArmBackend:
         self._steps = 0
         self._running = False
         self._deadline_ns = 0
-        self._folder = Path(tempfile.mkdtemp(prefix="robo_rl_"))  # accessible to this user only
-        self.socket = self._folder / "arm"
+        self._folder = contextlib.ExitStack()
+        self.socket = self._folder.enter_context(scratch_folder()) / "arm"  # accessible to this user only
         command = ["-m", "robo_rl.drivers.fake.process", "--socket", str(self.socket), "--config"]
         # A separate session: a signal that ends this program (Ctrl-C) must not end the process that keeps the arm safe.
         self.process = subprocess.Popen(
@@ -130,7 +129,7 @@ class FakeArmBackend:
     def close(self) -> None:
         self._running = False
         self._connection.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         try:

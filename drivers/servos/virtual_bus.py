@@ -3,11 +3,12 @@
 import contextlib
 import os
 import select
-import tempfile
 import threading
 import tty
 from collections.abc import Callable
 from pathlib import Path
+
+from robo_rl.core import scratch_folder
 
 from .virtual_servos import ServoChain
 
@@ -32,8 +33,8 @@ class VirtualBus:
 
     def __init__(self, chain: ServoChain, lock: threading.Lock, path: Path | None = None) -> None:
         self._chain, self._lock = chain, lock
-        self._folder = tempfile.TemporaryDirectory(prefix="robo_rl_")
-        self.path = path or Path(self._folder.name) / "servos"
+        self._folder = contextlib.ExitStack()
+        self.path = path or self._folder.enter_context(scratch_folder()) / "servos"
         self.distort: Callable[[bytes], bytes] | None = None
         self._is_closed = False
         self._ends: tuple[int, int] | None = None
@@ -73,7 +74,7 @@ class VirtualBus:
         self._is_closed = True
         self._thread.join()
         self.unplug()
-        self._folder.cleanup()
+        self._folder.close()
 
     def _serve(self) -> None:
         while not self._is_closed:
