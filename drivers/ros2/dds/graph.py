@@ -38,6 +38,9 @@ _TAKE = 64
 _ANNOUNCE_NS = 10_000_000
 """Time within which new endpoints are announced together [ns]."""
 
+MOST_REPORTED = 1000
+"""Most warnings of a kind. Their keys come from other processes, and are kept so that each is warned of once."""
+
 _GID_BYTES = {"humble": 24}
 """Length of endpoint identifiers in distributions where it is not 16."""
 
@@ -145,7 +148,7 @@ class GraphMonitor:
         if humble != (own == "humble"):
             with self._lock:
                 key = bytes(data[_HEADER_BYTES : _HEADER_BYTES + 16])
-                if key not in self._elsewhere:
+                if key not in self._elsewhere and len(self._elsewhere) < MOST_REPORTED:
                     self._elsewhere[key] = distribution = "humble" if humble else "jazzy"
                     log.warning("%s", _elsewhere_text(distribution, own))
             return
@@ -155,7 +158,8 @@ class GraphMonitor:
             names = self._known.set_nodes(key, info)
             # Each run of a command-line tool is a new node with a hidden name. Such nodes are reported once.
             reported_key = "/_" if all("/_" in name for name in names) else key
-            if names and is_fast_dds(key) and reported_key not in self._warned:
+            is_new = reported_key not in self._warned and len(self._warned) < MOST_REPORTED
+            if names and is_fast_dds(key) and is_new:
                 self._warned.add(reported_key)
                 log.warning("%s", _fast_dds_text(names))
 
@@ -174,7 +178,7 @@ class GraphMonitor:
         """Log new problems."""
         for problem in problems:
             key = problem.topic, problem.local, problem.remote
-            if key not in self._reported:
+            if key not in self._reported and len(self._reported) < MOST_REPORTED:
                 self._reported.add(key)
                 log.warning("%s", problem.text)
 

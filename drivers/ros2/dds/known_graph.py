@@ -8,6 +8,10 @@ from ..qos import QoSProfile
 from .endpoints import is_fast_dds
 from .peers import Peer, mismatch, ros_topic_name
 
+MOST_UNDISCOVERED = 256
+"""Most participants whose nodes are kept before discovery has found the participants themselves. The oldest go first:
+anybody can send nodes of participants that never come."""
+
 
 class KnownGraph:
     """Participants, nodes and endpoints, and the mismatches between them; not thread-safe.
@@ -51,7 +55,11 @@ class KnownGraph:
 
     def set_nodes(self, participant: bytes, info: Any) -> list[str]:
         """Set the nodes of a participant from a ParticipantEntitiesInfo; return their names."""
+        self._nodes.pop(participant, None)
         self._nodes[participant] = info
+        undiscovered = [key for key in self._nodes if key not in self._participants]
+        for key in undiscovered[:-MOST_UNDISCOVERED]:
+            del self._nodes[key]
         return [_name_of(node) for node in info.node_entities_info_seq]
 
     def snapshot(self) -> Graph:
