@@ -1,5 +1,6 @@
 """Senders of commands to an arm or a mobile base, as messages or as goals of an action."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,17 @@ class ArmCommander:
         config: topic or action and kind of the commands.
         joints: names of the task's joints.
         period: length of a control period in the robot's time [s].
+        unheld: called in another thread with the reason if a goal goes on after :meth:`stop`.
     """
 
-    def __init__(self, node: Node, config: CommandConfig, joints: tuple[str, ...], period: float) -> None:
+    def __init__(
+        self,
+        node: Node,
+        config: CommandConfig,
+        joints: tuple[str, ...],
+        period: float,
+        unheld: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._node, self._config, self._period = node, config, period
         self._joints = list(config.joints or joints)
         self.publisher: Publisher | None = None
@@ -80,7 +89,7 @@ class ArmCommander:
         self._quaternion = np.array([0.0, 0.0, 0.0, 1.0])  # of the last pose
         if config.kind == "joint_trajectory_action":
             self.client = node.create_action_client(COMMANDS[config.kind], config.topic)
-            self._goals = GoalSender(self.client, self._refuse)
+            self._goals = GoalSender(self.client, self._refuse, unheld)
         else:
             self.publisher = node.create_publisher(COMMANDS[config.kind], config.topic, COMMAND_QOS)
             if config.kind == "twist":

@@ -12,6 +12,10 @@ from ..ros2.answers import Servers
 ANSWER_SECONDS = 1.0
 LOOK_SECONDS = 0.2
 """Time between two checks of the server of the newest goal [s]."""
+HOLD_SECONDS = 2.0
+"""Longest time until a cancelled goal has ended. Its server keeps executing it until then [s]."""
+HOLD_LOOK_SECONDS = 0.02
+"""Time between two checks of a cancelled goal [s]."""
 UNDER_WAY = (GoalStatus.ACCEPTED, GoalStatus.EXECUTING, GoalStatus.CANCELING)
 
 
@@ -21,19 +25,24 @@ class GoalSender:
     Args:
         client: client of the action.
         failed: called in that thread with the reason if a goal is not accepted.
+        unheld: called in that thread with the reason if a cancelled goal has not ended after :data:`HOLD_SECONDS`,
+            though its server is there and no newer goal has replaced it.
 
     Attributes:
         failures: number of goals in a row that were not accepted.
         lost: why the server that accepted the newest goal is gone; empty if it is not.
     """
 
-    def __init__(self, client: ActionClient, failed: Callable[[str], None]) -> None:
-        self._client, self._failed = client, failed
+    def __init__(
+        self, client: ActionClient, failed: Callable[[str], None], unheld: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._client, self._failed, self._unheld = client, failed, unheld
         self.failures, self.lost = 0, ""
         self._waiting: Message = None
         self._is_cancelling = False
         self._closed = False
         self._goal: Goal | None = None
+        self._cancelled: tuple[Goal, float] | None = None  # the goal and when it was cancelled, until it has ended
         self._servers: Servers = frozenset()  # servers that were available when the newest goal was accepted
         self._accepted_at = 0.0
         self._busy = False
@@ -44,7 +53,7 @@ class GoalSender:
     def send(self, goal: Message) -> None:
         """Send a goal once the previous one is answered. It replaces a goal that is still waiting."""
         with self._changed:
-            self._waiting, self._is_cancelling, self.lost = goal, False, ""
+            self._waiting, self._is_cancelling, self._cancelled, self.lost = goal, False, None, ""
             self._changed.notify_all()
 
     def drop(self) -> None:
@@ -59,10 +68,10 @@ class GoalSender:
             self._changed.notify_all()
 
     def settle(self, timeout: float) -> bool:
-        """Return whether all goals and cancellations were sent and answered within ``timeout`` [s]."""
+        """Return whether all goals are answered, and the cancelled one is no longer awaited, within ``timeout`` [s]."""
         with self._changed:
             return self._changed.wait_for(
-                lambda: self._waiting is None and not self._is_cancelling and not self._busy, timeout
+                lambda: not (self._waiting or self._is_cancelling or self._busy or self._cancelled), timeout
             )
 
     def reset(self) -> None:
@@ -87,7 +96,7 @@ class GoalSender:
         return time.monotonic() - accepted_at
 
     def close(self) -> None:
-        """End the thread, after sending a cancellation that is still waiting."""
+        """End the thread, after sending a cancellation that is still waiting and after the end of its goal."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -97,17 +106,19 @@ class GoalSender:
         while True:
             with self._changed:
                 is_due = self._changed.wait_for(
-                    lambda: self._waiting is not None or self._is_cancelling or self._closed, LOOK_SECONDS
+                    lambda: self._waiting is not None or self._is_cancelling or (self._closed and not self._cancelled),
+                    HOLD_LOOK_SECONDS if self._cancelled else LOOK_SECONDS,
                 )
                 request, is_cancelling = self._waiting, self._is_cancelling
                 self._waiting, self._is_cancelling = None, False
-                if self._closed and not is_cancelling:
+                if self._closed and not is_cancelling and not self._cancelled:
                     return
                 goal, self._busy = self._goal, is_due
             if is_due:
                 self._act(None if is_cancelling else request, goal)
             else:
                 self._look()
+                self._check_cancelled()
 
     def _act(self, request: Message | None, goal: Goal | None) -> None:
         """Send ``request``; if it is None, cancel ``goal``, the newest goal that was accepted."""
@@ -119,6 +130,8 @@ class GoalSender:
                 newest = self._client.send_goal(request, timeout_s=ANSWER_SECONDS)
                 servers = self._client.servers()
             elif goal is not None:
+                with self._changed:
+                    self._cancelled = goal, time.monotonic()
                 goal.cancel(ANSWER_SECONDS)
         except DriverError as error:
             reason = str(error)
@@ -141,3 +154,20 @@ class GoalSender:
             if self._servers and not servers & self._servers:
                 self.lost = "a new server has taken its place" if servers else "its server has ended"
                 self._servers = frozenset()
+
+    def _check_cancelled(self) -> None:
+        """Check whether the cancelled goal has ended, as its server executes it on its own until then."""
+        with self._changed:
+            cancelled = self._cancelled
+        if cancelled is None:
+            return
+        goal, since = cancelled
+        is_held = goal.status not in UNDER_WAY or bool(self.lost)
+        if not is_held and time.monotonic() - since < HOLD_SECONDS:
+            return
+        if not is_held:  # before settle() returns
+            self._unheld(f"its goal has not ended within {HOLD_SECONDS:g} s of being cancelled")
+        with self._changed:
+            if self._cancelled is cancelled:
+                self._cancelled = None
+            self._changed.notify_all()
