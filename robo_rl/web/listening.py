@@ -13,6 +13,10 @@ GRACE_SECONDS = 0.1
 """Time that a connection has to show its token before another one of the same host may replace it [s]."""
 
 
+MOST_REFUSED = 100
+"""Most connections that are refused before other tasks of the event loop continue."""
+
+
 class Visitor(NamedTuple):
     """A connection that has not shown a token.
 
@@ -43,18 +47,23 @@ class Listener(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """Return a connection and the address of its client.
 
+        Connections beyond the limit are closed. The queue of the kernel behind them is short, and who finds it full
+        tries again after a second at the earliest, an operator among them.
+
         Raises:
-            ConnectionAbortedError: if the limit is reached. The event loop continues with the next connection.
+            BlockingIOError: if no connection is left.
+            ConnectionAbortedError: if :data:`MOST_REFUSED` were closed. The event loop continues with the next one.
         """
-        connection, address = super().accept()
-        now, host = time.monotonic(), str(address[0])
-        # A closed socket has no file descriptor.
-        self._strangers = [visitor for visitor in self._strangers if visitor.connection.fileno() != -1]
-        if len(self._strangers) >= MOST_STRANGERS and not self._make_room(host, now):
+        for _ in range(MOST_REFUSED):
+            connection, address = super().accept()
+            now, host = time.monotonic(), str(address[0])
+            # A closed socket has no file descriptor.
+            self._strangers = [visitor for visitor in self._strangers if visitor.connection.fileno() != -1]
+            if len(self._strangers) < MOST_STRANGERS or self._make_room(host, now):
+                self._strangers.append(Visitor(connection, host, now))
+                return connection, address
             connection.close()
-            raise ConnectionAbortedError("too many connections are open")
-        self._strangers.append(Visitor(connection, host, now))
-        return connection, address
+        raise ConnectionAbortedError("too many connections are open")
 
     def trust(self, number: int) -> None:
         """Exempt the connection with the file descriptor ``number`` from replacement: it has shown the token."""

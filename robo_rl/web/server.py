@@ -26,6 +26,8 @@ STATIC = Path(__file__).parent / "static"
 SOCKET = "/socket"
 MESSAGE_BYTES = 4096
 """Largest message that a page may send, unless its server sets another limit."""
+MOST_QUEUED = 512
+"""Most connections in the queue of the kernel; see :meth:`.Listener.accept`."""
 TOKEN_SECONDS = 10.0
 MOST_PAGES = 16
 PING_SECONDS = 2.0
@@ -116,6 +118,7 @@ class PageServer:
             ssl=self._tls,
             process_request=self._answer,
             max_size=self._message_bytes,
+            backlog=MOST_QUEUED,
             open_timeout=TOKEN_SECONDS,
             ping_interval=PING_SECONDS,
             ping_timeout=PONG_SECONDS,
