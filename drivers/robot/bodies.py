@@ -12,11 +12,9 @@ from robo_rl.core import (
     ArmTarget,
     ConfigError,
     DriverError,
-    EmergencyStop,
     EnvBackend,
     EnvSpec,
     RobotDescription,
-    SafetyStop,
     SpecError,
     announce,
     require,
@@ -31,6 +29,7 @@ from .config import COMMANDS, RobotConfig
 from .gripper import GRIPPER, GripperCommander
 from .layout import BASE_KINDS, ArmModel, ObservationLayout, SourceLayout
 from .namesakes import acted_instead, unheard
+from .unheld import UnheldStop
 
 Array = NDArray[np.float64]
 
@@ -159,7 +158,8 @@ class ArmBody:
         self._correction = PoseCorrection(config.pose_tolerance, skew, self._period)
         self._endless = self._description.endless
         self._largest_motion = 2 * self._period * np.array(self._description.speed) + JOINT_JUMP
-        self._bias_reported, self._unheld = False, ""
+        self._bias_reported = False
+        self._unheld = UnheldStop(config)
         self._positions = np.array(self._description.home)  # joint positions (n,) of the last plan
 
     @property
@@ -168,9 +168,7 @@ class ArmBody:
 
     def open(self, node: Node) -> None:
         self._node = node
-        self._arm = ArmCommander(
-            node, self._config.command, self._description.joints, self._period, self._stop_for_good
-        )
+        self._arm = ArmCommander(node, self._config.command, self._description.joints, self._period, self._unheld.stop)
         self._gripper = GripperCommander(node, self._config.gripper)
 
     def missing(self) -> list[str]:
@@ -274,24 +272,12 @@ class ArmBody:
 
     def settle(self) -> None:
         self._arm.settle()
-        reason, self._unheld = self._unheld, ""
-        if reason:
-            raise SafetyStop("not_held", reason)
+        self._unheld.check()
         self._gripper.settle()
 
     def close(self) -> None:
         self._arm.close()
         self._gripper.close()
-
-    def _stop_for_good(self, reason: str) -> None:
-        """Press the robot's emergency stop: its own controller goes on although it was told to hold."""
-        name, action = self._config.name, self._config.command.topic
-        self._unheld = text = f"robot {name} was told to stay where it is, but {action} goes on: {reason}"
-        EmergencyStop(robot=name).press(text)
-        announce(
-            f"Stopped: {text}. It may be moving: press its own button, look at it and at the server of "
-            f"{action}, then robo-rl rearm robot={name}"
-        )
 
     def _report_bias(self, messages: Mapping[str, Any]) -> None:
         """Print once if a force is measured at rest: safety filters may slow every action because of it."""

@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from robo_rl.core import (
 )
 
 from .disk import CommitLog, disk_errors, make_folder
+from .refusals import ledger_entries, refusal_bytes
 from .ring import ReplayRing
 from .store import EpisodeStore
 
@@ -187,7 +188,7 @@ class Intake:
                 elif isinstance(item, Refusal):
                     self._close_episode((actor, session))
                     self._queue.append(((actor, session), item))
-                    self._unstored_bytes += _refusal_bytes(item)
+                    self._unstored_bytes += refusal_bytes(item)
                     state.wanted += item.count
                 else:
                     self._take_in((actor, session), state, item)
@@ -317,13 +318,13 @@ class Intake:
         if episodes:
             self.store.append_episodes(episodes)
         else:
-            self._enter(*_entries((key, item) for key, item in batch if isinstance(item, Refusal)))
+            self._enter(*ledger_entries((key, item) for key, item in batch if isinstance(item, Refusal)))
 
     def _settle(self, state: _Session, item: list[Transition] | Refusal) -> None:
         if isinstance(item, Refusal):
             state.refused += item.count
             state.settled += item.count
-            self._unstored_bytes -= _refusal_bytes(item)
+            self._unstored_bytes -= refusal_bytes(item)
         else:
             state.stored += len(item)
             state.settled += len(item)
@@ -340,36 +341,12 @@ def _verdict_bytes(transition: Transition) -> int:
     return 0 if verdict is PASSED else sum(64 + len(text) for text in (verdict.message, *verdict.reasons))
 
 
-def _refusal_bytes(refusal: Refusal) -> int:
-    """Return about how much memory a refusal takes while it waits for the disk."""
-    return 256 + len(refusal.reason)
-
-
 def _next_batch(
     queue: "deque[tuple[_Key, list[Transition] | Refusal]]",
 ) -> "list[tuple[_Key, list[Transition] | Refusal]]":
     """Return the head of the queue: all episodes before a refusal, or all refusals before an episode."""
     holds_refusals = isinstance(queue[0][1], Refusal)
     return list(itertools.takewhile(lambda each: isinstance(each[1], Refusal) == holds_refusals, queue))
-
-
-def _entries(refusals: Iterable[tuple[_Key, Refusal]]) -> list[dict[str, Any]]:
-    """Return the entries of the ledger for refusals.
-
-    Those that follow one another in a session share an entry, with the reason of the first: an actor may send thousands
-    of such steps in a second, for hours.
-    """
-    entries: list[dict[str, Any]] = []
-    newest: dict[_Key, dict[str, Any]] = {}
-    for key, item in refusals:
-        entry = newest.get(key)
-        if entry is not None and entry["sequence"] + entry["count"] == item.sequence:
-            entry["count"] += item.count
-            continue
-        counts = {"sequence": item.sequence, "count": item.count}
-        newest[key] = {"actor": key[0], "session": key[1], **counts, "refused": item.reason}
-        entries.append(newest[key])
-    return entries
 
 
 def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dict[_Key, _Session]:

@@ -115,22 +115,18 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         self.refuse(context, Code.RESOURCE_EXHAUSTED, kind, text)
 
     def note(self, text: str) -> None:
-        """Keep a message for the operator."""
+        """Keep a line for the operator, without control characters, unless there were too many recently."""
         with self._lock:
-            self._note(text)
-
-    def _note(self, text: str) -> None:
-        """Keep a line, without control characters, unless there were too many recently."""
-        now = self._clock.now_ns()
-        if now - self._interval_ns >= NOTE_INTERVAL_NS:
-            if self._left_out:
-                self._notes.append(f"{self._left_out} more lines on actors were left out")
-            self._interval_ns, self._interval_notes, self._left_out = now, 0, 0
-        self._interval_notes += 1
-        if self._interval_notes > MOST_NOTES:
-            self._left_out += 1
-        else:
-            self._notes.append(plain_text(text, NOTE_CHARACTERS))
+            now = self._clock.now_ns()
+            if now - self._interval_ns >= NOTE_INTERVAL_NS:
+                if self._left_out:
+                    self._notes.append(f"{self._left_out} more lines on actors were left out")
+                self._interval_ns, self._interval_notes, self._left_out = now, 0, 0
+            self._interval_notes += 1
+            if self._interval_notes > MOST_NOTES:
+                self._left_out += 1
+            else:
+                self._notes.append(plain_text(text, NOTE_CHARACTERS))
 
     def take_notes(self) -> list[str]:
         """Return the messages for the operator since the last call.

@@ -1,0 +1,30 @@
+"""Refusals that wait for the ledger: their size in memory and their entries."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from robo_rl.core import Refusal
+
+
+def refusal_bytes(refusal: Refusal) -> int:
+    """Return about how much memory a refusal takes while it waits for the disk."""
+    return 256 + len(refusal.reason)
+
+
+def ledger_entries(refusals: Iterable[tuple[tuple[str, int], Refusal]]) -> list[dict[str, Any]]:
+    """Return the entries of the ledger for refusals.
+
+    Those that follow one another in a session share an entry, with the reason of the first: an actor may send thousands
+    of such steps in a second, for hours.
+    """
+    entries: list[dict[str, Any]] = []
+    newest: dict[tuple[str, int], dict[str, Any]] = {}
+    for key, item in refusals:
+        entry = newest.get(key)
+        if entry is not None and entry["sequence"] + entry["count"] == item.sequence:
+            entry["count"] += item.count
+            continue
+        counts = {"sequence": item.sequence, "count": item.count}
+        newest[key] = {"actor": key[0], "session": key[1], **counts, "refused": item.reason}
+        entries.append(newest[key])
+    return entries
