@@ -162,6 +162,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         if data is None:
             self._note_refusal(peer, "form", text)
             context.abort(Code.INVALID_ARGUMENT, text)
+            raise AssertionError("abort returned")
         try:
             request = read(data)
         except DecodeError:
