@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,17 +18,27 @@ from ..core import (
     State,
     copy_durably,
     draft_of,
+    moved_section,
     printable,
     section,
     write_durably,
 )
+from ..deployment.lerobot_policy import LeRobotPolicy
 from ..deployment.packages import onnx_packages
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
-from ..residual import BASE_POLICY, BaseConfig, BasePolicy
+from ..residual import BASE_POLICY, BaseConfig, BasePolicy, ExecutedPolicy, ExecutionConfig
 from .base_copy import FILE, FOLDER, use_copy
+from .composition import has_robot
 from .lerobot_base import LEROBOT_FILES, LeRobotBase, open_lerobot
 from .server_base import ServerBase, open_server
 from .trained import TrainedPolicy, checkpoint_of, load_policy
+
+
+@runtime_checkable
+class ChunkDecider(Protocol):
+    """A policy that decides on a new chunk of actions (h, A) on request."""
+
+    def decide(self, observation: Observation) -> NDArray[np.float32]: ...
 
 
 def load_base(config: DictConfig) -> BasePolicy | None:
@@ -47,6 +57,36 @@ def load_base(config: DictConfig) -> BasePolicy | None:
     return None if settings.policy is None else _of_file(Path(settings.policy))
 
 
+def executed(base: BasePolicy, spec: EnvSpec, settings: ExecutionConfig, *, simulated: bool) -> BasePolicy:
+    """Return a base policy whose chunks are executed as ``settings`` say in an environment of ``spec``.
+
+    Raises:
+        ConfigError: if the policy cannot be executed like this.
+    """
+    if not settings.is_used(simulated):
+        return base
+    return ExecutedPolicy(base, spec, settings, simulated=simulated)
+
+
+def as_base(trained: TrainedPolicy, name: str) -> BasePolicy:
+    """Return the policy of a run, a file, LeRobot or a server, that was checked for its environment, as a base policy.
+
+    Args:
+        trained: the policy.
+        name: where it comes from, for messages.
+
+    Raises:
+        ConfigError: if its decision cannot be computed outside the run.
+    """
+    policy = trained.policy
+    if isinstance(policy, LeRobotPolicy):
+        return LeRobotBase(policy)
+    if isinstance(policy, ChunkDecider):
+        decider = policy
+        return BasePolicy(lambda observation, _: decider.decide(observation), name, name, trained.spec)
+    return _of_run(trained, name)
+
+
 def keep_base(config: DictConfig, folder: Path) -> None:
     """Copy the base policy, if there is one, into a run folder, and let ``config`` name the copy.
 
@@ -54,9 +94,15 @@ def keep_base(config: DictConfig, folder: Path) -> None:
 
     Raises:
         CheckpointError, ConfigError or DataError: if the policy cannot be read.
-        ConfigError: also if there is none although the agent needs one, or the copy cannot be written.
+        ConfigError: also if there is none although the agent needs one, the run could not be repeated, or the copy
+            cannot be written.
     """
     settings, kept = _settings(config), folder / FOLDER
+    if settings.execution.asynchronous and settings.execution.latency is None and not has_robot(config):
+        raise ConfigError(
+            "base.execution.asynchronous=true needs base.execution.latency, the emulated time of a decision [s], in "
+            "simulation: with the measured time the run could not be repeated"
+        )
     if not settings.is_given:
         if config.choices.get("agent") == "residual":
             raise ConfigError(
@@ -79,7 +125,8 @@ def keep_base(config: DictConfig, folder: Path) -> None:
 
 
 def _settings(config: DictConfig) -> BaseConfig:
-    settings: BaseConfig = section(config, "base") if "base" in config else BaseConfig()
+    with moved_section("execution", "base.execution"):
+        settings: BaseConfig = section(config, "base") if "base" in config else BaseConfig()
     return settings
 
 

@@ -13,10 +13,11 @@ from ..core import (
     derive_seed,
     find_relative,
     moved_section,
+    section,
     turning_positions,
 )
-from ..residual import BaseActionBackend
-from .base import load_base
+from ..residual import BaseActionBackend, BaseConfig
+from .base import executed, load_base
 from .composition import build, build_agent, build_reward, has_robot, is_relative, set_threads
 from .returning import ReturnLearner
 from .stops import find_stop_button
@@ -40,7 +41,12 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
         elif turning_positions(backend.spec, backend.robot):
             backend = TurningBackend(backend)
         base = load_base(config)
-        return backend if base is None else BaseActionBackend(backend, base, config.base.residual_scale)
+        if base is None:
+            return backend
+        settings: BaseConfig = section(config, "base")
+        is_simulated = simulated or not has_robot(config)
+        base = executed(base, backend.spec, settings.execution, simulated=is_simulated)
+        return BaseActionBackend(backend, base, settings.residual_scale)
     except BaseException:
         backend.close()
         raise

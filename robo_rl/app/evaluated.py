@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,11 +10,13 @@ from typing import Any, Protocol
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ..core import ConfigError, Policy, nearest
+from ..core import ConfigError, Policy, nearest, require
 from ..evaluation import EvaluationResult, evaluate
+from ..residual import BaseActionBackend, BasePolicy, ExecutedPolicy, ExecutionConfig, FrozenPolicy
 from ..safety import NoticingBackend
+from .base import as_base, executed
 from .components import build_backend
-from .composition import build_reward
+from .composition import build_reward, has_robot
 from .deployed import load_evaluated
 from .network_limits import networks_of
 from .trained import TrainedPolicy
@@ -53,7 +55,14 @@ def change_task(config: DictConfig, options: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def evaluated_policy(
-    folder: Path, config: DictConfig, *, checkpoint: str, file: str | None = None, episodes: int, seed: int
+    folder: Path,
+    config: DictConfig,
+    *,
+    checkpoint: str,
+    file: str | None = None,
+    episodes: int,
+    seed: int,
+    execution: ExecutionConfig | None = None,
 ) -> Iterator[Evaluated]:
     """Make the environment of a run, for the block, and load a policy to evaluate in it.
 
@@ -64,13 +73,27 @@ def evaluated_policy(
         file: path of an ONNX file, or of a folder of LeRobot, with another policy; None: the policy of the run.
         episodes: number of episodes of an evaluation.
         seed: seed of the start states.
+        execution: how the chunks of the policy are executed or, if the run corrects a base policy, those of the base;
+            None: as the run says.
 
     Raises:
         CheckpointError, ConfigError, DataError: see :func:`.load_evaluated`.
+        ConfigError: also if the policy cannot be executed like this.
     """
-    backend = NoticingBackend(build_backend(config), print)
+    simulated = not has_robot(config)
+    if execution is not None:
+        expected = "null on a robot, where it is measured"
+        require(simulated or execution.latency is None, "execution.latency", expected, execution.latency)
+        if "base" in config:
+            config.base.execution = execution
+    inner = build_backend(config)
+    backend = NoticingBackend(inner, print)
+    frozen: BasePolicy | None = inner.base if isinstance(inner, BaseActionBackend) else None
     try:
         trained = load_evaluated(folder, backend.spec, checkpoint, file)
+        if execution is not None and frozen is None and execution.is_used(simulated):
+            frozen = executed(as_base(trained, file or str(folder)), trained.spec, execution, simulated=simulated)
+            trained = replace(trained, policy=FrozenPolicy(frozen))
         with networks_of(trained.checkpoint, "reward"):
             reward = build_reward(config.reward, backend.spec, config.seed).task
         terms = backend.spec.reward_terms
@@ -82,6 +105,19 @@ def evaluated_policy(
             reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
             reward_offset=reward.offset,
         )
-        yield Evaluated(trained, measure)
+        yield Evaluated(trained, _reporting(measure, frozen) if isinstance(frozen, ExecutedPolicy) else measure)
     finally:
         backend.close()
+        if frozen is not None:
+            frozen.close()
+
+
+def _reporting(measure: Measure, frozen: ExecutedPolicy) -> Measure:
+    """Return ``measure`` with a report on the execution of the policy in its results."""
+
+    def measured(policy: Policy, *, video: Path | None = None, video_episodes: int = 5) -> EvaluationResult:
+        frozen.restart_report()
+        result = measure(policy, video=video, video_episodes=video_episodes)
+        return replace(result, execution=frozen.report())
+
+    return measured

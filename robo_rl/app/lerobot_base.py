@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from ..core import EnvSpec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import EnvSpec, Observation
 from ..deployment.lerobot_policy import LEROBOT_FILES, LeRobotPolicy
 from ..replay.interchange.lerobot_layout import feature_of
 from ..residual import BasePolicy
@@ -19,8 +22,8 @@ class LeRobotBase(BasePolicy):
     """A LeRobot policy as a base policy: LeRobot keeps its chunk of actions, and samples from its own generator."""
 
     def __init__(self, policy: LeRobotPolicy) -> None:
-        super().__init__(lambda observation, _: policy.act(observation), policy.name, policy.fingerprint)
-        self._policy = policy
+        super().__init__(lambda observation, _: policy.decide(observation), policy.name, policy.fingerprint)
+        self._policy, self.observed_steps = policy, policy.observed_steps
 
     def differences(self, spec: EnvSpec) -> list[str]:
         """Return one line for each input or output of the policy that ``spec`` does not have in the same shape.
@@ -33,6 +36,10 @@ class LeRobotBase(BasePolicy):
         if not (lines := self._policy.differences(spec)):
             self._policy.start()
         return lines
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        """Return the next action (A,) of LeRobot's chunk; see :meth:`.LeRobotPolicy.act`."""
+        return self._policy.act(observation)
 
     def begin_episode(self, seed: int | None) -> None:
         """Begin an episode, in which what the policy samples follows from ``seed``."""

@@ -1,7 +1,7 @@
 """robo-rl eval: an evaluation of the policy of a run, or of one that was written to a file."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,13 @@ from ..evaluation import (
     evaluate_decision_periods,
 )
 from ..evaluation.runs import load_run
+from ..residual import ExecutionConfig
 from ..telemetry import Console
 
 
 @dataclass(frozen=True)
 class EvalConfig:
-    """Options of configs/eval.yaml, which documents them and holds their defaults."""
+    """Options of configs/eval.yaml, which documents them and holds their defaults; those of execution have a class."""
 
     run: str
     policy: str | None
@@ -40,6 +41,7 @@ class EvalConfig:
     decision_periods: list[int]
     explore: bool
     on_robot: bool
+    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
 
     def __post_init__(self) -> None:
         check_periods(self.decision_periods)
@@ -64,6 +66,12 @@ class EvalConfig:
             "left out where policy names a folder: LeRobot decides itself when it computes new actions",
             list(self.decision_periods),
         )
+        require(
+            not self.decision_periods or not self.execution.is_used(simulated=True),
+            "decision_periods",
+            "left out where options of execution are given, which determine when the policy decides",
+            list(self.decision_periods),
+        )
 
 
 def run(config: DictConfig) -> int:
@@ -85,6 +93,7 @@ def run(config: DictConfig) -> int:
         file=settings.policy,
         episodes=settings.episodes,
         seed=settings.seed,
+        execution=settings.execution if settings.execution.is_used(simulated=True) else None,
     ) as evaluated:
         policy = evaluated.trained
         video = Path(settings.video) if settings.video else None
@@ -120,6 +129,8 @@ def show(result: EvaluationResult, step: int, console: Console, demonstrated: Cy
     if (cycle_time := result.cycle_time) is not None:
         for line in cycle_time_lines(cycle_time, demonstrated):
             console.print(line)
+    for line in result.execution.lines() if result.execution is not None else ():
+        console.print(line)
     if result.lap_seconds:
         fastest, slowest = min(result.lap_seconds), max(result.lap_seconds)
         console.print(

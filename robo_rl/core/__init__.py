@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         TransportError,
         nearest,
     )
+    from .execution import ExecutionReport
     from .folders import user_folder
     from .foreign import (
         ENTRIES,
@@ -168,6 +169,7 @@ __all__ = [
     "EmergencyStop",
     "EnvBackend",
     "EnvSpec",
+    "ExecutionReport",
     "Experience",
     "FeatureExtractor",
     "ForeignFolder",

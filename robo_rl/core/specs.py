@@ -147,6 +147,14 @@ class EnvSpec:
     reports_success: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def commands_positions(self) -> bool:
+        """Whether actions are positions, as those of imported data whose meaning is unknown usually are.
+
+        All other actions command motion unless they are zero, except the elements of a gripper, which are positions.
+        """
+        return self.action_space.endswith(("position", "positions", "pose", "unknown"))
+
     def check_observation(self, observation: Observation) -> None:
         """Raise :class:`SpecError` unless the keys are exactly those of the spec and each array matches."""
         if observation.keys() != self.observation.keys():

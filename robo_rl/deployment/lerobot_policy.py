@@ -45,6 +45,7 @@ class LeRobotPolicy:
     Attributes:
         type: type of the policy, such as ``act``.
         action_chunk: number of actions that it decides at once.
+        observed_steps: number of consecutive observations that it decides on.
         fingerprint: hash of its files.
 
     Raises:
@@ -71,6 +72,7 @@ class LeRobotPolicy:
             self.type = str(config["type"])
             self._inputs = {str(name): _shape(each) for name, each in config["input_features"].items()}
             self._outputs = {str(name): _shape(each) for name, each in config["output_features"].items()}
+            self.observed_steps = whole_number(config.get("n_obs_steps", 1), 1, 10_000)
             chunk = config.get("n_action_steps", config.get("action_chunk_size", 1))
             self.action_chunk = whole_number(chunk, 1, 10_000)
         self._task, self._size = "", 0
@@ -121,15 +123,28 @@ class LeRobotPolicy:
         Raises:
             LeRobotError: if LeRobot's process cannot be started, fails or returns no action.
         """
+        actions: NDArray[np.float32] = self._ask(observation, chunk=False)[0]
+        return actions
+
+    def decide(self, observation: Observation) -> NDArray[np.float32]:
+        """Return a new chunk of actions (n, A) in [-1, 1], which the policy decides on at once.
+
+        Raises:
+            LeRobotError: see :meth:`act`.
+        """
+        self._forget = True
+        return self._ask(observation, chunk=True)
+
+    def _ask(self, observation: Observation, *, chunk: bool) -> NDArray[np.float32]:
         process = self.start()
-        header = {"begin": self._begin, "forget": self._forget, "seed": self._seed, "task": self._task}
+        header = {"begin": self._begin, "forget": self._forget, "seed": self._seed, "task": self._task, "chunk": chunk}
         arrays = {
             name: observation[key] if key.startswith(_IMAGES) else observation[key].reshape(-1)
             for name, key in self._keys.items()
         }
-        action = process.act(header, arrays)
+        actions = process.act(header, arrays)
         self._begin, self._forget, self._seed = False, False, None
-        clipped: NDArray[np.float32] = action.clip(-1, 1)
+        clipped: NDArray[np.float32] = actions.clip(-1, 1)
         return clipped
 
     def begin_episode(self, seed: int | None) -> None:

@@ -25,6 +25,8 @@ START_SECONDS = 300.0
 ANSWER_SECONDS = 60.0
 """Time limit for one action [s]."""
 MOST_HEADER = 1 << 16
+MOST_ACTIONS = 10_000
+"""Most actions of a chunk."""
 KEPT_BYTES = 4096
 """Bytes that are kept of what the process prints: the last ones."""
 FOREIGN_VARIABLES = ("PYTHONPATH", "PYTHONHOME")
@@ -74,14 +76,14 @@ class LeRobotProcess:
         self._header(time.monotonic() + START_SECONDS)
 
     def act(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """Return the action (A,) for an observation.
+        """Return the actions (n, A) for an observation.
 
         Args:
             header: what else the process needs, see ``lerobot_worker.answer``.
             arrays: observation by LeRobot's names.
 
         Raises:
-            LeRobotError: if the process has ended, is silent for too long, or its answer is no action (A,) of finite
+            LeRobotError: if the process has ended, is silent for too long, or its answer is no actions (n, A) of finite
                 numbers.
         """
         listed = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
@@ -94,7 +96,7 @@ class LeRobotProcess:
             raise
 
     def _exchange(self, message: bytes) -> NDArray[np.float32]:
-        """Send an observation and return the action for it."""
+        """Send an observation and return the actions for it."""
         deadline = time.monotonic() + ANSWER_SECONDS
         self._socket.settimeout(ANSWER_SECONDS)
         try:
@@ -102,12 +104,15 @@ class LeRobotProcess:
         except OSError as error:
             raise self._failure("did not take an observation") from error
         shape = self._header(deadline).get("shape")
-        if shape != [self._size]:
-            raise self._failure(f"returned an action of shape {printable(str(shape))[:40]}, expected [{self._size}]")
-        action = np.frombuffer(self._receive(4 * self._size, deadline), "<f4").astype(np.float32)
-        if not np.isfinite(action).all():
-            raise self._failure(f"returned an action that is not finite: {action[:8]}")
-        return action
+        if not (isinstance(shape, list) and shape in ([count, self._size] for count in range(1, MOST_ACTIONS + 1))):
+            found = printable(str(shape))[:40]
+            raise self._failure(f"returned actions of shape {found}, expected [n, {self._size}]")
+        count = int(shape[0])
+        data = self._receive(4 * count * self._size, deadline)
+        actions = np.frombuffer(data, "<f4").astype(np.float32).reshape(count, self._size)
+        if not np.isfinite(actions).all():
+            raise self._failure(f"returned an action that is not finite: {actions.ravel()[:8]}")
+        return actions
 
     def _header(self, deadline: float) -> dict[str, Any]:
         (length,) = struct.unpack("<I", self._receive(4, deadline))

@@ -61,10 +61,15 @@ def load(folder: str) -> Any:
     return get_policy_class(config.type).from_pretrained(folder, config=config, strict=True)
 
 
+def action_queue(policy: Any) -> Any:
+    """Return the queue of actions that are decided but not returned; None if the policy has none."""
+    queues = getattr(policy, "_queues", None)
+    return queues.get("action") if isinstance(queues, dict) else getattr(policy, "_action_queue", None)
+
+
 def forget_actions(policy: Any) -> None:
     """Empty the queue of actions, but keep the latest observations; reset a policy without such a queue."""
-    queues = getattr(policy, "_queues", None)
-    queue = queues.get("action") if isinstance(queues, dict) else getattr(policy, "_action_queue", None)
+    queue = action_queue(policy)
     if queue is None:
         policy.reset()
     else:
@@ -82,7 +87,7 @@ def batch_of(arrays: dict[str, Any], task: str, device: str) -> dict[str, Any]:
 
 
 def answer(policy: Any, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    """Return the action (A,) for a message."""
+    """Return the actions (n, A) for a message: one, or a whole chunk."""
     if header["begin"]:
         policy.reset()
         if header["seed"] is not None:
@@ -90,8 +95,11 @@ def answer(policy: Any, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     elif header["forget"]:
         forget_actions(policy)
     with torch.inference_mode():
-        action = policy.select_action(batch_of(arrays, header["task"], policy.config.device))
-    return action.squeeze(0).float().cpu().numpy()
+        actions = [policy.select_action(batch_of(arrays, header["task"], policy.config.device))]
+    if header["chunk"] and (queue := action_queue(policy)) is not None:
+        actions += queue
+        queue.clear()
+    return torch.cat(actions).float().cpu().numpy()
 
 
 def main(folder: str) -> None:
@@ -102,8 +110,8 @@ def main(folder: str) -> None:
     torch.manual_seed(0)
     send_message(connection, {"type": policy.config.type})
     while (message := receive_message(connection)) is not None:
-        action = answer(policy, *message)
-        send_message(connection, {"shape": list(action.shape)}, action.astype("<f4").tobytes())
+        actions = answer(policy, *message)
+        send_message(connection, {"shape": list(actions.shape)}, actions.astype("<f4").tobytes())
 
 
 if __name__ == "__main__":

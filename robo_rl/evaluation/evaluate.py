@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ..core import ConfigError, EnvBackend, Policy, SafetyStop, Step, counted, derive_seed, nearest, require
+from ..core import (
+    ConfigError,
+    EnvBackend,
+    ExecutionReport,
+    Policy,
+    SafetyStop,
+    Step,
+    counted,
+    derive_seed,
+    nearest,
+    require,
+)
 from .cycle_time import CycleTime
 from .film import Film
 from .statistics import Proportion
@@ -51,6 +62,7 @@ class EvaluationResult:
         episodes: one outcome per episode, in order.
         video: video file of the first episodes, or None.
         video_problem: reason why a requested video is missing; empty if the video exists or none was requested.
+        execution: report on the execution of chunks, if options of it were given; otherwise None.
     """
 
     task: str
@@ -59,6 +71,7 @@ class EvaluationResult:
     episodes: tuple[EpisodeOutcome, ...]
     video: Path | None = None
     video_problem: str = ""
+    execution: ExecutionReport | None = None
 
     @property
     def success_rate(self) -> Proportion | None:
@@ -126,6 +139,7 @@ class EvaluationResult:
             "lap_seconds_median": self.lap_seconds_median,
             "control_rate": self.control_rate,
             "video": None if self.video is None else str(self.video),
+            "execution": None if self.execution is None else self.execution.to_json(),
             "episodes": [dataclasses.asdict(episode) for episode in self.episodes],
         }
 

@@ -97,15 +97,10 @@ def moving(actions: Array, spec: EnvSpec) -> NDArray[np.bool_]:
     they command motion when they change.
     """
     changed = np.diff(actions, axis=0, prepend=actions[:1]) != 0
-    if _commands_positions(spec):
+    if spec.commands_positions:
         return np.asarray(changed.any(1))
     relative = np.array(["gripper" not in name for name in spec.action.names or ("",) * actions.shape[1]])
     return np.asarray(np.where(relative, actions != 0, changed).any(1))
-
-
-def _commands_positions(spec: EnvSpec) -> bool:
-    """Return whether actions are positions, as those of imported data whose meaning is unknown usually are."""
-    return spec.action_space.endswith(("position", "positions", "pose", "unknown"))
 
 
 def measure(episodes: Iterable[EpisodeArrays], spec: EnvSpec) -> list[EpisodeQuality]:
@@ -276,7 +271,7 @@ def _actions_and_changes(episode: EpisodeArrays, spec: EnvSpec) -> tuple[Array, 
     numbers = [rows.astype(np.float64) for rows in _numbers(episode, spec)]
     changes = np.diff(np.concatenate(numbers, axis=1), axis=0) if numbers else np.zeros((len(episode.stamp_ns), 0))
     actions = episode.executed_action.astype(np.float64)
-    if _commands_positions(spec):
+    if spec.commands_positions:
         actions = np.diff(actions, axis=0, prepend=actions[:1])
     return actions, changes
 

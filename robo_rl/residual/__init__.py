@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING
 
 from robo_rl.core.lazy import imported_on_use
 
-from .config import BaseConfig, ServerConfig
+from .config import BaseConfig, ExecutionConfig, ServerConfig
 
 if TYPE_CHECKING:
     from .agent import ResidualAgent, residual_scale
     from .backend import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions
-    from .base_policy import BasePolicy
+    from .base_policy import BasePolicy, FrozenPolicy
+    from .execution import ExecutedPolicy
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
@@ -20,6 +21,9 @@ __all__ = [
     "BaseActions",
     "BaseConfig",
     "BasePolicy",
+    "ExecutedPolicy",
+    "ExecutionConfig",
+    "FrozenPolicy",
     "ResidualAgent",
     "ServerConfig",
     "residual_scale",

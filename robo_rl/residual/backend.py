@@ -91,6 +91,7 @@ class BaseActionBackend(WrappedBackend):
         scale: see :class:`.BaseConfig`.
 
     Attributes:
+        base: the base policy.
         base_actions: the actions of the base in the current episode.
         relabel: None, as the base acts for the goal of the episode; see :class:`~robo_rl.core.GoalTask`.
 
@@ -102,6 +103,7 @@ class BaseActionBackend(WrappedBackend):
 
     def __init__(self, backend: EnvBackend, base: BasePolicy, scale: float) -> None:
         super().__init__(backend)
+        self.base = base
         self.base_actions = BaseActions(base, backend.spec, scale)
 
     @property
@@ -122,3 +124,7 @@ class BaseActionBackend(WrappedBackend):
             self.inner.stop("the base policy failed")
             raise
         return replace(step, observation=observation)
+
+    def close(self) -> None:
+        self.inner.close()
+        self.base.close()

@@ -23,7 +23,12 @@ class BasePolicy:
         fingerprint: text that changes with the policy. Two processes of a run, and a resumed run, need the same.
         spec: spec of the environment that the policy was made for; None if it is unknown and cannot be checked.
         noise_size: elements of noise for one decision; 0 if the policy is deterministic.
+
+    Attributes:
+        observed_steps: number of consecutive observations that a decision depends on.
     """
+
+    observed_steps = 1
 
     def __init__(
         self, decide: Decide, name: str, fingerprint: str, spec: EnvSpec | None = None, noise_size: int = 0
@@ -57,15 +62,46 @@ class BasePolicy:
             SpecError: if the policy returns something that is no chunk of actions.
         """
         if not self._plan:
-            noise = self._noise.standard_normal(self._noise_size, dtype=np.float32)
-            chunk = np.asarray(self._decide(observation, noise), dtype=np.float32)
-            if chunk.ndim not in (1, 2) or not chunk.size:
-                raise SpecError(
-                    f"base policy {self.name}: expected an action (A,) or a chunk (h, A), got shape {chunk.shape}"
-                )
-            self._plan = list(chunk.reshape(-1, chunk.shape[-1]))
+            self._plan = list(self.decide(observation))
         return self._plan.pop(0)
+
+    def decide(self, observation: Observation) -> NDArray[np.float32]:
+        """Return a new chunk of actions (h, A).
+
+        Raises:
+            SpecError: if the policy returns something that is no chunk of actions.
+        """
+        noise = self._noise.standard_normal(self._noise_size, dtype=np.float32)
+        chunk = np.asarray(self._decide(observation, noise), dtype=np.float32)
+        if chunk.ndim not in (1, 2) or not chunk.size:
+            raise SpecError(
+                f"base policy {self.name}: expected an action (A,) or a chunk (h, A), got shape {chunk.shape}"
+            )
+        return chunk.reshape(-1, chunk.shape[-1])
 
     def forget_plan(self) -> None:
         """Forget the rest of the chunk, because the next observation does not follow from its actions."""
         self._plan = []
+
+    def close(self) -> None:
+        """End what computes in the background."""
+        return
+
+
+class FrozenPolicy:
+    """A :class:`~robo_rl.core.Policy` that a base policy computes; it does not explore.
+
+    Args:
+        base: the base policy. Its episodes begin without seeds.
+    """
+
+    def __init__(self, base: BasePolicy) -> None:
+        self._base = base
+
+    def act(self, observation: Observation, *, explore: bool = False) -> NDArray[np.float32]:
+        """Return an action (A,) in [-1, 1]; ``explore`` has no effect."""
+        return self._base.act(observation)
+
+    def forget_plan(self, *, explore: bool = False) -> None:
+        """Begin an episode."""
+        self._base.begin_episode(None)

@@ -44,6 +44,38 @@ class ServerConfig(Options, section="base.server"):
 
 
 @dataclass(frozen=True)
+class ExecutionConfig(Options, section="execution"):
+    """How the chunks of a policy are executed while the robot moves on.
+
+    By default a chunk is computed when the last one is used up. In simulation this takes no time; a robot waits for it.
+
+    Attributes:
+        asynchronous: whether the next chunk is computed while the current one is executed, early enough to arrive
+            before that is used up.
+        blending: transition from the current chunk to the next where both have actions: ``linear`` or ``exponential``
+            cross-fade, or ``none``, a hard switch.
+        blended_steps: length of the cross-fade [control periods].
+        latency: emulated time of a decision in simulation [s], rounded up to whole control periods; null: none, or,
+            if ``asynchronous``, the measured time. That of a real robot is always measured.
+    """
+
+    asynchronous: bool = False
+    blending: str = option("linear", choices=("linear", "exponential", "none"))
+    blended_steps: int = option(2, low=1, high=1000)
+    latency: float | None = option(None, low=0, high=60)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse_unused(("blending",), self.asynchronous, "execution.asynchronous=true")
+        blends = self.asynchronous and self.blending != "none"
+        self.refuse_unused(("blended_steps",), blends, "execution.asynchronous=true and chunks are blended")
+
+    def is_used(self, simulated: bool) -> bool:
+        """Return whether chunks are executed in any other way than the default, in simulation or on a robot."""
+        return self.asynchronous or (simulated and self.latency is not None)
+
+
+@dataclass(frozen=True)
 class BaseConfig(Options, section="base"):
     """The frozen policy whose actions the agent corrects, and the size of the corrections.
 
@@ -58,6 +90,7 @@ class BaseConfig(Options, section="base"):
         lerobot: folder ``pretrained_model`` of a policy that LeRobot trained; null: none. The environment variable
             ``ROBO_RL_LEROBOT_PYTHON`` names the interpreter that computes it.
         server: a policy server, which is asked for actions.
+        execution: how the chunks of the base are executed.
         residual_scale: largest correction of each element of an action, whose range is [-1, 1].
     """
 
@@ -66,6 +99,7 @@ class BaseConfig(Options, section="base"):
     policy: str | None = None
     lerobot: str | None = None
     server: ServerConfig = field(default_factory=ServerConfig)
+    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     residual_scale: float = option(0.2, above=0, high=1)
 
     def __post_init__(self) -> None:
