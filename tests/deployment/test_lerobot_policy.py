@@ -114,7 +114,7 @@ def test_the_fingerprint_changes_with_each_file(tmp_path: Path) -> None:
         ("talkative", "ended. It printed: .*ValueError: the weights are strange"),
         ("exit", "ended. It printed: .*out of memory"),
         ("silent", "was silent for too long. It printed: a line that libraries print"),
-        ("shape", r"returned an action of shape \[4\], expected \[3\]"),
+        ("shape", r"returned actions of shape \[1, 4\], expected \[n, 3\]"),
         ("nan", "returned an action that is not finite"),
     ],
 )

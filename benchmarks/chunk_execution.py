@@ -1,0 +1,68 @@
+"""Success of chunked policies with a decision that takes time, by how their chunks are executed.
+
+    python benchmarks/chunk_execution.py runs/chunks_*
+
+Evaluates the policies of runs in simulation, each from the same start states: without latency; with it, the robot
+waiting for each chunk; and with it, the next chunk computed meanwhile, with and without blending. Takes about a minute
+of one core for each run and 100 episodes. Writes docs/measured/results/chunk_execution.json.
+"""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from robo_rl.app import acting_config, evaluated_policy
+from robo_rl.residual import ExecutionConfig
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "measured" / "results"
+
+
+def ways(latency: float) -> dict[str, ExecutionConfig]:
+    """Return the compared ways of execution by name."""
+    return {
+        "no latency": ExecutionConfig(latency=0.0),
+        "waiting": ExecutionConfig(latency=latency),
+        "asynchronous, none": ExecutionConfig(asynchronous=True, latency=latency, blending="none"),
+        "asynchronous, linear": ExecutionConfig(asynchronous=True, latency=latency),
+        "asynchronous, exponential": ExecutionConfig(asynchronous=True, latency=latency, blending="exponential"),
+    }
+
+
+def measure(run: Path, name: str, way: ExecutionConfig, episodes: int, seed: int) -> dict[str, Any]:
+    """Return the result of one policy with one way of execution."""
+    config = acting_config(run, on_robot=False)
+    with evaluated_policy(run, config, checkpoint="best", episodes=episodes, seed=seed, execution=way) as evaluated:
+        result = evaluated.measure(evaluated.trained.policy)
+    report, rate = result.execution, result.success_rate
+    assert report is not None and rate is not None
+    held, jerk = report.held_steps, report.jerk_at_seams
+    print(f"{result.task:12} {name:26} {100 * rate.value:5.0f} %, held {held}, jerk {jerk}", flush=True)
+    common = {"task": result.task, "way": name, "episodes": episodes, "seed": seed}
+    return common | {"success_rate": asdict(rate), "held_steps": held, "jerk_at_seams": jerk}
+
+
+def main() -> None:
+    """Measure all runs and write the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="run folders of chunked policies")
+    parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1000, help="seed of the start states")
+    parser.add_argument("--latency", type=float, default=0.15, help="time of a decision [s]")
+    parser.add_argument("--ways", nargs="+", help="names of the compared ways of execution; by default all")
+    parser.add_argument("--json", type=Path, default=RESULTS / "chunk_execution.json")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    for run in options.runs:
+        for name, way in ways(options.latency).items():
+            if options.ways is None or name in options.ways:
+                rows.append(measure(run, name, way, options.episodes, options.seed))
+                options.json.write_text(f"{json.dumps({'latency': options.latency, 'rows': rows}, indent=1)}\n")
+
+
+if __name__ == "__main__":
+    main()
