@@ -248,7 +248,9 @@ def _shares(blending: str, count: int) -> NDArray[np.float32]:
     The exponential ones are those of real-time chunking (Black, Galliker and Levine 2025).
     """
     falling = np.arange(count, 0, -1, dtype=np.float32) / (count + 1)
-    return falling if blending != "exponential" else (falling * np.expm1(falling) / math.expm1(1)).astype(np.float32)
+    if blending == "exponential":
+        falling = (falling * np.expm1(falling) / math.expm1(1)).astype(np.float32)
+    return falling
 
 
 def _blended_path(

@@ -93,7 +93,7 @@ def test_the_base_of_a_residual_run_decides_meanwhile(
     line = refusal(capsys, "train", *run)
     assert "needs base.execution.latency, the emulated time of a decision [s], in simulation" in line
     line = refusal(capsys, "train", *run, "base.execution.latency=-1")
-    assert line.startswith("robo-rl: base.execution.latency must be ")
+    assert "execution.latency must be null or in [0, 60], got -1.0" in line
     robo_rl("train", *run, "base.execution.latency=0.15")
     robo_rl("train", f"resume={tmp_path / 'run'}", "run.env_steps=30")
     assert "Decision in 150.0 ms" in robo_rl("eval", f"run={tmp_path / 'run'}", "episodes=1")
