@@ -115,9 +115,9 @@ def evaluated_policy(
 def _reporting(measure: Measure, frozen: ExecutedPolicy) -> Measure:
     """Return ``measure`` with a report on the execution of the policy in its results."""
 
-    def measured(policy: Policy, *, video: Path | None = None, video_episodes: int = 5) -> EvaluationResult:
+    def measured(policy: Policy, **options: Any) -> EvaluationResult:
         frozen.restart_report()
-        result = measure(policy, video=video, video_episodes=video_episodes)
+        result = measure(policy, **options)
         return replace(result, execution=frozen.report())
 
     return measured

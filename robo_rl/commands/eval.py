@@ -53,12 +53,10 @@ class EvalConfig:
             "left out where policy names a file, which holds one policy",
             self.checkpoint,
         )
-        require(
-            not (self.explore and (self.policy or self.decision_periods)),
-            "explore",
-            "false with policy or decision_periods: only the policy of the run explores, and decides at every step",
-            self.explore,
-        )
+        executed = self.execution.is_used(simulated=True)
+        is_other = bool(self.policy or self.decision_periods or executed)
+        expected = "false with policy, decision_periods or execution: the policy of the run explores, as it decides"
+        require(not (self.explore and is_other), "explore", expected, self.explore)
         require(self.seed >= 0, "seed", "0 or more", self.seed)
         require(
             not self.decision_periods or self.policy is None or not Path(self.policy).is_dir(),
@@ -67,7 +65,7 @@ class EvalConfig:
             list(self.decision_periods),
         )
         require(
-            not self.decision_periods or not self.execution.is_used(simulated=True),
+            not self.decision_periods or not executed,
             "decision_periods",
             "left out where options of execution are given, which determine when the policy decides",
             list(self.decision_periods),
@@ -96,10 +94,8 @@ def run(config: DictConfig) -> int:
         execution=settings.execution if settings.execution.is_used(simulated=True) else None,
     ) as evaluated:
         policy = evaluated.trained
-        video = Path(settings.video) if settings.video else None
-        result = evaluated.measure(
-            policy.policy, explore=settings.explore, video=video, video_episodes=settings.video_episodes
-        )
+        video, filmed = Path(settings.video) if settings.video else None, settings.video_episodes
+        result = evaluated.measure(policy.policy, explore=settings.explore, video=video, video_episodes=filmed)
         slow = None
         if settings.decision_periods:
             periods = settings.decision_periods

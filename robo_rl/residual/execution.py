@@ -249,8 +249,8 @@ def _shares(blending: str, count: int) -> NDArray[np.float32]:
     """
     falling = np.arange(count, 0, -1, dtype=np.float32) / (count + 1)
     if blending == "exponential":
-        falling = (falling * np.expm1(falling) / math.expm1(1)).astype(np.float32)
-    return falling
+        falling = falling * np.expm1(falling) / np.float32(math.expm1(1))
+    return falling.astype(np.float32)
 
 
 def _blended_path(

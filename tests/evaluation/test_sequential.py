@@ -98,5 +98,5 @@ def test_a_comparison_ends_when_no_further_pair_can_decide_it() -> None:
 
 @pytest.mark.parametrize(("pairs", "error"), [(0, 0.05), (1001, 0.05), (10, 0.0), (10, 0.6)])
 def test_values_out_of_range_are_refused(pairs: int, error: float) -> None:
-    with pytest.raises(ConfigError, match=r"^(pairs|error): "):
+    with pytest.raises(ConfigError, match=r"^(pairs|error) must be "):
         SequentialTest(pairs, error)

@@ -56,7 +56,7 @@ def test_the_file_does_in_an_evaluation_what_the_run_does(name, runs, tmp_path):
 def test_only_the_policy_of_the_run_explores_in_an_evaluation(runs, capsys):
     assert "policy of step" in robo_rl("eval", f"run={runs / 'rlpd'}", "explore=true", "episodes=1")
     line = fails(["eval", f"run={runs / 'rlpd'}", f"policy={runs / 'rlpd' / 'policy.onnx'}", "explore=true"], capsys)
-    assert "explore must be false with policy or decision_periods" in line
+    assert "explore must be false with policy, decision_periods or execution" in line
 
 
 def test_the_safety_filters_of_the_run_hold(runs, tmp_path):
