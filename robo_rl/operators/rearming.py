@@ -69,12 +69,16 @@ def release_order(holds: Sequence[Hold]) -> list[Hold]:
 def release_holds(holds: Sequence[Hold]) -> tuple[list[str], list[str]]:
     """Release latches, after a person has confirmed it, in :func:`release_order`.
 
+    The latches of a robot whose own controller remains stopped are not released.
+
     Returns:
         A line for each latch that is released, and one for each that is not, which says why.
     """
     released, failed = [], []
     for hold in release_order(holds):
         try:
+            if hold.robot is not None and not hold.in_robot and OwnStop(hold.robot).facts() is not None:
+                raise DriverError("its own controller, which comes first, is still stopped")
             hold.release()
         except (RoboRLError, OSError) as error:
             failed.append(f"NOT re-armed: {hold.what}: {error}")
