@@ -2,9 +2,10 @@
 
     python benchmarks/chunk_execution.py runs/chunks_*
 
-Evaluates the policies of runs in simulation, each from the same start states: without latency; with it, the robot
-waiting for each chunk; and with it, the next chunk computed meanwhile, with and without blending. Takes about a minute
-of one core for each run and 100 episodes. Writes docs/measured/results/chunk_execution.json.
+Evaluates the policies of runs in simulation, each from the same start states: without latency, a chunk executed to its
+end or replaced as early as with latency; with latency, the robot waiting for each chunk; and with it, the next chunk
+computed meanwhile, with and without blending. Takes some minutes of one core for each run and 100 episodes. Writes
+docs/measured/results/chunk_execution.json.
 """
 
 import argparse
@@ -25,6 +26,7 @@ def ways(latency: float) -> dict[str, ExecutionConfig]:
     """Return the compared ways of execution by name."""
     return {
         "no latency": ExecutionConfig(latency=0.0),
+        "no latency, asynchronous": ExecutionConfig(asynchronous=True, latency=0.0),
         "waiting": ExecutionConfig(latency=latency),
         "asynchronous, none": ExecutionConfig(asynchronous=True, latency=latency, blending="none"),
         "asynchronous, linear": ExecutionConfig(asynchronous=True, latency=latency),
@@ -39,10 +41,9 @@ def measure(run: Path, name: str, way: ExecutionConfig, episodes: int, seed: int
         result = evaluated.measure(evaluated.trained.policy)
     report, rate = result.execution, result.success_rate
     assert report is not None and rate is not None
-    held, jerk = report.held_steps, report.jerk_at_seams
-    print(f"{result.task:12} {name:26} {100 * rate.value:5.0f} %, held {held}, jerk {jerk}", flush=True)
+    print(f"{result.task:12} {name:26} {100 * rate.value:5.0f} %", *report.lines(), sep="; ", flush=True)
     common = {"task": result.task, "way": name, "episodes": episodes, "seed": seed}
-    return common | {"success_rate": asdict(rate), "held_steps": held, "jerk_at_seams": jerk}
+    return common | {"success_rate": asdict(rate), "execution": report.to_json()}
 
 
 def main() -> None:

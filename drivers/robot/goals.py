@@ -43,6 +43,7 @@ class GoalSender:
         self._closed = False
         self._goal: Goal | None = None
         self._cancelled: tuple[Goal, float] | None = None  # the goal and when it was cancelled, until it has ended
+        self._was_late = False  # whether the cancelled goal had not ended in time when it was last looked at
         self._servers: Servers = frozenset()  # servers that were available when the newest goal was accepted
         self._accepted_at = 0.0
         self._busy = False
@@ -165,6 +166,10 @@ class GoalSender:
         is_held = goal.status not in UNDER_WAY or bool(self.lost)
         if not is_held and time.monotonic() - since < HOLD_SECONDS:
             return
+        if not is_held and not self._was_late:  # a process that was suspended has not received the result yet
+            self._was_late = True
+            return
+        self._was_late = False
         if not is_held:  # before settle() returns
             self._unheld(f"its goal has not ended within {HOLD_SECONDS:g} s of being cancelled")
         with self._changed:

@@ -162,7 +162,7 @@ def _of_run(trained: TrainedPolicy, run: str) -> BasePolicy:
         return chunk
 
     name = f"{run} (task {task}, agent {agent}, step {trained.step:,})"
-    fingerprint = _fingerprint(cast(Agent, trained.policy).policy_state())
+    fingerprint = policy_fingerprint(cast(Agent, trained.policy).policy_state())
     return BasePolicy(decide, name, fingerprint, trained.spec, decision.noise_size)
 
 
@@ -189,7 +189,7 @@ def _require_whole(option: str, spec: EnvSpec) -> None:
         )
 
 
-def _fingerprint(state: State) -> str:
+def policy_fingerprint(state: State) -> str:
     """Return a hash of arrays, their names, types and shapes."""
     digest = hashlib.sha256()
     for key in sorted(state):

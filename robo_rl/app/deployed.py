@@ -1,14 +1,16 @@
 """Policies written to files for use without PyTorch, and policies of files, LeRobot and servers for evaluations."""
 
+import hashlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 
-from ..core import ConfigError, DataError, Decision, Deployable, EnvSpec, printable, require
+from ..core import Agent, ConfigError, DataError, Decision, Deployable, EnvSpec, printable, require
 from ..deployment import PolicyDescription, Verification, write_policy
 from ..deployment.packages import onnx_packages
 from ..version import __version__
+from .base import policy_fingerprint
 from .lerobot_base import open_lerobot
 from .server_base import open_server
 from .trained import TrainedPolicy, checkpoint_of, load_policy, run_config
@@ -35,8 +37,17 @@ class PolicySource(NamedTuple):
         )
         return cls(None, "best", name)
 
+    def fingerprint(self, trained: TrainedPolicy) -> str:
+        """Return a text that changes with the policy, which :func:`load_evaluated` has loaded from here."""
+        if self.file is not None and Path(self.file).is_file():
+            return hashlib.sha256(Path(self.file).read_bytes()).hexdigest()[:16]
+        known = getattr(trained.policy, "fingerprint", None)
+        return str(known) if known is not None else policy_fingerprint(cast(Agent, trained.policy).policy_state())
 
-def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) -> TrainedPolicy:
+
+def load_evaluated(
+    run: Path, spec: EnvSpec, checkpoint: str, file: str | None, *, announces: bool = True
+) -> TrainedPolicy:
     """Return the policy of a run, or that of a file, for an environment of ``spec``.
 
     Args:
@@ -45,6 +56,7 @@ def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) 
         checkpoint: ``best``, ``newest`` or the number of a step of the run; not used if there is a file.
         file: path of an ONNX file or of a folder of LeRobot, or the address of a policy server (ws://HOST:PORT); None:
             the policy of the run.
+        announces: whether operators receive a message when a policy server fails.
 
     Raises:
         CheckpointError: see :func:`load_policy`, also if the run has no checkpoint.
@@ -62,6 +74,7 @@ def load_evaluated(run: Path, spec: EnvSpec, checkpoint: str, file: str | None) 
         return TrainedPolicy(lerobot, spec, run_config(run), 0, lerobot.action_chunk, checkpoint_of(run, "best"))
     if file.startswith(("ws://", "wss://")):
         served = open_server(file)
+        served.announces = announces
         if differences := served.differences(spec):
             raise DataError(f"the policy {served.name} does not match task {spec.task!r}: {'; '.join(differences)}")
         step = 0 if served.description is None else served.description.step

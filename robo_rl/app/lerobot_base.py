@@ -46,7 +46,7 @@ class LeRobotBase(BasePolicy):
         super().begin_episode(seed)
         self._policy.begin_episode(seed)
 
-    def forget_plan(self) -> None:
+    def forget_plan(self, executed: NDArray[np.float32] | None = None) -> None:
         """Let the policy decide on new actions from its latest observations."""
         super().forget_plan()
         self._policy.forget_actions()

@@ -39,7 +39,9 @@ class CompareConfig:
 
     def __post_init__(self) -> None:
         require(0 < self.difference <= 1, "difference", "in (0, 1]", self.difference)
-        require(0 <= self.spot_checks <= 1, "spot_checks", "in [0, 1]", self.spot_checks)
+        expected = "0 with success=person, who judges every episode; otherwise in [0, 1]"
+        spot_checks_fit = 0 <= self.spot_checks <= (0 if self.success == "person" else 1)
+        require(spot_checks_fit, "spot_checks", expected, self.spot_checks)
         require(self.seed >= 0, "seed", "0 or more", self.seed)
         require(self.success in (None, "task", "person"), "success", "task, person or null", self.success)
 
@@ -64,9 +66,12 @@ def run(config: DictConfig) -> int:
         console.print(note, soft_wrap=True)
     backend = NoticingBackend(build_backend(trained), print)
     try:
-        policies = [load_evaluated(each.run or folder, backend.spec, each.checkpoint, each.file) for each in sources]
-        names = zip(settings.policies, policies, strict=True)
-        compared = tuple(ComparedPolicy(name, policy.step) for name, policy in names)
+        policies = [
+            load_evaluated(each.run or folder, backend.spec, each.checkpoint, each.file, announces=False)
+            for each in sources
+        ]
+        named = zip(settings.policies, sources, policies, strict=True)
+        compared = tuple(ComparedPolicy(name, policy.step, each.fingerprint(policy)) for name, each, policy in named)
         plan = _plan(settings, str(folder), backend, compared, has_person(trained))
         clips = None if settings.clips is None else Path(settings.clips)
         if clips is not None:

@@ -83,6 +83,7 @@ class ServerPolicy:
 
     Attributes:
         name: name for messages.
+        announces: whether operators receive a message when the server fails, and when it has recovered.
         fingerprint: hash of what the server says about itself, and of the translation.
         description: description of the policy, from a server of robo-rl; None from others.
 
@@ -95,7 +96,7 @@ class ServerPolicy:
     def __init__(
         self, address: str, translation: Translation | None = None, retry_seconds: float = RETRY_SECONDS
     ) -> None:
-        self._address, self._retry_seconds = address, retry_seconds
+        self._address, self._retry_seconds, self.announces = address, retry_seconds, True
         self.name, self._translation = f"of the server {address}", translation or Translation()
         self._keys = dict(self._translation.inputs)
         self._chunk: list[NDArray[np.float32]] = []
@@ -179,6 +180,7 @@ class ServerPolicy:
                 finite numbers.
         """
         failed: float | None = None
+        pause = 0.0  # a robot whose watchdog waits for less than a second may go on after the first attempt
         while True:
             try:
                 chunk = self._ask(observation)
@@ -186,17 +188,22 @@ class ServerPolicy:
                 if failed is None:
                     failed = time.monotonic()
                     if self._retry_seconds:
-                        announce(f"{error}. The robot holds still; asking again for {self._retry_seconds:g} s")
+                        self._announce(f"{error}. The robot holds still; asking again for {self._retry_seconds:g} s")
                 remaining = failed + self._retry_seconds - time.monotonic()
                 if remaining <= 0:
                     raise
-                time.sleep(min(PAUSE_SECONDS, remaining))
+                time.sleep(min(pause, remaining))
+                pause = PAUSE_SECONDS
                 # A server that was started again may compile its model.
                 self._seconds = min(FIRST_SECONDS, max(remaining, ANSWER_SECONDS))
             else:
                 if failed is not None:
-                    announce(f"the policy {self.name} answers again after {time.monotonic() - failed:.1f} s")
+                    self._announce(f"the policy {self.name} answers again after {time.monotonic() - failed:.1f} s")
                 return chunk
+
+    def _announce(self, text: str) -> None:
+        if self.announces:
+            announce(text)
 
     def _ask(self, observation: Observation) -> NDArray[np.float32]:
         """Return one answer of the server, to which this connects first after a failure."""

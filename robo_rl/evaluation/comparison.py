@@ -32,10 +32,12 @@ class ComparedPolicy:
     Attributes:
         name: the policy as it was given on the command line.
         step: environment steps after which it was saved; 0 if unknown.
+        fingerprint: text that changes with the policy.
     """
 
     name: str
     step: int
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,10 @@ class ComparisonPlan:
         require(self.success in ("task", "person"), "success", "task or person", self.success)
         require(self.control_rate > 0, "control_rate", "above 0", self.control_rate)
         few = (
-            f"enough to decide with an error of {self.test.error:.3g}: if one policy alone succeeds every time, that is"
+            f"enough to decide with an error of {self.test.error:.3g}, even if one policy alone succeeds every time: at"
         )
         fewest = math.ceil(math.log2(2 / self.test.error))
-        require(self.pairs >= fewest, "pairs", f"{few} after {fewest}", self.pairs)
+        require(self.pairs >= fewest, "pairs", f"{few} least {fewest}", self.pairs)
 
     @cached_property
     def test(self) -> SequentialTest:
@@ -109,7 +111,9 @@ class ComparisonPlan:
 
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> "ComparisonPlan":
-        policies = tuple(ComparedPolicy(str(each["name"]), int(each["step"])) for each in value["policies"])
+        policies = tuple(
+            ComparedPolicy(str(each["name"]), int(each["step"]), str(each["fingerprint"])) for each in value["policies"]
+        )
         kinds = {"task": str, "environment": str, "control_rate": float, "pairs": int, "error": float, "seed": int,
                  "success": str, "secret": int}  # fmt: skip
         values = {name: kind(value[name]) for name, kind in kinds.items()}
@@ -226,8 +230,7 @@ class Comparison:
         if len(self.episodes) % len(self.plan.policies):
             return False
         outcomes = self.outcomes()
-        counts = [_decisive(outcomes, *places) for places in self._places]
-        return all(self.plan.test.decide(*both, len(outcomes)) != Decision.OPEN for both in counts)
+        return all(_decision(self.plan.test, outcomes, *places) != Decision.OPEN for places in self._places)
 
     @property
     def policies(self) -> list[PolicyResult]:
@@ -317,6 +320,15 @@ class Comparison:
         return comparison
 
 
+def _decision(test: SequentialTest, outcomes: NDArray[np.bool_], first: int, second: int) -> Decision:
+    """Return the first decision that was reached: while others are compared, later pairs do not change it."""
+    for count in range(1, len(outcomes) + 1):
+        decision = test.decide(*_decisive(outcomes[:count], first, second), count)
+        if decision != Decision.OPEN:
+            return decision
+    return Decision.OPEN
+
+
 def _decisive(outcomes: NDArray[np.bool_], first: int, second: int) -> tuple[int, int]:
     """Return the number of pairs in which only the first, and only the second policy succeeded."""
     wins = outcomes[:, first] & ~outcomes[:, second]
@@ -332,7 +344,7 @@ def _compare(test: SequentialTest, outcomes: NDArray[np.bool_], first: int, seco
     return PairResult(
         first,
         second,
-        test.decide(wins, losses, len(outcomes)),
+        _decision(test, outcomes, first, second),
         len(outcomes),
         wins,
         losses,

@@ -10,7 +10,18 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from ..app import has_robot
-from ..core import Closing, ConfigError, DataError, EnvBackend, Policy, counted, generator, parse_json, reading
+from ..core import (
+    Closing,
+    ConfigError,
+    DataError,
+    EnvBackend,
+    Policy,
+    SafetyStop,
+    counted,
+    generator,
+    parse_json,
+    reading,
+)
 from ..evaluation import EpisodeOutcome, evaluate
 from ..evaluation.comparison import ComparedEpisode, Comparison, ComparisonPlan
 from ..replay.disk import CommitLog
@@ -152,6 +163,12 @@ def compare(
         except EpisodeDiscarded:
             report(f"Episode {number + 1} was discarded and is repeated")
             continue
+        except SafetyStop as stop:
+            if (
+                backend.marks.steps
+            ):  # it counts: otherwise only those episodes would in which nobody had to stop a robot
+                journal.append(_stopped(start, acting, backend.marks, stop))
+            raise
         episode = _compared(start, acting, result.episodes[0], backend.marks)
         if result.video is not None and episode.success:
             result.video.unlink()
@@ -162,6 +179,11 @@ def compare(
         report(f"Episode {number + 1} of at most {most}: {episode.end} after {seconds}")
     report(f"The comparison ended after {counted(len(journal.comparison.episodes), 'episode')}")
     return journal.comparison
+
+
+def _stopped(start: int, policy: int, marks: EpisodeMarks, stop: SafetyStop) -> ComparedEpisode:
+    """Return an episode in which a person stopped the robot, which counts as failed."""
+    return ComparedEpisode(start, policy, False, marks.steps, "robot stopped", str(stop), marks.interventions)
 
 
 def _compared(start: int, policy: int, outcome: EpisodeOutcome, marks: EpisodeMarks) -> ComparedEpisode:

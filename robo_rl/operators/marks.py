@@ -30,12 +30,14 @@ class EpisodeMarks:
         person: judgement of the person; None if nobody was asked.
         task: judgement of the task; None if it has none.
         interventions: number of times that the person took over.
+        steps: number of control steps.
     """
 
     pressed: bool = False
     person: bool | None = None
     task: bool | None = None
     interventions: int = 0
+    steps: int = 0
 
 
 class StartView(WrappedBackend):
@@ -115,7 +117,7 @@ class MarkedBackend(WrappedBackend):
     def step(self, action: NDArray[np.float32]) -> Step:
         if self._panel is None:
             step = self.inner.step(action)
-            self.marks.task = step.success
+            self._mark(step)
             return step
         reading = self._panel.turn(self._state, facts={})
         buttons = self._read(reading)
@@ -123,13 +125,17 @@ class MarkedBackend(WrappedBackend):
         self._in_control = reading.in_control
         step = self.inner.step(self._panel.action(self._observation) if reading.in_control else action)
         self._observation = step.observation
-        self.marks.task = step.success
+        self._mark(step)
         self._panel.forget_buttons()
         if self._by_person:
             return self._judged(step, buttons)
         if step.ended and self._asks:
             self.marks.person = self._ask()
         return step
+
+    def _mark(self, step: Step) -> None:
+        self.marks.task = step.success
+        self.marks.steps += 1
 
     def _judged(self, step: Step, buttons: frozenset[str]) -> Step:
         """Return ``step`` with the judgement of the person, which ends the episode."""

@@ -156,7 +156,8 @@ def _holds_of(robot: str, file: Path | None = None) -> list[Hold]:
     own = OwnStop(robot)
     if (facts := own.facts()) is not None:
         release = functools.partial(_rearm_robot, own, facts)
-        holds.append(Hold(f"{what}, its own controller", "it was told to stop", release, robot=robot, in_robot=True))
+        reason, since = "it was told to stop", _time_of(own.file)
+        holds.append(Hold(f"{what}, its own controller", reason, release, since, robot, in_robot=True))
     return holds
 
 

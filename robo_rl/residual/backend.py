@@ -69,7 +69,7 @@ class BaseActions:
             SpecError: if the base returns an action of another shape, out of range, or not finite.
         """
         if np.abs(executed - self._action).max() > self._scale + _ROUNDING:
-            self._base.forget_plan()
+            self._base.forget_plan(executed)
         return self._added(observation)
 
     def _added(self, observation: Observation) -> Observation:

@@ -79,8 +79,13 @@ class BasePolicy:
             )
         return chunk.reshape(-1, chunk.shape[-1])
 
-    def forget_plan(self) -> None:
-        """Forget the rest of the chunk, because the next observation does not follow from its actions."""
+    def forget_plan(self, executed: NDArray[np.float32] | None = None) -> None:
+        """Forget the rest of the chunk, because the next observation does not follow from its actions.
+
+        Args:
+            executed: the action (A,) that was executed instead, if it is known. A policy that decides in the background
+                holds the robot still from there.
+        """
         self._plan = []
 
     def close(self) -> None:

@@ -31,7 +31,9 @@ class ExecutedPolicy(BasePolicy):
     or longer, a chunk is executed to its end first, since most of the next one would lie in the past.
 
     The robot holds still while no action is left. At the start of an episode, and where no earlier action says how to
-    hold still, a chunk is waited for.
+    hold still, a chunk is waited for. After an action of a person, a script or a safety filter, a simulation waits,
+    too, so that recorded episodes contain what the policy would have done; a robot holds still until a decision on a
+    later observation has been made.
 
     With a real robot a decision is computed in a thread. In simulation it is computed at once, and used when its
     latency has passed in simulated time. With an emulated latency, results are therefore reproducible.
@@ -79,11 +81,21 @@ class ExecutedPolicy(BasePolicy):
         if self._simulated:
             self._request = None
 
-    def forget_plan(self) -> None:
-        """Discard the current chunk, and the decision that is being computed."""
+    def forget_plan(self, executed: NDArray[np.float32] | None = None) -> None:
+        """Discard the current chunk, and the decision that is being computed.
+
+        In simulation, the next action is decided at once.
+
+        Args:
+            executed: the action (A,) that was executed instead, from which the robot holds still until a decision on a
+                later observation has been made; None: unknown.
+        """
         self._plan, self._forgets = [], True
-        if self._environment.commands_positions:
-            self._last = None  # something else has moved the robot away from this position
+        if self._simulated:
+            self._request = self._last = None
+            return
+        if executed is not None or self._environment.commands_positions:
+            self._last = executed
         if self._request is not None:
             self._request.is_valid = False
 

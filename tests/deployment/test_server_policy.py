@@ -117,6 +117,16 @@ def test_a_server_that_recovers_is_asked_for_the_same_observation(spec, fault, m
     assert last.startswith(f"the policy of the server {address} answers again after ")
 
 
+def test_a_failure_is_not_announced_while_a_person_judges_blindly(spec, monkeypatch, capsys):
+    replies = ["out of memory", {"actions": ACTIONS}]
+    with foreign_server(lambda _: replies.pop(0)) as address:
+        policy = ServerPolicy(address)
+        policy.announces = False
+        policy.differences(spec)
+        policy.decide(observation_of(spec))
+    assert capsys.readouterr().out == ""
+
+
 def test_a_server_that_returns_with_another_policy_is_refused(spec, monkeypatch):
     monkeypatch.setattr(server_policy, "PAUSE_SECONDS", 0.05)
     models = ["first", "second"]

@@ -22,7 +22,7 @@ from robo_rl.core import (
     SafetyStop,
     Step,
 )
-from robo_rl.evaluation.comparison import ComparedPolicy, Comparison, ComparisonPlan
+from robo_rl.evaluation.comparison import ComparedEpisode, ComparedPolicy, Comparison, ComparisonPlan
 from robo_rl.evaluation.sequential import Decision
 from robo_rl.operators.comparing import ComparisonJournal, compare
 from robo_rl.operators.marks import MarkedBackend, SessionEnded, StartView
@@ -188,7 +188,7 @@ def test_an_interrupted_comparison_continues_where_it_was(tmp_path: Path) -> Non
         with pytest.raises(DataError, match="another process"):
             ComparisonJournal(path, PLAN)
         assert compare(journal, unwatched(Line()), [GOOD, BAD], report=lambda _: None) == expected
-    with pytest.raises(ConfigError, match=r"pairs must be enough to decide with an error of 0.05: .* after 6, got 5"):
+    with pytest.raises(ConfigError, match=r"pairs must be enough to decide with an error of 0.05.* at least 6, got 5"):
         dataclasses.replace(PLAN, pairs=5)
     with pytest.raises(ConfigError, match="other values of pairs: give the same options"):
         ComparisonJournal(path, dataclasses.replace(PLAN, pairs=21))
@@ -248,11 +248,23 @@ def test_spot_checks_compare_the_person_with_the_task(tmp_path: Path) -> None:
 
 def test_a_person_ends_the_session_or_stops_the_robot(tmp_path: Path) -> None:
     plan = dataclasses.replace(PLAN, success="person")
-    for button, error in (("stop", SessionEnded), ("emergency_stop", SafetyStop)):
+    for button, error, ends in (("stop", SessionEnded, []), ("emergency_stop", SafetyStop, ["robot stopped"])):
         backend, _ = watched(Line(reports_success=False), "", "", button)
         with ComparisonJournal(tmp_path / f"{button}.part", plan) as journal, pytest.raises(error):
             compare(journal, backend, [GOOD, BAD], report=lambda _: None)
-        assert not journal.comparison.episodes
+        assert [each.end for each in journal.comparison.episodes] == ends, "a stop counts as a failure"
+
+
+def test_later_pairs_do_not_change_a_decision() -> None:
+    outcomes = [(True, False)] * 9 + [(False, True)] * 2 + [(True, True)] * 9
+    episodes = [
+        ComparedEpisode(start, place, success[place], 3, "success" if success[place] else "time limit")
+        for start, success in enumerate(outcomes)
+        for place in PLAN.order(start)
+    ]
+    comparison = Comparison(PLAN, tuple(episodes))
+    assert comparison.finished and comparison.pairs[0].decision == Decision.FIRST
+    assert Comparison(PLAN, tuple(episodes[:18])).finished
 
 
 def test_the_result_is_one_file_that_report_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

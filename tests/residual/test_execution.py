@@ -11,7 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Observation, SpecError
-from robo_rl.residual import BaseActionBackend, BasePolicy, ExecutedPolicy, ExecutionConfig, FrozenPolicy
+from robo_rl.residual import (
+    BASE_ACTION,
+    BaseActionBackend,
+    BaseActions,
+    BasePolicy,
+    ExecutedPolicy,
+    ExecutionConfig,
+    FrozenPolicy,
+)
 from robo_rl.sim import make_backend
 
 RATE, CHUNK = 20.0, 8
@@ -155,12 +163,34 @@ def test_positions_are_held_by_repeating_them_and_motion_by_zeros() -> None:
     np.testing.assert_allclose(moved, [*range(8), 7, 7, 8], atol=1e-4)
 
 
-def test_what_is_forgotten_is_not_executed_and_the_robot_holds_until_the_next_chunk() -> None:
-    executed = policy(asynchronous=True, latency=0.1)
-    actions(executed, 4)
-    executed.forget_plan()
-    moved = [100 * executed.act(observed(step))[0] for step in range(4, 9)]
-    np.testing.assert_allclose(moved, [0, 0, 4, 5, 6], atol=1e-4)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_recorded_actions_of_others_get_what_the_policy_would_have_done(asynchronous: bool) -> None:
+    executed = policy(asynchronous=asynchronous, latency=0.1)
+    base = BaseActions(executed, SPEC, 0.2)
+    step = base.begin(observed(0), 0)
+    moved = []
+    for number in range(1, 12):
+        moved.append(100 * step[BASE_ACTION][0])
+        step = base.follow(np.array([0.9, 0.9], np.float32), observed(number))
+    np.testing.assert_allclose(moved, range(11), atol=1e-4)
+
+
+def test_a_robot_holds_still_where_a_person_has_left_it_until_the_next_decision() -> None:
+    released = threading.Event()
+
+    def decide(observation: Observation) -> NDArray[np.float32]:
+        assert observation["state"][0] == 0 or released.wait(10)
+        return clock_chunk(observation)
+
+    spec = replace(SPEC, action_space="joint_position")
+    executed = policy(decide, asynchronous=True, simulated=False, spec=spec)
+    executed.begin_episode(0)
+    executed.act(observed(0))
+    for step in range(1, 4):  # the control loop does not wait for a decision
+        executed.forget_plan(np.array([0.5, 0.7], np.float32))
+        np.testing.assert_allclose(executed.act(observed(step)), [0.5, 0.7])
+    released.set()
+    executed.close()
 
 
 def test_an_episode_repeats_from_its_seed() -> None:
