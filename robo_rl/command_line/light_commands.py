@@ -27,6 +27,7 @@ class Schema(NamedTuple):
 
 SCHEMAS = {
     "web_schema": Schema("web", "robo_rl.web", "WebConfig"),
+    "execution_schema": Schema("execution", "robo_rl.residual", "ExecutionConfig"),
     "control_schema": Schema("transport", "robo_rl.transport", "TransportConfig"),
 }
 """Sections by their names in the list ``defaults`` of a configuration."""

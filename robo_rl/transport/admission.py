@@ -22,7 +22,9 @@ MOST_NOTES = 50
 """Most notes per :data:`NOTE_INTERVAL_NS`."""
 NOTE_CHARACTERS = 1000
 REFUSAL_CHARACTERS = 4000
-"""Most characters of an error; a quarter if they are not ASCII: gRPC sends it as metadata, up to 12 bytes for one."""
+"""Most characters of an error. gRPC sends it as metadata, which clients may refuse from 8 kB on."""
+REFUSAL_CHARACTERS_UNICODE = 500
+"""Most characters of an error that are not all ASCII: one may take 12 bytes."""
 REFUSED_TOKEN = (
     "the token is missing or not that of the learner; give learner and actors the same transport.token_file (without "
     "one, only processes of one user on one machine have the same token)"
@@ -100,7 +102,8 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
 
         ``text`` may quote the request: what is sent and noted is one line of bounded length.
         """
-        text = plain_text(text, REFUSAL_CHARACTERS if text.isascii() else REFUSAL_CHARACTERS // 4)
+        line = plain_text(text, REFUSAL_CHARACTERS)
+        text = line if line.isascii() else plain_text(text, REFUSAL_CHARACTERS_UNICODE)
         self._note_refusal(context.peer(), kind, text)
         context.abort(code, text)
         raise AssertionError("abort returned")
