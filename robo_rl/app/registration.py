@@ -12,7 +12,8 @@ from ..core import config_node
 from ..core.search_path import register_search_path
 from ..replay.interchange import register_configs as register_formats
 from ..reset import register_configs as register_resets
-from ..residual import BaseConfig, ExecutionConfig
+from ..residual import BaseConfig
+from ..residual import register_configs as register_execution
 from ..safety import register_configs as register_safety
 from ..telemetry import register_configs as register_logging
 from ..transport import TransportConfig
@@ -50,7 +51,7 @@ def register_configs() -> None:
     act = {"actor": config_node(None, ActorConfig), "intervention": config_node(None, InterventionConfig)}
     act["base"] = config_node(None, BaseConfig)
     store.store(name="actor_schema", node=OmegaConf.create(wire | act))
-    store.store(name="execution_schema", node=OmegaConf.create({"execution": config_node(None, ExecutionConfig)}))
+    register_execution()
     register_agents()
     register_pages()
     register_transport()

@@ -26,5 +26,17 @@ __all__ = [
     "FrozenPolicy",
     "ResidualAgent",
     "ServerConfig",
+    "register_configs",
     "residual_scale",
 ]
+
+
+def register_configs() -> None:
+    """Register the section ``execution`` of commands that evaluate a policy."""
+    from hydra.core.config_store import ConfigStore  # slow to import, and not needed for the help of a command
+    from omegaconf import OmegaConf
+
+    from robo_rl.core import config_node
+
+    node = OmegaConf.create({"execution": config_node(None, ExecutionConfig)})
+    ConfigStore.instance().store(name="execution_schema", node=node)

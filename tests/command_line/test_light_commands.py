@@ -9,7 +9,6 @@ import pytest
 
 import robo_rl
 from robo_rl import drivers, sim
-from robo_rl.app import register_all_configs
 from robo_rl.cli import AT_ONCE, COMMANDS
 from robo_rl.command_line.light_commands import light_help, light_schemas
 from robo_rl.command_line.usage import help_text
@@ -142,8 +141,9 @@ def test_the_help_of_a_light_command_is_that_of_hydra() -> None:
     """Without Hydra, which takes longer to import than all else."""
     light = [name for name in set(COMMANDS) - set(AT_ONCE) if light_schemas(name) is not None]
     assert {"top", "view", "web", "doctor", "eval", "report", "control"} <= set(light)
-    register_all_configs()
     for name in light:
+        for schema in light_schemas(name) or []:
+            importlib.import_module(schema.package).register_configs()
         for everything in (False, True):
             words = ["--help-all"] if everything else ["-h"]
             assert light_help(name, words) == help_text(name, name.replace(" ", "_"), [], (), everything), name
