@@ -3,7 +3,7 @@
     python benchmarks/chunk_execution.py runs/chunks_*
 
 Evaluates the policies of runs in simulation, each from the same start states: without latency, a chunk executed to its
-end or replaced as early as with latency; with latency, the robot waiting for each chunk; and with it, the next chunk
+end, or replaced by the next one before that; with latency, the robot waiting for each chunk; and with it, the next one
 computed meanwhile, with and without blending. Takes some minutes of one core for each run and 100 episodes. Writes
 docs/measured/results/chunk_execution.json.
 """

@@ -14,6 +14,8 @@ LOOK_SECONDS = 0.2
 """Time between two checks of the server of the newest goal [s]."""
 HOLD_SECONDS = 2.0
 """Longest time until a cancelled goal has ended. Its server keeps executing it until then [s]."""
+LATE_SECONDS = 0.2
+"""Time for which a cancelled goal must be seen to be late, as results arrive after a suspension of the process [s]."""
 HOLD_LOOK_SECONDS = 0.02
 """Time between two checks of a cancelled goal [s]."""
 UNDER_WAY = (GoalStatus.ACCEPTED, GoalStatus.EXECUTING, GoalStatus.CANCELING)
@@ -43,7 +45,7 @@ class GoalSender:
         self._closed = False
         self._goal: Goal | None = None
         self._cancelled: tuple[Goal, float] | None = None  # the goal and when it was cancelled, until it has ended
-        self._was_late = False  # whether the cancelled goal had not ended in time when it was last looked at
+        self._late_since: float | None = None  # when the cancelled goal was first seen to be late
         self._servers: Servers = frozenset()  # servers that were available when the newest goal was accepted
         self._accepted_at = 0.0
         self._busy = False
@@ -132,7 +134,7 @@ class GoalSender:
                 servers = self._client.servers()
             elif goal is not None:
                 with self._changed:
-                    self._cancelled = goal, time.monotonic()
+                    self._cancelled, self._late_since = (goal, time.monotonic()), None
                 goal.cancel(ANSWER_SECONDS)
         except DriverError as error:
             reason = str(error)
@@ -166,10 +168,11 @@ class GoalSender:
         is_held = goal.status not in UNDER_WAY or bool(self.lost)
         if not is_held and time.monotonic() - since < HOLD_SECONDS:
             return
-        if not is_held and not self._was_late:  # a process that was suspended has not received the result yet
-            self._was_late = True
-            return
-        self._was_late = False
+        if not is_held:
+            if self._late_since is None:
+                self._late_since = time.monotonic()
+            if time.monotonic() - self._late_since < LATE_SECONDS:
+                return
         if not is_held:  # before settle() returns
             self._unheld(f"its goal has not ended within {HOLD_SECONDS:g} s of being cancelled")
         with self._changed:

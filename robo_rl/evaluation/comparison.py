@@ -112,7 +112,8 @@ class ComparisonPlan:
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> "ComparisonPlan":
         policies = tuple(
-            ComparedPolicy(str(each["name"]), int(each["step"]), str(each["fingerprint"])) for each in value["policies"]
+            ComparedPolicy(str(each["name"]), int(each["step"]), str(each.get("fingerprint", "")))
+            for each in value["policies"]
         )
         kinds = {"task": str, "environment": str, "control_rate": float, "pairs": int, "error": float, "seed": int,
                  "success": str, "secret": int}  # fmt: skip

@@ -11,6 +11,8 @@ from omegaconf import DictConfig
 
 from ..app import has_robot
 from ..core import (
+    DEADMAN,
+    EMERGENCY_STOP,
     Closing,
     ConfigError,
     DataError,
@@ -67,7 +69,7 @@ class ComparisonJournal(Closing):
         if differing := comparison.plan.differences(plan):
             raise ConfigError(
                 f"{self.path} is an unfinished comparison with other values of {', '.join(differing)}: give the same "
-                "options to continue it, or another output"
+                "options to continue it (a checkpoint by its number, if there is a newer one), or another output"
             )
         return comparison
 
@@ -164,10 +166,10 @@ def compare(
             report(f"Episode {number + 1} was discarded and is repeated")
             continue
         except SafetyStop as stop:
-            if (
-                backend.marks.steps
-            ):  # it counts: otherwise only those episodes would in which nobody had to stop a robot
-                journal.append(_stopped(start, acting, backend.marks, stop))
+            # It counts: otherwise only those episodes would in which nobody had to stop the robot.
+            if backend.marks.steps and stop.reason in (EMERGENCY_STOP, DEADMAN):
+                solved = plan.success == "task" and bool(backend.marks.task)  # the person stopped it later
+                journal.append(_stopped(start, acting, solved, backend.marks, stop))
             raise
         episode = _compared(start, acting, result.episodes[0], backend.marks)
         if result.video is not None and episode.success:
@@ -181,9 +183,11 @@ def compare(
     return journal.comparison
 
 
-def _stopped(start: int, policy: int, marks: EpisodeMarks, stop: SafetyStop) -> ComparedEpisode:
-    """Return an episode in which a person stopped the robot, which counts as failed."""
-    return ComparedEpisode(start, policy, False, marks.steps, "robot stopped", str(stop), marks.interventions)
+def _stopped(start: int, policy: int, solved: bool, marks: EpisodeMarks, stop: SafetyStop) -> ComparedEpisode:
+    """Return an episode in which a person stopped the robot, which counts as failed unless the task was ``solved``."""
+    success = solved and not marks.interventions
+    end, note = ("success", "") if success else ("robot stopped", str(stop))
+    return ComparedEpisode(start, policy, success, marks.steps, end, note, marks.interventions, task=marks.task)
 
 
 def _compared(start: int, policy: int, outcome: EpisodeOutcome, marks: EpisodeMarks) -> ComparedEpisode:

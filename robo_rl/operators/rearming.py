@@ -69,16 +69,12 @@ def release_order(holds: Sequence[Hold]) -> list[Hold]:
 def release_holds(holds: Sequence[Hold]) -> tuple[list[str], list[str]]:
     """Release latches, after a person has confirmed it, in :func:`release_order`.
 
-    The latches of a robot whose own controller remains stopped are not released.
-
     Returns:
         A line for each latch that is released, and one for each that is not, which says why.
     """
     released, failed = [], []
     for hold in release_order(holds):
         try:
-            if hold.robot is not None and not hold.in_robot and OwnStop(hold.robot).facts() is not None:
-                raise DriverError("its own controller, which comes first, is still stopped")
             hold.release()
         except (RoboRLError, OSError) as error:
             failed.append(f"NOT re-armed: {hold.what}: {error}")
@@ -156,8 +152,7 @@ def _holds_of(robot: str, file: Path | None = None) -> list[Hold]:
     own = OwnStop(robot)
     if (facts := own.facts()) is not None:
         release = functools.partial(_rearm_robot, own, facts)
-        reason, since = "it was told to stop", _time_of(own.file)
-        holds.append(Hold(f"{what}, its own controller", reason, release, since, robot, in_robot=True))
+        holds.append(Hold(f"{what}, its own controller", "it was told to stop", release, robot=robot, in_robot=True))
     return holds
 
 

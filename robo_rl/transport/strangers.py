@@ -40,6 +40,8 @@ def _shut(descriptor: int, address: tuple[str, int]) -> bool:
     """End the reception of a socket if it is connected to ``address``; return whether it is."""
     connection = socket.socket(fileno=descriptor)
     try:
+        if connection.family not in (socket.AF_INET, socket.AF_INET6):
+            return False
         host, port = connection.getpeername()[:2]
         if (host.removeprefix("::ffff:"), port) != address:  # IPv4 on a socket for both protocols
             return False

@@ -17,6 +17,7 @@ from robo_rl.drivers.fake.process import Joints
 from robo_rl.drivers.watchdog import Watch, Watchdog, WatchdogConfig
 from robo_rl.safety import make_safe_backend
 
+from ..rigs.free_machine import on_a_free_machine
 from ..rigs.watched_arm import kill_in_motion, moving_arm
 
 REST_SECONDS = 0.5
@@ -55,6 +56,7 @@ def test_the_fake_joints_keep_their_limits():
         assert (np.abs(joints.position) <= config.limit + 1e-3).all()
 
 
+@on_a_free_machine
 def test_an_actor_that_hangs_leaves_the_arm_at_rest(capsys):
     with moving_arm() as (process, observer):
         observer.wait_until_fast()
@@ -82,6 +84,7 @@ def test_an_actor_that_hangs_leaves_the_arm_at_rest(capsys):
     ],
     ids=["waits", "computes", "computes in C"],
 )
+@on_a_free_machine
 def test_a_safety_filter_that_hangs_leaves_the_arm_at_rest_and_its_action_is_not_executed(hang):
     with moving_arm(hang) as (process, observer):
         assert process.stdout is not None
@@ -96,6 +99,7 @@ def test_a_safety_filter_that_hangs_leaves_the_arm_at_rest_and_its_action_is_not
 
 
 @pytest.mark.parametrize("time_around", [1, 2])
+@on_a_free_machine
 def test_an_actor_that_is_killed_leaves_the_arm_at_rest(time_around, capsys):
     killed = kill_in_motion()
     with capsys.disabled():
@@ -104,6 +108,7 @@ def test_an_actor_that_is_killed_leaves_the_arm_at_rest(time_around, capsys):
     assert killed.within_limits, killed
 
 
+@on_a_free_machine
 def test_a_silent_driver_ends_the_episode_without_a_made_up_step():
     inner = make_fake_arm(silence=0.3)
     try:

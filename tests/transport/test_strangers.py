@@ -10,7 +10,8 @@ from robo_rl.transport.strangers import end_connection
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "both protocols"])
 def test_only_the_named_connection_ends(family: socket.AddressFamily) -> None:
     """gRPC listens on sockets for both protocols, and names an IPv4 client by its IPv4 address."""
-    with socket.socket(family) as listener:
+    pipe = socket.socketpair()  # of the process: such sockets have no address
+    with pipe[0], pipe[1], socket.socket(family) as listener:
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listener.bind(("127.0.0.1" if family == socket.AF_INET else "::", 0))

@@ -1,0 +1,57 @@
+"""Tests of time limits that hold only while the machine gives each process its time."""
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+ATTEMPTS = 4
+STARVED_SECONDS = 0.03
+"""Overrun of a short sleep from which on other work has kept the processor away from this process [s]."""
+_SLEEP_SECONDS = 0.01
+
+
+class Starvation(threading.Thread):
+    """A thread that sleeps for short times while a block runs, and measures the longest overrun.
+
+    Attributes:
+        worst: longest overrun [s].
+    """
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.worst = 0.0
+        self._ended = threading.Event()
+
+    def __enter__(self) -> "Starvation":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        began = time.monotonic()
+        while not self._ended.wait(_SLEEP_SECONDS):
+            now = time.monotonic()
+            self.worst, began = max(self.worst, now - began - _SLEEP_SECONDS), now
+
+
+def on_a_free_machine(test: Callable[..., None]) -> Callable[..., None]:
+    """Repeat a test that fails while other work keeps the processor away; it still fails on a free machine."""
+
+    @functools.wraps(test)
+    def repeated(*values: Any, **named: Any) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            with Starvation() as starvation:
+                try:
+                    return test(*values, **named)
+                except Exception as error:
+                    failure = error
+            if starvation.worst < STARVED_SECONDS or attempt == ATTEMPTS:
+                raise failure
+            time.sleep(5.0 * attempt)
+
+    return repeated
