@@ -50,6 +50,7 @@ def on_a_free_machine(test: Callable[..., None]) -> Callable[..., None]:
                     return test(*values, **named)
                 except Exception as error:
                     failure = error
+            failure.add_note(f"attempt {attempt}: the processor was away for up to {starvation.worst:.3f} s")
             if starvation.worst < STARVED_SECONDS or attempt == ATTEMPTS:
                 raise failure
             time.sleep(5.0 * attempt)
