@@ -1,6 +1,6 @@
 """Service that brings arm and scene to the start of an episode."""
 
-from robo_rl.core import RESET_UNANSWERED, ROBOT_AWAY, Clock, DriverError, ResetLatch, SafetyStop
+from robo_rl.core import RESET_SHARED, RESET_UNANSWERED, ROBOT_AWAY, Clock, DriverError, ResetLatch, SafetyStop
 
 from ..ros2 import Node, ServerLostError
 from ..ros2.answers import Servers
@@ -36,7 +36,8 @@ class ResetService:
     def missing(self) -> list[str]:
         """Return the service if it is not available."""
         if self._client.wait(0.0):
-            return []
+            shared = self._shared()
+            return [shared] if shared else []
         return [
             f"no service {self._config.service} ({TRIGGER}){served_instead(self._node, self._client.service, TRIGGER)}"
         ]
@@ -45,8 +46,8 @@ class ResetService:
         """Reset arm and scene.
 
         Raises:
-            SafetyStop: if every attempt fails, if the service is not available, or if it did not answer in time, in
-                this call or in an earlier one, even of another process.
+            SafetyStop: if every attempt fails, if the service is not available or has several servers, or if it did not
+                answer in time, in this call or in an earlier one, even of another process.
         """
         config = self._config
         reason = ""
@@ -93,15 +94,28 @@ class ResetService:
         """Wait a moment for a server that may be called.
 
         Raises:
-            SafetyStop: if there is none, or if the server that fell silent is back: its reset may continue.
+            SafetyStop: if there is none, if there are several, or if the server that fell silent is back: its reset may
+                continue.
         """
         config = self._config
         if not self._client.wait(min(config.timeout, AWAY_SECONDS)):
             raise SafetyStop(ROBOT_AWAY, f"no service {config.service} ({TRIGGER}): it is waited for")
-        if not self._lost:
-            return
-        lost, self._lost = self._lost, frozenset()
-        if self._client.servers() <= lost:
+        if self._lost and self._client.servers() <= self._lost:
+            self._lost = frozenset()
             self._latch.give_up()
             raise SafetyStop(RESET_UNANSWERED, self._latch.describe())
-        self._latch.release()
+        if shared := self._shared():
+            raise SafetyStop(RESET_SHARED, shared)
+        if self._lost:
+            self._lost = frozenset()
+            self._latch.release()
+
+    def _shared(self) -> str:
+        """Return what is wrong if the service has several servers, and an empty string otherwise."""
+        count = len(self._client.servers())
+        if count < 2:
+            return ""
+        return (
+            f"service {self._config.service} ({TRIGGER}) has {count} servers, and each would move the robot: end all "
+            "but one of them (one that crashed is forgotten within about 20 s)"
+        )

@@ -59,6 +59,7 @@ class NativeBuildError(RoboRLError):
 EMERGENCY_STOP = "emergency_stop"
 DEADMAN = "deadman"
 GUARD_SILENT = "guard_silent"
+RESET_SHARED = "reset_shared"
 RESET_UNANSWERED = "reset_unanswered"
 ROBOT_AWAY = "robot_away"
 
@@ -77,7 +78,7 @@ class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
     @property
     def waits(self) -> bool:
         """Whether the stop ends without a new run: a person releases it, its guard looks, or the robot returns."""
-        return self.reason in (EMERGENCY_STOP, DEADMAN, GUARD_SILENT, RESET_UNANSWERED, ROBOT_AWAY)
+        return self.reason in (EMERGENCY_STOP, DEADMAN, GUARD_SILENT, RESET_SHARED, RESET_UNANSWERED, ROBOT_AWAY)
 
 
 def nearest(name: str, valid: Iterable[str], unsuggested: Container[str] = ()) -> str:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -149,6 +150,42 @@ def test_a_reset_that_fails_is_tried_again_and_one_that_does_not_answer_never(mo
             wait_until(lambda: not again.missing())
             again.call()
     assert requests == {"fails": 6, "hangs": 2}
+
+
+def test_a_second_server_beside_the_one_that_resets_is_not_called(monkeypatch):
+    """As when a robot was brought up twice: a request would reach both, and each would move the robot."""
+    over, requests = threading.Event(), []
+
+    def serve(node, name):
+        def answer(_):
+            requests.append(name)
+            over.wait(20)
+            return node.types.make(f"{TRIGGER}_Response", success=True)
+
+        node.create_service(TRIGGER, "home", answer)
+
+    with free_domain() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with open_node("first") as first, open_node("driver") as node, ThreadPoolExecutor(1) as pool:
+            reset = ResetService(node, ResetConfig("home", 20), MonotonicClock(), "twice")
+            serve(first, "first")
+            wait_until(lambda: not reset.missing())
+            under_way = pool.submit(reset.call)
+            wait_until(lambda: requests)
+            with open_node("second") as second:
+                serve(second, "second")
+                with pytest.raises(SafetyStop, match=r"service home .* has 2 servers, and each would move the robot"):
+                    under_way.result(20)
+                over.set()
+                with pytest.raises(SafetyStop, match="end all but one"):
+                    reset.call()
+            wait_until(lambda: not reset.missing())
+            with pytest.raises(SafetyStop, match="may still be running"):
+                reset.call()
+            ResetLatch("twice").release()  # a person has looked
+            reset.call()
+    assert requests == ["first", "first"]
 
 
 def test_what_takes_commands_is_turned_on_at_the_start_and_after_each_reset(monkeypatch):
