@@ -1,5 +1,6 @@
 """The transport between actors and learner: gRPC with a versioned schema, authentication and limits on message size."""
 
+import os
 from typing import TYPE_CHECKING
 
 from hydra.core.config_store import ConfigStore
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from .views import ActorView, LinkStatus
 else:
     __getattr__ = imported_on_use(__name__, __file__)
+
+# By default, gRPC writes a line to the terminal for each handshake that fails, and strangers can begin any number.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 __all__ = [
     "COMMANDS",

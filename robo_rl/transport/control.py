@@ -1,6 +1,8 @@
 """Commands of an operator to a running learner."""
 
 import re
+import time
+from typing import Any
 
 import grpc
 
@@ -18,6 +20,9 @@ COMMANDS = {
     "stop": "write a checkpoint and end the run",
     "actors N": "run N of the learner's own actors: more are started, or the newest leave",
 }
+
+RETRY_SECONDS = 0.05
+"""Pause between two attempts to reach a learner that has no room for another connection [s]."""
 
 _ACTORS = re.compile("actors ([0-9]{1,2})")
 
@@ -45,10 +50,9 @@ def send_command(config: TransportConfig, command: str, run: str = "") -> str:
         TransportError: if the learner cannot be reached or refuses.
     """
     with channel_maker(config, OPERATOR)() as channel:
-        call = channel.unary_unary(CONTROL.path, CONTROL.request.SerializeToString, CONTROL.reply.FromString)
         request = messages.ControlRequest(command=command, run=run)
         try:
-            reply = call(request, timeout=config.timeout_seconds, metadata=metadata(config.token()))
+            reply = _call(channel, request, config)
         except grpc.RpcError as error:
             advice = ""
             if error.code() is grpc.StatusCode.UNAVAILABLE:
@@ -57,3 +61,17 @@ def send_command(config: TransportConfig, command: str, run: str = "") -> str:
                 f"the learner at {config.address} did not accept {command!r}: {error.details()}{advice}"
             ) from error
     return f"run {reply.run}: {reply.message}"
+
+
+def _call(channel: grpc.Channel, request: Any, config: TransportConfig) -> Any:
+    """Return the reply. Until the time is over, it tries again: strangers may occupy all connections for a moment."""
+    call = channel.unary_unary(CONTROL.path, CONTROL.request.SerializeToString, CONTROL.reply.FromString)
+    token = metadata(config.token())
+    deadline = time.monotonic() + config.timeout_seconds
+    while True:
+        try:
+            return call(request, timeout=config.timeout_seconds, metadata=token)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() >= deadline:
+                raise
+        time.sleep(RETRY_SECONDS)

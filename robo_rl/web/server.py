@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import http
 import json
+import logging
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -37,6 +38,9 @@ REFUSED, BUSY = 4401, 4429
 """Codes that close a websocket: the token is wrong, there are too many pages."""
 
 _TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+_STATE_ERROR = "unexpected internal error"
+"""Message that websockets logs, with a traceback, when a client sends more after a request that ends a connection."""
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 
@@ -80,6 +84,8 @@ class PageServer:
         self._pages = 0
         self._refusals = Repetitions()
         self._listeners: list[Listener] = []
+        self._log = logging.Logger("robo_rl.web", logging.ERROR)
+        self._log.addFilter(lambda record: record.msg != _STATE_ERROR and self._refusals.count(str(record.msg)))
 
     @property
     def origin(self) -> str:
@@ -125,6 +131,7 @@ class PageServer:
             close_timeout=1.0,
             compression=None,
             server_header=None,
+            logger=self._log,
         )
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:

@@ -3,8 +3,12 @@
 import contextlib
 import dataclasses
 import struct
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -13,13 +17,14 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from robo_rl.replay import Intake
-from robo_rl.transport import LearnerServer, TransportConfig, service
+from robo_rl.transport import LearnerServer, TransportConfig, make_keys, send_command, service
 from robo_rl.transport import messages_pb2 as messages
 from robo_rl.transport.framing import MOST_FIELDS, split_fields
 from robo_rl.transport.server import LEASES_PER_ACTOR
 from robo_rl.transport.service import EXCHANGE, WATCH, metadata
 
 from ..contract.test_transport_requests import Wire, exchange_of
+from ..rigs import tls_strangers
 from ..rigs.http2 import END_OF_HEADERS, HEADERS, RESET, call_headers, connected, frame, wait_for_end
 from ..rigs.replay_episodes import SPEC, assert_same
 from ..rigs.transport_rig import ActorRig, make_server, steps_of, stored_steps, wait_until
@@ -71,6 +76,66 @@ def test_connections_without_a_call_are_closed_and_keep_no_actor_out(
         assert_serves(server, tmp_path)
         for stranger in strangers:
             wait_for_end(stranger, 20)
+
+
+@pytest.mark.parametrize("kind", tls_strangers.KINDS)
+def test_strangers_who_spoil_tls_keep_neither_an_actor_nor_an_operator_out(
+    kind: str, intake: Intake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are more of them than the learner has connections, and they come again when they are closed."""
+    monkeypatch.setattr(service, "STRANGER_SECONDS", 0.5)
+    monkeypatch.setattr(service, "MOST_CONNECTIONS", 20)
+    make_keys(tmp_path / "keys", ["127.0.0.1"], ["robot"])
+    secured = dataclasses.replace(LOCAL, certificates=str(tmp_path / "keys"))
+    server = make_server(secured, intake)
+    host, _, port = server.address.rpartition(":")
+    over = threading.Event()
+
+    def come_again() -> None:
+        while not over.wait(0.5):
+            with contextlib.suppress(OSError), tls_strangers.tls_stranger((host, int(port)), kind) as stranger:
+                stranger.settimeout(1.0)
+                while stranger.recv(4096):
+                    pass
+
+    with contextlib.ExitStack() as ends:
+        ends.callback(server.close, 0)
+        pool = ends.enter_context(ThreadPoolExecutor(30))
+        ends.callback(over.set)
+        for _ in range(30):
+            pool.submit(come_again)
+        time.sleep(0.8)
+        connection = dataclasses.replace(secured, address=server.address)
+        for command in ("pause", "resume"):
+            assert send_command(connection, command).endswith(f"{command}: accepted")
+        rig = ActorRig(connection, tmp_path / "spool")
+        rig.put(steps_of(rig.join(), [5]))
+        rig.finish()
+        rig.close()
+
+
+SPOILED = """
+import sys, time
+from pathlib import Path
+from robo_rl.replay import Intake
+from robo_rl.transport import TransportConfig, make_keys
+from tests.rigs.replay_episodes import SPEC
+from tests.rigs.tls_strangers import KINDS, tls_stranger
+from tests.rigs.transport_rig import make_server
+
+folder = Path(sys.argv[1])
+make_keys(folder / "keys", ["127.0.0.1"], ["robot"])
+server = make_server(TransportConfig("127.0.0.1:0", certificates=str(folder / "keys")), Intake(folder / "data", SPEC))
+strangers = [tls_stranger(("127.0.0.1", int(server.address.rpartition(":")[2])), kind) for kind in KINDS]
+time.sleep(0.5)
+server.close(0)
+"""
+
+
+def test_handshakes_that_fail_write_nothing_to_the_learners_terminal(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[2]
+    learner = subprocess.run([sys.executable, "-c", SPOILED, tmp_path], cwd=folder, capture_output=True, timeout=60)
+    assert (learner.returncode, learner.stderr) == (0, b"")
 
 
 def test_a_connection_without_the_token_ends_with_its_first_call(server: LearnerServer, tmp_path: Path) -> None:

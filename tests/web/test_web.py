@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import socket
 import ssl
@@ -28,6 +29,8 @@ from robo_rl.web import WebConfig, listening
 from robo_rl.web import server as web_server
 from robo_rl.web.listening import GRACE_SECONDS, MOST_REFUSED, MOST_STRANGERS, listen
 from robo_rl.web.server import MESSAGE_BYTES, REFUSED, PageServer
+
+from ..rigs import tls_strangers
 
 PATIENCE_SECONDS = 60.0
 PAGES = {"/": "runs.html", "/link.js": "link.js"}
@@ -186,6 +189,36 @@ def test_strangers_of_another_host_never_keep_an_operator_out(kind: str, monkeyp
         await asyncio.gather(*strangers, return_exceptions=True)
 
     serving(WebConfig("127.0.0.1:0"), visit)
+
+
+@pytest.mark.parametrize("kind", tls_strangers.KINDS)
+def test_strangers_who_spoil_tls_neither_keep_an_operator_out_nor_fill_the_terminal(
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(web_server, "TOKEN_SECONDS", PATIENCE_SECONDS)
+    make_keys(tmp_path, hosts=["127.0.0.1"], actors=["a"])
+    tls = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+
+    async def visit(server: PageServer, token: str) -> None:
+        port = urllib.parse.urlsplit(server.origin).port
+        assert port is not None
+        stranger = functools.partial(tls_strangers.tls_stranger, ("127.0.0.1", port), kind)
+        strangers = [await asyncio.to_thread(stranger) for _ in range(2 * MOST_STRANGERS)]
+        for _ in range(3):
+            async with socket_of(server, tls=tls) as page:
+                await page.send(json.dumps({"token": token}))
+                await page.send("stop")
+                assert await page.recv() == "stop"
+            strangers += [await asyncio.to_thread(stranger) for _ in range(10)]
+        for connection in strangers:
+            connection.close()
+
+    assert serving(WebConfig("127.0.0.1:0", certificates=str(tmp_path)), visit) == []
+    assert capfd.readouterr().err == "" and not caplog.records
 
 
 def test_strangers_of_the_same_host_keep_an_operator_out_for_a_moment_at_most() -> None:
