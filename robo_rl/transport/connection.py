@@ -1,5 +1,7 @@
 """The actor's connection to its learner. It is replaced when it is dead, and the operator is notified of failures."""
 
+import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +15,8 @@ from .service import EXCHANGE, JOIN, RETRY_KEY, WATCH, channel_maker, metadata
 
 PATIENCE_SECONDS = 5.0
 REMINDER_SECONDS = 30.0
+MOST_RETRY_SECONDS = 10.0
+"""Longest pause that a learner may ask for [s]. Its errors are those of another program, like all that it sends."""
 
 
 class SilenceNotice:
@@ -149,4 +153,7 @@ class Connection:
 def retry_seconds(error: Any) -> float | None:
     """Return the time until the next attempt after a temporary refusal [s]; None for any other error."""
     value = dict(error.trailing_metadata() or ()).get(RETRY_KEY)
-    return None if value is None else float(value)
+    with contextlib.suppress(TypeError, ValueError):
+        seconds = float(value)
+        return min(max(seconds, 0.0), MOST_RETRY_SECONDS) if math.isfinite(seconds) else None
+    return None

@@ -10,6 +10,11 @@ from robo_rl.core import State, TransportError
 from .policy import PolicyAssembly, unpack_policy
 from .views import LinkStatus
 
+ORDERS = ("reset", "success", "failure")
+"""The operator's orders about an episode."""
+MOST_ORDERS = 16
+"""Most orders that wait for the control loop: while a robot is brought back, it takes none."""
+
 
 class LearnerNews:
     """The newest status, policy and orders of a learner, written by the threads of a link and read by the control loop.
@@ -45,7 +50,7 @@ class LearnerNews:
             self._status = replace(self._status, **changes)
 
     def take_orders(self) -> list[str]:
-        """Return the operator's orders about the episode since the last call: ``reset``, ``success``, ``failure``."""
+        """Return the newest :data:`ORDERS` of the operator since the last call."""
         with self._changed:
             orders, self._orders = self._orders, []
             return orders
@@ -76,7 +81,7 @@ class LearnerNews:
                 until=guidance.until,
             )
             with self._changed:
-                self._orders += guidance.orders
+                self._orders = [*self._orders, *(order for order in guidance.orders if order in ORDERS)][-MOST_ORDERS:]
         if notice.HasField("policy") and (message := assembly.add(notice.policy)) is not None:
             policy = message.version, unpack_policy(message)
             with self._changed:

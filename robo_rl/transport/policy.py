@@ -93,7 +93,13 @@ class PolicyAssembly:
             self._parts, self._size, self._identity = [], 0, identity
         if chunk.total_bytes > POLICY_BYTES:
             raise CheckpointError(f"policy {chunk.version}: {chunk.total_bytes} bytes are more than {POLICY_BYTES}")
-        if identity != self._identity or chunk.offset != self._size or self._size + len(chunk.data) > chunk.total_bytes:
+        is_empty = not chunk.data and chunk.total_bytes > 0  # any number of them would fit
+        if (
+            is_empty
+            or identity != self._identity
+            or chunk.offset != self._size
+            or self._size + len(chunk.data) > chunk.total_bytes
+        ):
             self._identity = None
             raise CheckpointError(f"policy {chunk.version}: a chunk of it is missing")
         self._parts.append(chunk.data)

@@ -16,12 +16,14 @@ from .connection import Connection, retry_seconds
 from .framing import MOST_FIELDS, join_fields
 from .incoming import LearnerNews
 from .outgoing import ActorReport, SentReport
+from .received import LAST_NUMBER
 from .service import PROTOCOL
 
 HEARTBEAT_SECONDS = 0.5
 RETRY_SECONDS = 0.25
 SETTLE_SECONDS = 0.02
 BATCH_BYTES = 4 << 20
+MOST_RUN_CHARACTERS = 256
 
 _FATAL = (
     grpc.StatusCode.UNAUTHENTICATED,
@@ -147,6 +149,11 @@ class StepSender:
             raise TransportError(
                 f"the learner at {self._config.address} accepts messages of {reply.message_bytes} bytes, but a step "
                 f"takes {self._largest}: raise its runtime.transport.message_bytes"
+            )
+        if not 0 < reply.session <= LAST_NUMBER or not 0 < len(reply.run) <= MOST_RUN_CHARACTERS:
+            raise TransportError(
+                f"the learner at {self._config.address} is none of robo-rl: it gave session {reply.session} of run "
+                f"{reply.run[:MOST_RUN_CHARACTERS]!r}"
             )
         self._message_bytes = min(self._config.message_bytes, reply.message_bytes)
         self._batch_bytes = min(BATCH_BYTES, self._message_bytes - OVERHEAD_BYTES)
