@@ -221,10 +221,17 @@ def commands(run: Path) -> list[tuple[str, list[str]]]:
         ("reward publish", [f"run={run}", "robot=virtual"]),
         ("train", ["task=fake_arm", f"run.dir={run}/new", "intervention.criterion=random",
                    f"intervention.reference={run}"]),
+        ("train", ["task=fake_arm", f"run.dir={run}/new", f"start.run={run}",
+                   "agent.random_steps=0"]),
+        ("train", ["task=fake_arm", f"run.dir={run}/new", f"base.run={run}"]),
+        ("eval compare", [f"policies=[{run},{run}]"]),
+        ("deploy", [f"run={run}", f"output={run}/policy.onnx"]),
+        ("serve", [f"run={run}"]),
+        ("play", [f"run={run}"]),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(14))
 def test_every_command_that_reads_a_run_refuses(saved: dict[str, Any], hostile: Path, number: int) -> None:
     given = {"_target_": "os.system", "command": f"touch {hostile}"}
     run = write_run(hostile.parent / "run", put(saved, "task", given))
