@@ -79,8 +79,18 @@ def release_holds(holds: Sequence[Hold]) -> tuple[list[str], list[str]]:
         except (RoboRLError, OSError) as error:
             failed.append(f"NOT re-armed: {hold.what}: {error}")
         else:
-            released.append(f"Re-armed: {hold.what}")
+            released.append(f"Re-armed: {hold.what}{_limitation(hold)}")
     return released, failed
+
+
+def _limitation(hold: Hold) -> str:
+    """Return what still holds the robot of a latch that was released, for the end of a line about it."""
+    if hold.robot is None or hold.in_robot or OwnStop(hold.robot).facts() is None:
+        return ""
+    return (
+        ", on this machine alone: its own controller is still stopped, and a run ends after three episodes that it "
+        "refuses"
+    )
 
 
 def find_holds(robot: str | None = None) -> list[Hold]:

@@ -105,7 +105,8 @@ def test_rearm_takes_back_all_that_it_can_and_says_what_not(
     monkeypatch.setattr("robo_rl.drivers.robot.own_stop.rearm_robot", rearm_robot)
     assert call("rearm") == 2
     output = capsys.readouterr()
-    for line in ("Re-armed: all robots", "Re-armed: robot left", "Re-armed: robot killed"):
+    alone = "on this machine alone: its own controller is still stopped, and a run ends after three episodes"
+    for line in ("Re-armed: all robots\n", f"Re-armed: robot left, {alone}", "Re-armed: robot killed\n"):
         assert line in output.out
     for line in (
         "NOT re-armed: robot left, its own controller: /left/rearm refused: the enabling switch is open",

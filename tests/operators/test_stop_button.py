@@ -40,6 +40,13 @@ def test_it_says_what_it_cannot_release() -> None:
     (line,) = rearm_seen(holds_of_robots())
     assert line.startswith("NOT re-armed: robot virtual, its own controller: it names no service for that")
     assert len(holds_of_robots()) == 1
+    Latch(file_of(default_file(), "virtual")).press("the guard")
+    Latch(file_of(default_file(), "other")).press("a person")
+    first, *rest = rearm_seen(holds_of_robots())
+    assert first == "Re-armed: robot other" and rest[0].startswith(
+        "Re-armed: robot virtual, on this machine alone: its"
+    )
+    assert [hold["what"] for hold in holds_of_robots()] == ["robot virtual, its own controller"]
 
 
 class _Earlier(MonotonicClock):
