@@ -67,7 +67,7 @@ class Listener:
 
     Attributes:
         subscriptions: subscriptions by source, except for cameras of this machine; sources of one topic share one.
-        passed_over: names in the newest message that was ignored, by source.
+        passed_over: names in the newest message, if it was ignored, by source.
         images: statistics of each source of images.
     """
 
@@ -131,7 +131,9 @@ class Listener:
         for source in sources:
             if source in self._wanted and self._wanted[source].isdisjoint(message.name):
                 self.passed_over[source] = list(message.name)
-            elif source not in self._velocities or self._velocities[source].fill(message, now_ns):
+                continue
+            self.passed_over.pop(source, None)
+            if source not in self._velocities or self._velocities[source].fill(message, now_ns):
                 if source in self.images:
                     self.images[source].take(message, now_ns)
                 self._assembler.put(source, message, now_ns, stamp)

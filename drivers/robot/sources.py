@@ -88,14 +88,20 @@ class RobotSources:
     def _absence(self, name: str) -> str:
         if name in self._cameras:
             return f"{self._cameras[name].topic}: {self._cameras[name].problem}"
-        subscription, ignored = self._listener.subscriptions[name], self._listener.passed_over.get(name)
-        if ignored is not None:
-            expected = ", ".join(sorted(self._layout.wanted[name]))
-            return f"{subscription.topic} gives none of {expected}, but {', '.join(ignored) or 'no names'}"
+        subscription = self._listener.subscriptions[name]
+        if other_names := self._other_names(name):
+            return f"{subscription.topic} {other_names}"
         publishers = subscription.matched_count
         cause = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"
         hint = self._listener.advice(name)
         return f"{cause} {subscription.topic} ({self.used[name].type}){hint and f': {hint}'}"
+
+    def _other_names(self, name: str) -> str:
+        """Return what the newest message of a source names if the source picks none of it, or an empty string."""
+        ignored = self._listener.passed_over.get(name)
+        if ignored is None:
+            return ""
+        return f"gives none of {', '.join(sorted(self._layout.wanted[name]))}, but {', '.join(ignored) or 'no names'}"
 
     def newest(self) -> dict[str, Any]:
         """Return the newest message of each source, or None if it has none."""
@@ -146,7 +152,7 @@ class RobotSources:
     def _describe(self, name: str, age: float) -> str:
         camera = self._cameras.get(name)
         age_text = "never came" if age == float("inf") else f"is {age:.2f} s old"
-        problem = self._listener.advice(name) if camera is None else camera.problem
+        problem = (self._other_names(name) or self._listener.advice(name)) if camera is None else camera.problem
         why = f", {problem}" if problem else ""
         return f"{self.topic(name)} {age_text} ({self.used[name].max_age:g} s are allowed{why})"
 

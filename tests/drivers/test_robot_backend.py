@@ -1,5 +1,6 @@
 """A robot's steps by an injected clock, with what a real one says: fault cases 1, 2 and 6."""
 
+import contextlib
 import copy
 from itertools import pairwise
 from types import SimpleNamespace
@@ -195,4 +196,43 @@ def test_another_tool_frame_is_an_error(node, turn, shift, message):
     else:
         with pytest.raises(DriverError, match=message):
             backend.reset()
+    backend.close()
+
+
+def _with_names(message: Any, places: list[int], names: list[str]) -> None:
+    """Have a JointState say what it says at ``places``, under other names."""
+    message.name = names
+    for field in ("position", "velocity", "effort"):
+        values = getattr(message, field)
+        setattr(message, field, values[places] if len(values) else values)
+
+
+OTHER_JOINTS = [
+    (lambda names: {f"left_{name}": name for name in names}, "gives none of .*joint7.*, but left_"),
+    (lambda names: {}, "gives none of .*, but no names"),
+    (lambda names: {name: name for name in names[7:]}, "gives none of .*, but finger_joint1"),
+    (lambda names: {name: name for name in names[:4]}, "expected 'joint5', got joint1, |gives none of finger"),
+    (lambda names: {name.replace("3", "8"): name for name in names}, "expected 'joint3', got"),
+    (lambda names: {name: name for name in names[::-1]}, ""),
+]
+"""Joints that a robot may have when it comes back, by those that it had, and what is said of them."""
+
+
+def test_a_robot_that_comes_back_with_other_joints_is_told_which(node):
+    backend, clock = speaking_robot(node)
+    spoken = clock.robot.published["joint_states"]
+    message = spoken[-1]
+    names = list(message.name)
+    for change, text in OTHER_JOINTS:
+        spoken[-1] = message
+        backend.reset()
+        spoken[-1], changed = copy.deepcopy(message), change(names)
+        _with_names(spoken[-1], [names.index(name) for name in changed.values()], list(changed))
+        for begins in (False, True):
+            with pytest.raises(SafetyStop, match=text) if text else contextlib.nullcontext() as stop:
+                if begins:
+                    backend.reset()
+                for _ in range(3):
+                    backend.step(UP * 0)
+            assert not text or stop.value.reason in ("driver_silent", "observation_invalid")
     backend.close()
