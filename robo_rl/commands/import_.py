@@ -24,14 +24,14 @@ def run(config: DictConfig) -> int:
     path, output = Path(str(config.path)), new_output("output", str(config.output), "folder")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with _reading(path, type(format_).__name__):
-        lines = _import(format_, path, output, foreign)
+        lines = import_data_set(format_, path, output, foreign)
     for line in lines:
         console.print(line)
     print_summary(output, console)
     return 0
 
 
-def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> list[str]:
+def import_data_set(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> list[str]:
     """Import; return lines about data that was left out or changed."""
     data = format_.load(path, foreign)
     check_storable(data, path)

@@ -3,10 +3,12 @@
 import asyncio
 import fcntl
 import json
+import math
 import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from robo_rl.evaluation.runs import find_runs, load_run
 from robo_rl.monitoring.run_table import TopConfig, look
 from robo_rl.telemetry import Command, Console, LiveRun, LiveStatus, LiveWatch
 
+from ..rigs.free_machine import on_a_free_machine
 from ..rigs.hostile_runs import KINDS, LINE, make_hostile
 from ..rigs.slow_disk import make_slow
 
@@ -29,6 +32,8 @@ from robo_rl.monitoring.dashboard import Dashboard, WatchConfig
 from ..web.test_web_commands_of_pages import PATIENCE_SECONDS, PRESS, Page
 
 MEMORY_BYTES = 1 << 30
+STOP_SECONDS = 0.3
+"""Longest time until a page confirms an emergency stop [s]."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,20 +43,27 @@ def emergency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmergencyStop:
 
 
 class Choosing(Page):
-    """A page that chooses a run, and presses the emergency stop when it is shown."""
+    """A page that chooses a run, and presses the emergency stop when it is shown.
+
+    Attributes:
+        seconds: time from the press to the answer.
+    """
 
     def __init__(self, run: str) -> None:
         super().__init__()
         self._run = run
+        self.seconds = math.inf
 
     async def __aiter__(self) -> AsyncIterator[str]:
         yield json.dumps({"run": self._run})
         async with asyncio.timeout(PATIENCE_SECONDS):
             while (self.data.get("run") or {}).get("path") != self._run:
                 await asyncio.sleep(0.01)
+            pressed = time.monotonic()
             yield json.dumps(PRESS | {"run": self._run})
             while not self.answers:
                 await asyncio.sleep(0.01)
+            self.seconds = time.monotonic() - pressed
 
 
 def honest(runs: Path) -> Path:
@@ -85,10 +97,11 @@ def test_report_and_top_show_the_honest_run_beside_it(kind: str, tmp_path: Path)
     assert_untouched(tmp_path)
 
 
+@on_a_free_machine
 def test_the_page_stops_robots_and_shows_the_honest_run_with_all_of_them_in_view(
     tmp_path: Path, emergency: EmergencyStop
 ) -> None:
-    runs = tmp_path / "runs"
+    runs = tmp_path / f"runs{time.monotonic_ns()}"  # it may be repeated
     hostile = [make_hostile(runs, kind) for kind in KINDS]
     own = honest(runs)
     dashboard = Dashboard(WatchConfig([str(runs)], newest=100, interval=0.1))
@@ -102,6 +115,7 @@ def test_the_page_stops_robots_and_shows_the_honest_run_with_all_of_them_in_view
             page = Choosing(str(run))
             await dashboard.serve(page)
             assert page.data["stopped"] == str(run) and emergency.pressed() == "the page of robo-rl web"
+            assert page.seconds < STOP_SECONDS, f"{run.name}: {page.seconds:.3f} s"
             results[run.name] = page.data["run"]
         return results
 

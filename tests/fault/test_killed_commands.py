@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from robo_rl.commands.export import write_export
+from robo_rl.commands.import_ import import_data_set
 from robo_rl.core import DataError, draft_of, remove_abandoned_drafts
 from robo_rl.recording.edits import EditConfig, edit
 from robo_rl.recording.episodes import open_data_set
@@ -137,6 +138,42 @@ def test_an_export_is_whole_or_not_there(name: str, tmp_path: Path) -> None:
             assert [episode.record.steps for episode in episodes] == list(LENGTHS)
         if is_done:
             assert len(list(output.parent.iterdir())) == 1
+
+    kill_at_many_moments(tmp_path / "work", write, check)
+
+
+def test_an_import_is_whole_or_not_there(tmp_path: Path) -> None:
+    store, _ = record(tmp_path / "source")
+    foreign, output = tmp_path / "foreign.hdf5", tmp_path / "work" / "data"
+    write_export(FORMATS["robomimic"], store, None, foreign)
+
+    def write() -> None:
+        if not output.exists():  # the message of a second start says so
+            import_data_set(FORMATS["robomimic"], foreign, output, ForeignConfig())
+
+    def check(is_done: bool) -> None:
+        if is_done or output.exists():
+            assert [len(episode) for episode in contents(output)] == list(LENGTHS)
+        if is_done:
+            assert [file.name for file in output.parent.iterdir()] == ["data"]
+
+    kill_at_many_moments(tmp_path / "work", write, check)
+
+
+def test_a_recording_that_is_continued_loses_no_episode_that_was_finished(tmp_path: Path) -> None:
+    path = tmp_path / "work" / "data"
+
+    def write() -> None:
+        with open_data_set(path, SPEC, "append", {}) as store:
+            for number in range(len(store), len(store) + 3):
+                store.append_episode(make_episode(number, 4))
+                (path.parent / f"stored{number}").touch()
+
+    def check(is_done: bool) -> None:
+        episodes = contents(path) if (path / "dataset.json").exists() else []
+        assert len(episodes) >= len(list(path.parent.glob("stored*")))
+        for number, episode in enumerate(episodes):
+            assert_same(episode, make_episode(number, 4))
 
     kill_at_many_moments(tmp_path / "work", write, check)
 
