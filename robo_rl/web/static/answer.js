@@ -1,8 +1,7 @@
 // The page on which a person answers reward modules: by a button, by touching cells of a picture, or as text.
 
-import { Link, make, showPicture } from "/link.js";
+import { Link, at, make, showPicture } from "/link.js";
 
-const at = (id) => document.getElementById(id);
 let question = { number: 0, parts: [], form: {} };
 let cells = []; // [column, row] of the touched cells
 
@@ -13,18 +12,8 @@ const link = new Link({
   picture({ question: number, part }, blob) {
     if (number === question.number) showPicture(at(`part-${part}`), blob);
   },
-  state(name) {
-    at("connection").textContent = name === "lost" ? "connection lost" : name === "refused" ? "not connected" : name;
-    at("connection").className = `chip ${name === "connected" ? "good" : "bad"}`;
-    at("ask").hidden = name !== "refused";
-    document.body.classList.toggle("stale", name !== "connected");
-  },
 });
 
-at("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  location.hash = encodeURIComponent(at("token").value.trim());
-});
 at("said").addEventListener("submit", (event) => {
   event.preventDefault();
   answer(at("text").value);

@@ -2,7 +2,7 @@
 
 import { Edits, describe } from "/data_edits.js";
 import { Player } from "/data_episode.js";
-import { EmergencyStops, Link, make, shorten } from "/link.js";
+import { EmergencyStops, Link, at, make, shorten } from "/link.js";
 
 const PORTION = 60; // episodes that are displayed at first, and more each time
 const MOST_COUNTED = 20000; // steps of a data set up to which its flags are counted before it is chosen
@@ -11,7 +11,6 @@ const EMERGENCY = "data page";
 const OUTCOME = { true: "success", false: "failure", null: "success unknown" };
 const SVG = "http://www.w3.org/2000/svg";
 
-const at = (id) => document.getElementById(id);
 const waiting = new Map(); // {resolve, reject} of requests by number
 const visible = new IntersectionObserver(loadVisible, { rootMargin: "200px" });
 const thumbnails = []; // images that are visible and have no picture yet
@@ -33,22 +32,14 @@ const link = new Link({
   },
   picture: ({ number }, blob) => settle(number, undefined, blob),
   state(name) {
-    at("connection").textContent = name === "lost" ? "connection lost" : name === "refused" ? "not connected" : name;
-    at("connection").className = `chip ${name === "connected" ? "good" : "bad"}`;
-    at("ask").hidden = name !== "refused";
-    document.body.classList.toggle("stale", name !== "connected");
     if (name === "connected") listSets();
     else for (const number of [...waiting.keys()]) settle(number, "The connection was lost");
   },
-}, "/socket/data");
-const stops = new EmergencyStops(link, at("unconfirmed"));
+}, {}, "/socket/data");
+const stops = new EmergencyStops(link);
 const player = new Player(ask, showEditButtons);
 
 at("emergency").addEventListener("click", () => stops.press(EMERGENCY, { command: "emergency_stop", run: EMERGENCY }));
-at("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  location.hash = encodeURIComponent(at("token").value.trim());
-});
 at("filter").addEventListener("change", () => showEpisodes());
 at("more").addEventListener("click", () => {
   limit += PORTION;

@@ -2,7 +2,7 @@
 // It sends its state many times a second; the robot holds still when these messages end.
 
 import { Held } from "/held.js";
-import { EmergencyStops, Link, make, showPicture } from "/link.js";
+import { EmergencyStops, Link, at, make, showPicture } from "/link.js";
 
 const SAY_MS = 50;
 const STOPPED = /^(last episode: )?stopped/; // a line that says why the robot was stopped
@@ -18,15 +18,6 @@ const PADS = [
   { title: "throttle, steering", up: "throttle", left: "steering" },
 ];
 
-const CONNECTION = {
-  connecting: "connecting",
-  connected: "connected",
-  lost: "connection lost",
-  refused: "not connected",
-  taken: "another page drives: touch to drive here",
-};
-
-const at = (id) => document.getElementById(id);
 const pads = new Map(); // deflections by the touched pad; a released touch no longer counts
 let gripped = null; // the WebXR input source that is gripped, and its pose at that moment
 let pose = null; // deflections by pose while the source is gripped, and the time when it was seen
@@ -54,15 +45,11 @@ const link = new Link({
       release();
       tapped = [];
     }
-    at("connection").textContent = CONNECTION[name];
-    at("connection").className = `chip ${connected ? "good" : "bad"}`;
-    at("ask").hidden = name !== "refused";
-    at("rearm").disabled = !connected;
-    document.body.classList.toggle("stale", !connected);
   },
-});
-const stops = new EmergencyStops(link, at("unconfirmed"));
+}, { taken: "another page drives: touch to drive here" });
+const stops = new EmergencyStops(link);
 const held = new Held(link, showAnswer);
+at("holds").after(make("p", "", { id: "answer", role: "status" }));
 
 function say() {
   if (pose && performance.now() - pose.seen > POSE_MS) pose = null;
@@ -106,10 +93,6 @@ function showAnswer(text) {
   at("answer").textContent = at("lines").textContent = text;
 }
 
-at("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  location.hash = encodeURIComponent(at("token").value.trim());
-});
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-tap]");
   if (button) tap(button.dataset.tap);

@@ -1,12 +1,33 @@
 // The red bar that shows what holds robots still, and the question whose answer releases it.
 
-import { make } from "/link.js";
+import { at, make } from "/link.js";
 
-const at = (id) => document.getElementById(id);
+const BAR = `
+<section id="held" class="notice held" role="alert" hidden>
+  <h2>Stopped</h2>
+  <ul id="holds"></ul>
+  <button id="rearm" data-linked>Rearm …</button>
+  <span>or <code>robo-rl rearm</code> in a terminal</span>
+</section>
+<dialog id="confirm" aria-labelledby="question">
+  <form method="dialog">
+    <h2 id="question">Is everybody clear of the robot?</h2>
+    <p>Robots that run at present continue at once. This is released:</p>
+    <ul id="confirmed-holds"></ul>
+    <div class="buttons">
+      <button id="stay" value="">Stay stopped</button>
+      <button id="clear" class="danger" value="rearm">Everybody is clear: rearm</button>
+    </div>
+  </form>
+</dialog>`;
 
-// `link` sends the answer; `report` is called with a text about it. The elements are those of the page.
+// `link` sends the answer; `report` is called with a text about it.
 export class Held {
   constructor(link, report) {
+    at("unconfirmed").insertAdjacentHTML("afterend", BAR);
+    const emergency = at("emergency").cloneNode(true); // the dialog covers the header
+    emergency.removeAttribute("id");
+    at("stay").parentElement.append(emergency);
     this.holds = []; // what holds robots still, and why
     let asked = []; // what the person is asked to release
     at("rearm").addEventListener("click", () => {

@@ -1,5 +1,15 @@
 // The connection of a page to its server: it shows the token, and reconnects automatically after a loss.
 
+const STATES = { connecting: "connecting", connected: "connected", lost: "connection lost", refused: "not connected" };
+const ASK = `
+<form id="ask" class="notice" hidden>
+  <label>This page needs the token that robo-rl printed. <input id="token" autocomplete="off" spellcheck="false"></label>
+  <button>Connect</button>
+</form>`;
+const ALERT = `
+<p id="unconfirmed" class="notice danger" role="alert" hidden>
+  Emergency stop NOT CONFIRMED: robots may still move. Stop them at the robot; this page tries again.
+</p>`;
 const SILENCE_MS = 6000; // the server sends a message every second
 const RETRY_MS = [300, 1000, 2000];
 const REFUSED = 4401;
@@ -7,6 +17,8 @@ const TAKEN = 4409; // another page has the role that only one page can have
 const INSIST_MS = 50;
 const CONFIRM_MS = 500; // an emergency stop that is not confirmed by then is sent again, on a new connection
 const LONGEST_CONFIRM_MS = 4000; // limit of the doubling of that time: a network may need long to connect
+
+export const at = (id) => document.getElementById(id);
 
 // Return the token in the address, and remove it from there, or the token of this tab before it was reloaded.
 function token() {
@@ -18,12 +30,19 @@ function token() {
 }
 
 // Connect. `handlers`: `message(object)`, `picture(heading, blob)`, and `state(name)`: connecting, connected, lost,
-// refused (no further attempts until the page is given another token) or taken (until the page is touched).
-// `path` is the websocket of the server.
+// refused (no further attempts until the page is given another token) or taken (until the page is touched). The page
+// shows the state in #connection, in the words of `states` if there are any; without a connection its buttons with
+// data-linked are disabled. `path` is the websocket of the server.
 export class Link {
-  constructor(handlers, path = "/socket") {
+  constructor(handlers, states = {}, path = "/socket") {
     this.handlers = handlers;
+    this.states = { ...STATES, ...states };
     this.path = path;
+    document.querySelector("main").insertAdjacentHTML("beforebegin", ASK);
+    at("ask").addEventListener("submit", (event) => {
+      event.preventDefault();
+      location.hash = encodeURIComponent(at("token").value.trim());
+    });
     this.failures = 0;
     this.heard = 0;
     setInterval(() => this.watch(), 500);
@@ -35,16 +54,26 @@ export class Link {
     return this.failures < 0;
   }
 
+  show(state) {
+    const connected = state === "connected";
+    at("connection").textContent = this.states[state];
+    at("connection").className = `chip ${connected ? "good" : "bad"}`;
+    at("ask").hidden = state !== "refused";
+    document.body.classList.toggle("stale", !connected);
+    for (const button of document.querySelectorAll("[data-linked]")) button.disabled = !connected;
+    this.handlers.state?.(state);
+  }
+
   open() {
     const secret = token();
     this.failures = Math.max(this.failures, 0);
     clearTimeout(this.retry);
     this.socket?.close();
     if (!secret) {
-      this.handlers.state("refused");
+      this.show("refused");
       return;
     }
-    this.handlers.state(this.failures ? "lost" : "connecting");
+    this.show(this.failures ? "lost" : "connecting");
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${this.path}`);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
@@ -58,7 +87,7 @@ export class Link {
     this.heard = performance.now();
     if (this.failures >= 0) {
       this.failures = -1;
-      this.handlers.state("connected");
+      this.show("connected");
     }
     if (typeof data === "string") {
       this.handlers.message(JSON.parse(data));
@@ -74,17 +103,17 @@ export class Link {
     this.socket = null;
     if (code === REFUSED) {
       sessionStorage.removeItem("token");
-      this.handlers.state("refused");
+      this.show("refused");
       return;
     }
     this.failures = Math.max(this.failures, 0) + 1;
     if (code === TAKEN) {
       // An automatic reconnection would take the role back, and the other page would do the same, forever.
-      this.handlers.state("taken");
+      this.show("taken");
       addEventListener("pointerdown", () => this.open(), { once: true });
       return;
     }
-    this.handlers.state("lost");
+    this.show("lost");
     this.retry = setTimeout(() => this.open(), RETRY_MS[Math.min(this.failures, RETRY_MS.length) - 1]);
   }
 
@@ -105,11 +134,12 @@ export class Link {
 }
 
 // The emergency stops that were pressed on a page. Each is sent until the server confirms that it is pressed:
-// a connection may have died unnoticed. `alert` is shown meanwhile.
+// a connection may have died unnoticed. The page says so meanwhile.
 export class EmergencyStops {
-  constructor(link, alert) {
+  constructor(link) {
     this.link = link;
-    this.alert = alert;
+    document.querySelector("header").insertAdjacentHTML("afterend", ALERT);
+    this.alert = at("unconfirmed");
     this.unconfirmed = new Map(); // messages by the names that confirm them
     setInterval(() => this.insist(), INSIST_MS);
   }

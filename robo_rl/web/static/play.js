@@ -1,6 +1,6 @@
 // The page of robo-rl play: a live simulation, and keys and buttons that change it.
 
-import { Link, make, showPicture } from "/link.js";
+import { Link, at, make, showPicture } from "/link.js";
 
 const KEYS = [
   { command: "pause", key: " ", label: "Space", text: (state) => (state.paused ? "Go on" : "Pause") },
@@ -13,9 +13,7 @@ const KEYS = [
   { command: "start", key: "r", text: (state) => (state.fixed_start ? "Random starts" : "Same start again") },
   { command: "push", key: "p", text: (state) => (state.pushing ? "Pushing" : "Push") },
 ];
-const CONNECTION = { connecting: "connecting", connected: "live", lost: "connection lost", refused: "not connected" };
 
-const at = (id) => document.getElementById(id);
 let about = { control_rate: 1 };
 
 const link = new Link({
@@ -28,12 +26,7 @@ const link = new Link({
     if (state) show(state);
   },
   picture: (_, blob) => showPicture(at("picture"), blob),
-  state(name) {
-    at("connection").textContent = CONNECTION[name];
-    at("connection").className = `chip ${name === "connected" ? "good" : "bad"}`;
-    at("ask").hidden = name !== "refused";
-  },
-});
+}, { connected: "live" });
 
 for (const { command, key, label } of KEYS) {
   const button = make("button", "", { "data-command": command, "aria-keyshortcuts": label ?? key });
@@ -62,8 +55,4 @@ addEventListener("keydown", (event) => {
   if (!found) return;
   event.preventDefault(); // the space bar would also press the button that has the focus
   link.send({ command: found.command });
-});
-at("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  location.hash = encodeURIComponent(at("token").value.trim());
 });

@@ -1,7 +1,7 @@
 // The page that shows runs and sends them commands.
 
 import { Held } from "/held.js";
-import { EmergencyStops, Link, make, shorten, showPicture } from "/link.js";
+import { EmergencyStops, Link, at, make, shorten, showPicture } from "/link.js";
 
 const ARMED_MS = 3000;
 const EMERGENCY = "emergency_stop";
@@ -16,14 +16,7 @@ const EXPLAINED = {
   emergency_stop: "Every robot holds still until a person re-arms",
 };
 const ENDED = { completed: "good", diverged: "bad", "cannot be shown": "bad" }; // other states are yellow
-const CONNECTION = {
-  connecting: "connecting",
-  connected: "connected",
-  lost: "connection lost",
-  refused: "not connected",
-};
 
-const at = (id) => document.getElementById(id);
 const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
 let connected = false;
 let chosen = null; // path of the run that the person chose: the newest until then; kept after a lost connection
@@ -42,21 +35,13 @@ const link = new Link({
   state(name) {
     connected = name === "connected";
     if (connected && chosen) link.send({ run: chosen });
-    at("connection").textContent = CONNECTION[name];
-    at("connection").className = `chip ${connected ? "good" : "bad"}`;
-    at("ask").hidden = name !== "refused";
-    document.body.classList.toggle("stale", !connected);
     showNotice();
     enableButtons();
   },
 });
-const stops = new EmergencyStops(link, at("unconfirmed"));
+const stops = new EmergencyStops(link);
 const held = new Held(link, showAnswer);
 
-at("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  location.hash = encodeURIComponent(at("token").value.trim());
-});
 at("runs").addEventListener("change", () => {
   cameras.clear();
   at("cameras").replaceChildren();
@@ -106,7 +91,6 @@ function enableButtons() {
     button.title = why ? `${EXPLAINED[command]}. Not now: ${why}` : EXPLAINED[command];
   }
   const paused = run?.live.paused ?? false;
-  at("rearm").disabled = !connected;
   document.querySelector("[data-command=pause]").hidden = paused;
   document.querySelector("[data-command=resume]").hidden = !paused;
 }
