@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 from clip_annotator import annotator
 from learning_table import FROM_EXPERT
-from reward_rows import COLLECTED, EXPLORING_SINGLE, ROWS, Row
+from reward_options import COLLECTED, EXPLORING_SINGLE
+from reward_rows import ROWS, Row
 from table_runs import (
     ENDED,
     RESULTS,

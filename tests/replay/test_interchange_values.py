@@ -17,6 +17,8 @@ from robo_rl.replay.interchange.data import as_type
 from robo_rl.replay.interchange.rlds_layout import Feature
 from robo_rl.replay.interchange.rosbag_messages import TopicConfig
 
+from ..rigs.bag_cases import COMMAND, STATE, commands, joints
+from ..rigs.bag_cases import load as load_rosbag
 from ..rigs.bags import number, record_messages
 from .test_interchange_damage import run_import
 from .test_lerobot_cases import CASES, TABLE
@@ -25,8 +27,6 @@ from .test_rlds_cases import load as load_rlds
 from .test_rlds_cases import write as write_rlds
 from .test_robomimic_cases import STEPS
 from .test_robomimic_cases import write as write_robomimic
-from .test_rosbag_cases import COMMAND, STATE, commands, joints
-from .test_rosbag_cases import load as load_rosbag
 
 DEEP = "[" * 60 + "]" * 60
 HALF = '"\\ud800"'

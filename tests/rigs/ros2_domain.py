@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from .ros2_rig import peer
+
 
 @contextmanager
 def free_domain() -> Iterator[dict[str, str]]:
@@ -22,3 +26,12 @@ def free_domain() -> Iterator[dict[str, str]]:
             yield {"ROS_DOMAIN_ID": str(domain), "ROS_LOCALHOST_ONLY": "1"}
             return
     raise RuntimeError("all domains are in use")
+
+
+@contextmanager
+def domain_of_peer() -> Iterator[dict[str, str]]:
+    """Set the environment of a domain in which a peer serves; yield the variables."""
+    with free_domain() as environment, peer(environment), pytest.MonkeyPatch.context() as monkeypatch:
+        for key, value in environment.items():
+            monkeypatch.setenv(key, value)
+        yield environment

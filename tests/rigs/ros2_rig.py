@@ -49,6 +49,10 @@ def peer(environment: dict[str, str], *arguments: str) -> Iterator[subprocess.Po
             process.stdout.close()
 
 
+def call(node: Node, kind: str, name: str, **fields: Any) -> Any:
+    return node.create_client(kind, name).call(node.types.make(f"{kind}_Request", **fields), 20.0)
+
+
 def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():

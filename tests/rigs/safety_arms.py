@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from robo_rl.core import EnvBackend, EnvSpec, ManualClock, RobotDescription, Step
+from robo_rl.core import ArraySpec, EnvBackend, EnvSpec, ManualClock, RobotDescription, Step
 from robo_rl.safety.actions import EndEffectorActions, JointActions, make_action_map
 from robo_rl.safety.kinematics import Kinematics
 from robo_rl.safety.motion import ArmReader
@@ -33,6 +33,42 @@ def parts(
     robot = replace(backend.robot, **limits)
     reader, kinematics = ArmReader(backend.spec, robot), Kinematics(robot)
     return robot, kinematics, reader, make_action_map(backend.spec, robot, kinematics, reader)
+
+
+SPEC = EnvSpec(
+    task="toy",
+    observation={"state": ArraySpec((2,), names=("x", "v"), high=100.0), "images/a": ArraySpec((2, 2, 3), "uint8")},
+    action=ArraySpec((1,), low=-1, high=1),
+    action_space="toy",
+    action_frame="toy",
+    control_rate=10.0,
+    max_episode_steps=50,
+    reward_terms=("success",),
+)
+
+
+def steps(count: int, **changes: Step) -> list[Step]:
+    """Steps 0.1 s apart with different pictures; ``changes`` replace them by number: ``n3=...``."""
+    made = [
+        Step(
+            {"state": np.full(2, number, np.float32), "images/a": np.full((2, 2, 3), number, np.uint8)},
+            {"success": 0.0},
+            terminated=False,
+            truncated=False,
+            stamp_ns=number * 100_000_000,
+        )
+        for number in range(count)
+    ]
+    for name, step in changes.items():
+        made[int(name[1:])] = step
+    return made
+
+
+def with_state(step: Step, state: np.ndarray) -> Step:
+    return replace(step, observation=step.observation | {"state": state})
+
+
+ACTION = np.array([0.5], np.float32)
 
 
 class ScriptedBackend:
