@@ -8,41 +8,24 @@ else the machine does; times are of the processor (of all threads). The model ma
 `reward.modules.clip.model` takes; what it has learned does not matter here.
 """
 
-import argparse
-import json
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from made_up import spec_of
+from table_runs import make_parser, processor_seconds, write_json
 from torch import Tensor
 
-from robo_rl.core import ArraySpec, EnvSpec
+from robo_rl.core import ArraySpec
 from robo_rl.rewards.modules.clip import ClipConfig
 from robo_rl.rewards.vision.encoder import EncoderConfig, Preprocessing, load_encoder
 
 FRAMES = 200
 REPETITIONS = 100
 """Of the second pass, which is too short to be measured once."""
-SPEC = EnvSpec(
-    task="benchmark",
-    observation={"images/front": ArraySpec((64, 64, 3), "uint8")},
-    action=ArraySpec((1,), low=-1, high=1),
-    action_space="end_effector_delta",
-    action_frame="base",
-    control_rate=10.0,
-    max_episode_steps=FRAMES,
-    reward_terms=("success",),
-)
-
-
-def seconds(call: Callable[[], object]) -> float:
-    began = time.process_time()
-    call()
-    return time.process_time() - began
+SPEC = spec_of({"images/front": ArraySpec((64, 64, 3), "uint8")}, action=1, episode_steps=FRAMES)
 
 
 @torch.inference_mode()
@@ -69,9 +52,9 @@ def measure(model: str, rounds: int, batch_size: int) -> dict[str, float]:
         batches = preprocess(torch.from_numpy(frames)).split(batch_size)
         score = partial(module, {"next_observation/images/front": frames})
         found = {
-            "bare encoder": seconds(partial(encode, encoder._model, batches)),
-            "first pass": seconds(score),
-            "second pass": seconds(partial(repeated, score, REPETITIONS)) / REPETITIONS,
+            "bare encoder": processor_seconds(partial(encode, encoder._model, batches)),
+            "first pass": processor_seconds(score),
+            "second pass": processor_seconds(partial(repeated, score, REPETITIONS)) / REPETITIONS,
         }
         if number > 0:  # the first warms up
             for name, value in found.items():
@@ -81,12 +64,11 @@ def measure(model: str, rounds: int, batch_size: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--json")
     parser.add_argument("--model", default="tabletop")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch-size", type=int, default=EncoderConfig().batch_size)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     rates = measure(options.model, options.rounds, options.batch_size)
@@ -96,10 +78,8 @@ def main() -> None:
         print(f"{name:<14} {rate:12,.0f} frames/s")
     print(f"scoring costs {100 * (bare / first - 1):.1f} % more than the bare encoder")
     print(f"a second pass is {second / first:.0f} times as fast as the first")
-    if options.json is not None:
-        facts = {"model": options.model, "frames": FRAMES, "batch_size": options.batch_size, "threads": options.threads}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(facts | {"frames_per_second": rates}, indent=2) + "\n")
+    facts = {"model": options.model, "frames": FRAMES, "batch_size": options.batch_size, "threads": options.threads}
+    write_json(options.json, facts | {"frames_per_second": rates})
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ of observations in Python for PyTorch and ONNX Runtime; those of C are a loop ov
 number. The process keeps to one core.
 """
 
-import argparse
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -17,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from hydra import compose, initialize_config_module
+from table_runs import composed, make_parser, write_json
 
 from robo_rl import __version__
-from robo_rl.app import build_agent, build_backend, register_all_configs
+from robo_rl.app import build_agent, build_backend
 from robo_rl.core import generator
 from robo_rl.deployment import PolicyDescription, write_policy
 from robo_rl.deployment.c_policy import CPolicy, c_compiler
@@ -33,29 +31,24 @@ FORMATS = {"onnx": "policy.onnx", "c": "policy.h"}
 
 def main() -> None:
     """Measure, and print a JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--output")
     parser.add_argument("--task", default="pick_cube")
     parser.add_argument("--observations", type=int, default=500)
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
-    register_all_configs()
     rows = []
     for agent in AGENTS:
         rows.append(measure(agent, options.task, options.observations))
         print(rows[-1], flush=True)
-    text = json.dumps({"robo_rl": __version__, "task": options.task, "rows": rows}, indent=2)
-    if options.output is not None:
-        options.output.write_text(f"{text}\n")
+    write_json(options.output, {"robo_rl": __version__, "task": options.task, "rows": rows})
 
 
 def measure(name: str, task: str, observations: int) -> dict[str, Any]:
     """Return times [us], sizes [kB] and differences of an agent's policy."""
     words = [f"task={task}", f"agent={name}", *(IMAGES if name == "drq" else [])]
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", overrides=words)
+    config = composed("train", words)
     backend = build_backend(config)
     row: dict[str, Any] = {"agent": name}
     for kind in ("onnx",) if name == "drq" else FORMATS:

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 from bench_pixels import VIEWS, random_resnet18
+from made_up import spec_of
 from safetensors.torch import save_file
 from table_runs import make_parser, write_json
 from update_problem import Problem
@@ -42,7 +43,7 @@ CAMERAS = ("images/front", "images/wrist")
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "--json")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--image-size", type=int, default=128, help="height and width [pixels]")
@@ -52,7 +53,6 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--rows", type=int, default=256, help="of a minibatch")
     parser.add_argument("--jax", action="store_true", help="measure RLPD in JAX too")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     device = choose_device(options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
@@ -117,16 +117,7 @@ def plans(options: argparse.Namespace, device: torch.device, frozen: EncoderConf
 def spec(image_size: int | None) -> EnvSpec:
     """Return a task of the size of ours, with square images [pixels] or without."""
     images = {key: ArraySpec((image_size, image_size, 3), "uint8") for key in CAMERAS} if image_size else {}
-    return EnvSpec(
-        task="benchmark",
-        observation={"state": ArraySpec((OBSERVATION,))} | images,
-        action=ArraySpec((ACTION,), low=-1, high=1),
-        action_space="joint_position",
-        action_frame="joint",
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=("success",),
-    )
+    return spec_of({"state": ArraySpec((OBSERVATION,))} | images, ACTION)
 
 
 def batch(rows: int, observation: Mapping[str, ArraySpec], seed: int) -> Batch:

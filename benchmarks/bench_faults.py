@@ -76,8 +76,7 @@ def packets(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--output", type=Path, help="file for the figures (JSON)")
+    parser = make_parser(__doc__, "--output")
     options = parser.parse_args()
     results: dict[str, Any] = {"machine": platform.machine()}
     for name, measure in (("kills", kills), ("packets", packets)):

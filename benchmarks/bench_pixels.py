@@ -10,32 +10,25 @@ ResNet-18 with random weights, which takes as long as a trained one.
 
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
+from made_up import spec_of, transitions_of
 from safetensors.torch import save_file
-from table_runs import make_parser, write_json
+from table_runs import make_parser, processor_seconds, write_json
 from torch import Tensor
 
 from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig
-from robo_rl.core import ArraySpec, EnvSpec, RewardWeights, Source, Transition, generator
+from robo_rl.core import ArraySpec, RewardWeights, generator
 from robo_rl.replay import MixedSampler, ReplayRing
 
 REPETITIONS = 3
 TRANSITIONS = 200
 VIEWS = 4
 CAMERAS = ("images/front", "images/wrist")
-SPEC = EnvSpec(
-    task="benchmark",
-    observation={"state": ArraySpec((32,))} | {key: ArraySpec((64, 64, 3), "uint8") for key in CAMERAS},
-    action=ArraySpec((4,), low=-1, high=1),
-    action_space="end_effector_delta",
-    action_frame="base",
-    control_rate=10.0,
-    max_episode_steps=50,
-    reward_terms=("success",),
+SPEC = spec_of(
+    {"state": ArraySpec((32,))} | {key: ArraySpec((64, 64, 3), "uint8") for key in CAMERAS}, action=4, episode_steps=50
 )
 
 
@@ -61,47 +54,13 @@ def random_resnet18() -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
-def transitions() -> list[Transition]:
-    """Made-up episodes of 50 steps."""
-    rng = np.random.default_rng(0)
-
-    def observe():
-        images = {key: rng.integers(0, 256, (64, 64, 3), dtype=np.uint8) for key in CAMERAS}
-        return {"state": rng.standard_normal(32, dtype=np.float32)} | images
-
-    result, observation = [], observe()
-    for number in range(TRANSITIONS):
-        following = observe()
-        action = rng.uniform(-1, 1, 4).astype(np.float32)
-        result.append(
-            Transition(
-                observation=observation,
-                proposed_action=action,
-                executed_action=action,
-                rewards={"success": 0.0},
-                next_observation=following,
-                terminated=False,
-                truncated=number % 50 == 49,
-                source=Source.POLICY,
-                actor="robot",
-                session=0,
-                episode=number // 50,
-                sequence=number,
-                policy_version=0,
-                stamp_ns=number,
-            )
-        )
-        observation = following
-    return result
-
-
 class Contestant:
     """An agent and the replay it learns from."""
 
     def __init__(self, batch_size: int, encoder: EncoderConfig, precision: str = "float32") -> None:
         config = DrQConfig(encoder=encoder, precision=precision, batch_size=batch_size, normalise_observations=False)
         self.agent = DrQ(config, SPEC, 0)
-        data = transitions()
+        data = transitions_of(SPEC, TRANSITIONS)
         rings = [ReplayRing(2 * len(data), SPEC, extractor=self.agent.features) for _ in range(2)]
         began = time.process_time()
         for ring in rings:
@@ -120,16 +79,9 @@ class Contestant:
         return self.agent.update(self.batch)
 
 
-def seconds(call: Callable[[], object]) -> float:
-    began = time.process_time()
-    call()
-    return time.process_time() - began
-
-
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "--json")
     parser.add_argument("--batch-size", type=int, default=DrQConfig().batch_size)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     batch_size = options.batch_size
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +99,7 @@ def main() -> None:
         contestant.update()
     for _ in range(REPETITIONS):
         for name, contestant in contestants.items():
-            times[name].append((seconds(contestant.sample), seconds(contestant.update)))
+            times[name].append((processor_seconds(contestant.sample), processor_seconds(contestant.update)))
     print(f"batch size {batch_size}, {torch.get_num_threads()} threads; processor time")
     print(f"{'agent':<32} {'updates/s':>10} {'sample ms':>10} {'update ms':>10} {'insert ms':>10}")
     rates, rows = {}, []

@@ -18,11 +18,10 @@ from pathlib import Path
 
 import ray
 from bench_transport import STATE, ingest
-from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, open_dict
-from table_runs import write_json
+from table_runs import composed, write_json
 
-from robo_rl.app import build_agent, build_backend, register_all_configs
+from robo_rl.app import build_agent, build_backend
 from robo_rl.core import section
 from robo_rl.replay import Intake
 from robo_rl.training.ray_actors import RayActors
@@ -39,11 +38,9 @@ def counts(processors: int) -> list[int]:
     return sorted({most, *(2**power for power in range(most.bit_length()))})
 
 
-def composed(overrides: list[str]) -> DictConfig:
+def saved_config(overrides: list[str]) -> DictConfig:
     """Return the configuration of ``robo-rl train runtime=ray`` as a run would save it."""
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", ["runtime=ray", "run.dir=none", *overrides], return_hydra_config=True)
+    config = composed("train", ["runtime=ray", "run.dir=none", *overrides], return_hydra_config=True)
     with open_dict(config):
         choices = config.pop("hydra").runtime.choices
         config.choices = {group: choice for group, choice in choices.items() if group in config}
@@ -100,7 +97,7 @@ def main() -> None:
     arguments = parser.parse_args()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="bench-ray-") as folder:
-        rows = throughput(composed(arguments.overrides), Path(folder), arguments.seconds)
+        rows = throughput(saved_config(arguments.overrides), Path(folder), arguments.seconds)
     with tempfile.TemporaryDirectory(prefix="bench-ray-") as folder:
         limit = ingest(Path(folder), STATE, INGEST_STEPS)["steps_per_second"]
     print(f"the learner takes in at most {limit:,.0f} steps/s")

@@ -8,68 +8,17 @@ depend on what else the machine does.
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
+from made_up import spec_of, transitions_of
 from table_runs import make_parser, write_json
 
-from robo_rl.core import ArraySpec, Batch, EnvSpec, RewardWeights, Source, Transition, generator
+from robo_rl.core import ArraySpec, Batch, EnvSpec, RewardWeights, Transition, generator
 from robo_rl.replay import MixedSampler, ReplayRing
 
 REPETITIONS = 40
 GAMMA = 0.99
-
-
-def spec_of(observation: dict[str, ArraySpec], action: int = 7) -> EnvSpec:
-    return EnvSpec(
-        task="benchmark",
-        observation=observation,
-        action=ArraySpec((action,), low=-1, high=1),
-        action_space="end_effector_delta",
-        action_frame="base",
-        control_rate=10.0,
-        max_episode_steps=100,
-        reward_terms=("success", "distance", "effort"),
-    )
-
-
-def transitions_of(spec: EnvSpec, count: int) -> list[Transition]:
-    """Made-up episodes of 100 steps."""
-    rng = np.random.default_rng(0)
-
-    def observe():
-        return {
-            key: rng.integers(0, 256, array.shape, dtype=np.uint8)
-            if array.dtype == "uint8"
-            else rng.standard_normal(array.shape).astype(np.float32)
-            for key, array in spec.observation.items()
-        }
-
-    result, observation = [], observe()
-    for number in range(count):
-        following = observe()
-        action = rng.uniform(-1, 1, spec.action.shape).astype(np.float32)
-        last = number % 100 == 99
-        result.append(
-            Transition(
-                observation=observation,
-                proposed_action=action,
-                executed_action=action,
-                rewards={name: float(rng.random()) for name in spec.reward_terms},
-                next_observation=following,
-                terminated=False,
-                truncated=last,
-                source=Source.POLICY,
-                actor="robot",
-                session=0,
-                episode=number // 100,
-                sequence=number,
-                policy_version=0,
-                stamp_ns=number,
-            )
-        )
-        observation = observe() if last else following
-    return result
+TERMS = ("success", "distance", "effort")
 
 
 class ArrayPerField:
@@ -115,7 +64,7 @@ def measure(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 def compare(title: str, spec: EnvSpec, online: int, demonstrations: int, rows: int, block: int) -> dict[str, object]:
     """Print and return the durations [ms] and sizes [MB] of both stores."""
-    reward = RewardWeights({"success": 1.0, "distance": 1.0, "effort": 1.0})
+    reward = RewardWeights(dict.fromkeys(TERMS, 1.0))
     stream = transitions_of(spec, online), transitions_of(spec, demonstrations)
     rings = [ReplayRing(len(part) + len(part) // 100 + 2, spec) for part in stream]
     for ring, part in zip(rings, stream, strict=True):
@@ -143,10 +92,9 @@ def compare(title: str, spec: EnvSpec, online: int, demonstrations: int, rows: i
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--json", type=Path)
+    parser = make_parser(__doc__, "--json")
     options = parser.parse_args()
-    state = spec_of({"state": ArraySpec((40,))})
+    state = spec_of({"state": ArraySpec((40,))}, reward_terms=TERMS)
     results = [
         compare(
             "5,120 rows of state (40), action (7), 20 minibatches, half demonstrations",
@@ -158,7 +106,7 @@ def main() -> None:
         )
     ]
     cameras = {f"images/{name}": ArraySpec((128, 128, 3), "uint8") for name in ("front", "wrist")}
-    pixels = spec_of({"state": ArraySpec((20,)), **cameras})
+    pixels = spec_of({"state": ArraySpec((20,)), **cameras}, reward_terms=TERMS)
     title = "256 rows with two 128x128 cameras, 1 minibatch, half demonstrations"
     results.append(compare(title, pixels, 4_000, 1_000, 256, 256))
     write_json(options.json, results)

@@ -4,7 +4,6 @@ Of `open_door` (42 elements of state, a camera of 64x64 pixels): made from 20 de
 what a learned module does after each step of a training, over 200 steps.
 """
 
-import argparse
 import gc
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from table_runs import make_parser
 
 from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore, ReplayRing
@@ -47,7 +47,7 @@ def milliseconds(work: Callable[..., Any], *arguments: Any, **options: Any) -> f
 
 def main() -> None:
     """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("modules", nargs="*", help="names of modules; all without any")
     chosen = parser.parse_args().modules
     torch.set_num_threads(1)

@@ -9,10 +9,8 @@ the 99th percentile of how late periods ended is under 5 ms and the median from 
 under 15 ms.
 """
 
-import argparse
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -24,18 +22,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from hydra import compose, initialize_config_module
+from table_runs import ROOT, composed, machine, make_parser, write_json
 
-from robo_rl.app import build, register_all_configs
+from robo_rl.app import build
 from robo_rl.core import Interruption
 from robo_rl.drivers.robot.rate import RateKeeper, percentiles
 from robo_rl.drivers.ros2 import open_node
 from robo_rl.training.remote_actor import RemoteActor
 
-ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.rigs.ros2_domain import free_domain  # noqa: E402
+from tests.rigs.ros2_domain import free_domain
 
 TASK = [
     "task=pick_cube",
@@ -161,9 +158,7 @@ def measure(rate: RateKeeper, minutes: float, processes: dict[str, int], found: 
 
 def act(words: list[str], minutes: float, processes: dict[str, int], found: dict[str, Any]) -> None:
     """Do what `robo-rl actor` does with ``words``, by a robot whose control periods are measured."""
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=words)
+    config = composed("actor", words)
     torch.set_num_threads(config.actor.threads)
     with Interruption() as interruption:
         robot = build(config.robot, simulation=build(config.task))
@@ -178,11 +173,10 @@ def act(words: list[str], minutes: float, processes: dict[str, int], found: dict
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
+    parser = make_parser(__doc__, "--output")
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    found: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "load": os.getloadavg()[0]}
+    found = machine()
     with tempfile.TemporaryDirectory() as folder, free_domain() as environment:
         os.environ.update(environment)
         run, address = Path(folder) / "run", f"unix:{folder}/learner"
@@ -197,8 +191,7 @@ def main() -> int:
             rows = [json.loads(row) for row in (run / "metrics.jsonl").read_text().splitlines()]
             found["learner_steps_per_env_step"] = [row["ratio"] for row in rows if row["kind"] == "runtime"][-1]
     print(json.dumps(found, indent=2), flush=True)
-    if arguments.output is not None:
-        arguments.output.write_text(json.dumps(found, indent=2) + "\n")
+    write_json(arguments.output, found)
     kept = found["missed"] == 0 and found["late_ms"]["p99"] < JITTER_MS
     return 0 if kept and found["complete_observation_to_command_ms"]["p50"] < LATENCY_MS else 1
 

@@ -8,17 +8,15 @@ them as JSON.
 """
 
 import os
-import platform
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from table_runs import make_parser, write_json
+from table_runs import machine, make_parser, write_json
 
 from robo_rl.drivers.ros2 import Node, QoSProfile, open_node
 
@@ -119,8 +117,7 @@ def measure(node: Node) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--output", type=Path, help="file for the figures (JSON)")
+    parser = make_parser(__doc__, "--output")
     parser.add_argument("--serve", action="store_true", help="be the other process, until standard input closes")
     options = parser.parse_args()
     if options.serve:
@@ -128,7 +125,7 @@ def main() -> None:
         return
     os.environ.setdefault("ROS_DOMAIN_ID", "100")
     os.environ["ROS_LOCALHOST_ONLY"] = "1"
-    results: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "load": os.getloadavg()[0]}
+    results = machine()
     command = [sys.executable, __file__, "--serve"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None and server.stdout is not None

@@ -13,7 +13,6 @@ for each size) and by ``mujoco.Renderer``, one for each camera, with MuJoCo's se
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from statistics import median
 
 from table_runs import make_parser, write_json
@@ -38,11 +37,10 @@ PERIODS = 40
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "--json")
     parser.add_argument("--tasks", nargs="+", choices=sorted(TASKS), default=["pick_cube", "cable_route"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     available, why = native.available()
     print(f"native: {why}")

@@ -13,7 +13,6 @@ no longer than both together (one core), and no less than the larger of both (tw
 import multiprocessing
 import multiprocessing.connection
 import os
-import platform
 import statistics
 import tempfile
 import time
@@ -23,10 +22,12 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from table_runs import make_parser, write_json
+from made_up import random_array, spec_of, transitions_of
+from numpy.typing import NDArray
+from table_runs import machine, make_parser, write_json
 
 from robo_rl.actor import Spool
-from robo_rl.core import ArraySpec, EnvSpec, Source, Transition
+from robo_rl.core import ArraySpec, EnvSpec, Transition
 from robo_rl.replay import EpisodeStore, Intake, ReplayRing
 from robo_rl.transport import LearnerLink, LearnerServer, RecordEncoder, TransportConfig
 
@@ -42,56 +43,16 @@ POLICY_BYTES = 10_000_000
 POLICIES = 40
 
 
-def spec_of(observation: dict[str, ArraySpec]) -> EnvSpec:
-    return EnvSpec(
-        task="benchmark",
-        observation=observation,
-        action=ArraySpec((7,), low=-1, high=1),
-        action_space="end_effector_delta",
-        action_frame="base",
-        control_rate=10.0,
-        max_episode_steps=EPISODE_STEPS,
-        reward_terms=("success",),
-    )
-
-
 def steps_of(spec: EnvSpec, count: int) -> list[Transition]:
     """Made-up episodes; images look like a camera's: smooth, with a little noise."""
-    rng = np.random.default_rng(0)
     ramp = np.linspace(0, 200, 128 * 128 * 3).reshape(CAMERA.shape)
 
-    def observe(number: int) -> dict[str, np.ndarray]:
-        return {
-            key: (ramp + number % 50 + rng.integers(0, 4, array.shape)).astype(np.uint8)
-            if array.dtype == "uint8"
-            else rng.standard_normal(array.shape).astype(np.float32)
-            for key, array in spec.observation.items()
-        }
+    def draw(array: ArraySpec, number: int, rng: np.random.Generator) -> NDArray[Any]:
+        if array.dtype != "uint8":
+            return random_array(array, number, rng)
+        return (ramp + number % 50 + rng.integers(0, 4, array.shape)).astype(np.uint8)
 
-    steps, observation = [], observe(0)
-    for number in range(count):
-        following = observe(number + 1)
-        action = rng.uniform(-1, 1, spec.action.shape).astype(np.float32)
-        steps.append(
-            Transition(
-                observation=observation,
-                proposed_action=action,
-                executed_action=action,
-                rewards={"success": 0.0},
-                next_observation=following,
-                terminated=False,
-                truncated=number % EPISODE_STEPS == EPISODE_STEPS - 1,
-                source=Source.POLICY,
-                actor="actor",
-                session=1,
-                episode=number // EPISODE_STEPS,
-                sequence=number,
-                policy_version=0,
-                stamp_ns=number,
-            )
-        )
-        observation = following if number % EPISODE_STEPS != EPISODE_STEPS - 1 else observe(number)
-    return steps
+    return transitions_of(spec, count, draw, session=1, rewards=False)
 
 
 def learn(
@@ -278,11 +239,10 @@ MEASUREMENTS: dict[str, Callable[[Path], dict[str, float]]] = {
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--output", type=Path, help="file for the figures (JSON)")
+    parser = make_parser(__doc__, "--output")
     parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS))
     options = parser.parse_args()
-    results: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "load": os.getloadavg()[0]}
+    results = machine()
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:
             results[name] = MEASUREMENTS[name](Path(folder))

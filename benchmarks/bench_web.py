@@ -7,7 +7,6 @@ each in turn and presses the emergency stop. Then clients open connections witho
 each press. The time is from the press, or from the attempt to connect, to the answer.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -23,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from table_runs import make_parser, write_json
 from websockets.sync.client import connect
 
 from tests.rigs.hostile_runs import KINDS, make_hostile
@@ -32,10 +32,9 @@ PATIENCE_SECONDS = 20.0
 
 def main() -> None:
     """Measure, and print a JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--output")
     parser.add_argument("--presses", type=int, default=3)
     parser.add_argument("--strangers", type=int, default=200)
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder) / "runs"
@@ -55,10 +54,8 @@ def main() -> None:
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(PATIENCE_SECONDS)
-    text = json.dumps(results, indent=2)
-    print(text)
-    if options.output is not None:
-        options.output.write_text(text + "\n")
+    print(json.dumps(results, indent=2))
+    write_json(options.output, results)
 
 
 @contextlib.contextmanager

@@ -8,18 +8,15 @@ computed meanwhile, with and without blending. Takes some minutes of one core fo
 docs/measured/results/chunk_execution.json.
 """
 
-import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from table_runs import RESULTS, make_parser, write_json
 
 from robo_rl.app import acting_config, evaluated_policy
 from robo_rl.residual import ExecutionConfig
-
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "measured" / "results"
 
 
 def ways(latency: float) -> dict[str, ExecutionConfig]:
@@ -48,13 +45,12 @@ def measure(run: Path, name: str, way: ExecutionConfig, episodes: int, seed: int
 
 def main() -> None:
     """Measure all runs and write the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--json", RESULTS / "chunk_execution.json")
     parser.add_argument("runs", nargs="+", type=Path, help="run folders of chunked policies")
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1000, help="seed of the start states")
     parser.add_argument("--latency", type=float, default=0.15, help="time of a decision [s]")
     parser.add_argument("--ways", nargs="+", help="names of the compared ways of execution; by default all")
-    parser.add_argument("--json", type=Path, default=RESULTS / "chunk_execution.json")
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = []
@@ -62,7 +58,7 @@ def main() -> None:
         for name, way in ways(options.latency).items():
             if options.ways is None or name in options.ways:
                 rows.append(measure(run, name, way, options.episodes, options.seed))
-                options.json.write_text(f"{json.dumps({'latency': options.latency, 'rows': rows}, indent=1)}\n")
+                write_json(options.json, {"latency": options.latency, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ episodes of noise of deviation 1. Last states are successes or failures, as phys
 a success are failures. Prints a table in Markdown.
 """
 
-import argparse
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from table_runs import make_parser
 
 from robo_rl.core import Batch, EnvSpec, derive_seed
 from robo_rl.recording.teleoperation import record_expert
@@ -57,7 +57,7 @@ def measure(spec: EnvSpec, fitted: Sequence[Batch], judged: Sequence[Batch], mod
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--tasks", nargs="+", default=["open_door", "pick_cube"])
     parser.add_argument("--models", nargs="+", default=["colours", "tabletop", "convolutional"])
     parser.add_argument("--seed", type=int, default=0)

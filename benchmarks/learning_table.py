@@ -25,8 +25,8 @@ from table_runs import (
     evaluations,
     make_parser,
     metrics,
-    robo_rl,
     status,
+    train_or_resume,
     with_earlier,
     write_json,
 )
@@ -191,7 +191,7 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
     """Make or finish one run."""
     if status(folder) in ENDED:
         return
-    overrides = [
+    common = [
         f"run.env_steps={options.env_steps or (BUDGETS | META_WORLD | ENVIRONMENTS)[task]}",
         f"run.evaluation_interval={options.evaluation_interval}",
         "run.evaluation_episodes=100",
@@ -199,21 +199,16 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
         "run.video_episodes=0",
         *([f"run.stop_at_return={1.1 * RETURNS[task]}"] if task in RETURNS else []),
     ]
-    if (folder / "checkpoints").exists():
-        overrides.append(f"resume={folder}")
+    if task in ENVIRONMENTS:
+        named = ["task=gymnasium", f"task.env_id={task}"]
+    elif task in META_WORLD:
+        named = ["task=meta_world", f"task.env_kwargs.env_name={task}"]
     else:
-        # The agent comes last: an ablation may be of what all runs are given.
-        if task in ENVIRONMENTS:
-            named = ["task=gymnasium", f"task.env_id={task}"]
-        elif task in META_WORLD:
-            named = ["task=meta_world", f"task.env_kwargs.env_name={task}"]
-        else:
-            named = [f"task={task}"]
-        if agent in ("drq", "drq_shaped"):
-            named.append(f"task.observation.cameras={TWO_CAMERAS.get(task, '[front,wrist]')}")
-        chosen = [*named, f"seed={seed}", *options.overrides, *CHOICES[agent]]
-        overrides += [*chosen, f"run.dir={folder}", "run.overwrite=true"]
-    robo_rl("train", *overrides, check=False)
+        named = [f"task={task}"]
+    if agent in ("drq", "drq_shaped"):
+        named.append(f"task.observation.cameras={TWO_CAMERAS.get(task, '[front,wrist]')}")
+    # The agent comes last: an ablation may be of what all runs are given.
+    train_or_resume(folder, common, [*named, f"seed={seed}", *options.overrides, *CHOICES[agent]])
 
 
 def write(options: argparse.Namespace) -> None:

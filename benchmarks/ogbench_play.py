@@ -13,7 +13,6 @@ Play is cached for all tasks of a scene in --cache, one file per episode; a seco
 is reached. The next one begins as soon as the goal is left.
 """
 
-import argparse
 import re
 import sys
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.table_runs import make_parser
 from robo_rl.core import Source, Transition, derive_seed, draft_of
 from robo_rl.replay import EpisodeStore
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
@@ -45,7 +45,7 @@ Episode = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--task", required=True, help="for example cube-double-singletask-task2-v0")
     parser.add_argument("--output", type=Path, required=True, help="new folder of the data set")
     parser.add_argument("--episodes", type=int, default=1_000, help="episodes of play")

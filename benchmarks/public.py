@@ -24,7 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.table_runs import RESULTS, ROOT, make_parser, metrics, robo_rl, status, with_earlier, write_json
+from benchmarks.table_runs import ROOT, metrics, status, table_parser, train_or_resume, with_earlier, write_json
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 
 PUBLISHED = json.loads((Path(__file__).parent / "published.json").read_text())
@@ -96,17 +96,14 @@ SUITES = {
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = table_parser(__doc__, "public")
     parser.add_argument("--suite", required=True, choices=SUITES)
     parser.add_argument("--tasks", nargs="+", help="all of the suite by default")
     parser.add_argument("--agents", nargs="+", required=True, help="values of agent=, for example redq")
     parser.add_argument("--name", help="of the agent's variant in the table, if --overrides change it")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
     parser.add_argument("--missing", action="store_true", help="only runs without a row in public.json")
     parser.add_argument("--play-episodes", type=int, default=1_000, help="of OGBench's play data, 1,000 steps each")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "public")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder")
     options = parser.parse_args()
     tasks = options.tasks or list(PUBLISHED[options.suite])
     if unknown := [task for task in tasks if task not in PUBLISHED[options.suite]]:
@@ -129,17 +126,12 @@ def train(options: argparse.Namespace, task: str, agent: str, seed: int, folder:
     if status(folder) in ENDED:
         return
     suite = SUITES[options.suite]
-    if (folder / "checkpoints").exists():
-        overrides = [f"resume={folder}", f"run.env_steps={suite.steps}"]
-    else:
-        overrides = [*(part.format(task) for part in suite.task), f"agent={agent}", f"seed={seed}"]
-        overrides += [f"run.env_steps={suite.steps}", f"run.evaluation_interval={suite.interval}"]
-        overrides += ["run.video_episodes=0", "run.stop_at_success_rate=null", *suite.options]
-        if options.suite == "ogbench":
-            overrides.append(f"demonstrations.path={play_data(task, options)}")
-        overrides += [*options.overrides, f"run.dir={folder}", "run.overwrite=true"]
-    code = robo_rl("train", *overrides, check=False)
-    if code:
+    first = [*(part.format(task) for part in suite.task), f"agent={agent}", f"seed={seed}"]
+    first += [f"run.evaluation_interval={suite.interval}", "run.video_episodes=0", "run.stop_at_success_rate=null"]
+    first += suite.options
+    if options.suite == "ogbench":
+        first.append(f"demonstrations.path={play_data(task, options)}")
+    if code := train_or_resume(folder, [f"run.env_steps={suite.steps}"], [*first, *options.overrides]):
         print(f"{folder} ended with exit code {code} and has no row; a second call goes on", flush=True)
 
 

@@ -50,11 +50,10 @@ JUDGED = {
 
 def main() -> None:
     """Run, and write what came of it."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "--output", RESULTS / "reset_free.json")
     parser.add_argument("--tasks", nargs="+", choices=RUNS, default=list(RUNS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "reset_free")
-    parser.add_argument("--output", type=Path, default=RESULTS / "reset_free.json")
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
     options = parser.parse_args()
     for seed in options.seeds:

@@ -26,13 +26,12 @@ from reward_options import COLLECTED, EXPLORING_SINGLE
 from reward_rows import ROWS, Row
 from table_runs import (
     ENDED,
-    RESULTS,
-    ROOT,
     evaluations,
-    make_parser,
     metrics,
     robo_rl,
     status,
+    table_parser,
+    train_or_resume,
     with_earlier,
     write_json,
 )
@@ -44,12 +43,9 @@ NAME = "reward_learning"
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = table_parser(__doc__, NAME)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / NAME)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example logging.progress=false")
     parser.add_argument("--no-controls", action="store_true", help="train with the modules alone")
     parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")
     options = parser.parse_args()
@@ -72,28 +68,18 @@ def train(name: str, seed: int, options: argparse.Namespace, *, control: bool) -
     row, folder = ROWS[name], folder_of(options.runs, name, seed, control)
     if status(folder) in ENDED:
         return
-    overrides = ["run.evaluation_interval=1000", "run.evaluation_episodes=20", "run.stop_at_success_rate=0.95"]
-    if (folder / "checkpoints").exists():
-        overrides.append(f"resume={folder}")
-    else:
-        overrides += [
-            f"task={row.task}",
-            "task.terminate_on_success=false",
-            f"seed={seed}",
-            FROM_EXPERT,
-            *row.overrides,
-        ]
-        overrides += [f"run.env_steps={row.steps}", "run.video_episodes=0", "runtime.threads=1"]
-        overrides += [f"run.dir={folder}", "run.overwrite=true"]
-        if row.data:
-            overrides.append(f"demonstrations.path={collect(row, seed, options.runs)}")
-        if row.reference:
-            overrides.append(f"intervention.reference={reference(row, options.runs)}")
-        if control:
-            overrides += [f"++reward.terms.{row.term}.weight=0", "reward.offset=0", *row.instead]
+    common = ["run.evaluation_interval=1000", "run.evaluation_episodes=20", "run.stop_at_success_rate=0.95"]
+    first = [f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", FROM_EXPERT, *row.overrides]
+    first += [f"run.env_steps={row.steps}", "run.video_episodes=0", "runtime.threads=1"]
+    if row.data:
+        first.append(f"demonstrations.path={collect(row, seed, options.runs)}")
+    if row.reference:
+        first.append(f"intervention.reference={reference(row, options.runs)}")
+    if control:
+        first += [f"++reward.terms.{row.term}.weight=0", "reward.offset=0", *row.instead]
     with nullcontext() if row.annotator is None else annotator() as url:
         answering = [] if url is None else [f"reward.modules.{row.annotator}.endpoint.url={url}"]
-        robo_rl("train", *overrides, *answering, *options.overrides, check=False)
+        train_or_resume(folder, common, first, [*answering, *options.overrides])
 
 
 def collect(row: Row, seed: int, runs: Path) -> Path:

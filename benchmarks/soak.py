@@ -15,7 +15,6 @@ without faults. Fails (exit code 1) unless
 - the policy succeeds as often as that of the undisturbed run, but for a tolerance.
 """
 
-import argparse
 import collections
 import json
 import os
@@ -33,6 +32,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from soak_processes import PATIENCE_SECONDS, Process, free_port, wait_until
+from table_runs import make_parser, write_json
 
 from robo_rl.actor import Spool
 from robo_rl.core import RoboRLError
@@ -278,11 +278,10 @@ def flatness(samples: list[tuple[float, str, int, int]]) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--output")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--period", type=float, default=15.0, help="mean time between two faults [s]")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         soak = Soak(Path(name), options.seed)
@@ -318,10 +317,8 @@ def main() -> int:
         "success_rate": rates[0],
         "success_rate_undisturbed": rates[1],
     }
-    text = json.dumps(results, indent=2)
-    print(text)
-    if options.output is not None:
-        options.output.write_text(text + "\n")
+    print(json.dumps(results, indent=2))
+    write_json(options.output, results)
     is_flat = all(role is None or role["is_flat"] for role in usage.values())
     return int(bool(lost) or not is_flat or abs(rates[0] - rates[1]) > SUCCESS_TOLERANCE)
 

@@ -52,7 +52,7 @@ class Ours:
     """The agent and the replay of this project, as training uses them; half of the rows are demonstrations."""
 
     def __init__(self, problem: Problem, implementation: str, precision: str) -> None:
-        from bench_replay import spec_of
+        from made_up import spec_of
 
         from robo_rl.agents.parts.native import available
         from robo_rl.agents.sac import SAC, SACConfig
@@ -63,7 +63,9 @@ class Ours:
             works, why = available(precision)
             if not works:
                 raise UnavailableError(why)
-        spec = spec_of({"state": ArraySpec((problem.observation,))}, problem.action)
+        spec = spec_of(
+            {"state": ArraySpec((problem.observation,))}, problem.action, reward_terms=("success", "distance", "effort")
+        )
         config = SACConfig(
             ensemble_size=problem.critics,
             target_subset=problem.subset,
@@ -84,7 +86,7 @@ class Ours:
         )
 
     def fill(self, problem: Problem) -> None:
-        from bench_replay import transitions_of
+        from made_up import transitions_of
 
         # A thousand at a time, so that the memory of the process in the end is not that of a long list.
         for ring, count in zip(self._rings, (problem.transitions, problem.demonstrations), strict=True):

@@ -79,10 +79,9 @@ def measure(row: str, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "--output", RESULTS / "virtual_robot.json")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--output", type=Path, default=RESULTS / "virtual_robot.json")
     options = parser.parse_args()
     for row in options.rows:
         for seed in options.seeds:
