@@ -1,4 +1,4 @@
-"""What single options of the default agent change, seed by seed: from results of learning_table.py.
+"""Differences that single options of the default agent make, seed by seed, from results of learning_table.py.
 
     python benchmarks/learning_table.py --agents 3_step_returns 2_critics --tasks cable_route --seeds 3 \
       --env-steps 2000 --name ablation --overrides runtime.threads=1 agent.precision=bfloat16

@@ -1,4 +1,4 @@
-"""How fast the CLIP reward scores episodes: beside the bare encoder, and a second time from the cache.
+"""Speed at which the CLIP reward scores episodes, beside the bare encoder, and a second time from the cache.
 
 python benchmarks/bench_clip.py [--model tabletop] [--rounds 9] [--threads 1] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""A learner that is killed at random moments, and one that is sent rubbish.
+"""A learner that is killed at random moments, and one that receives malformed packets.
 
 python benchmarks/bench_faults.py [--output FILE.json]
 

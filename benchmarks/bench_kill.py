@@ -1,4 +1,4 @@
-"""kill -9 of the actor while the fake arm moves fast, again and again: how long until the arm is at rest?
+"""Time until the fake arm is at rest after kill -9 of its actor in fast motion, again and again.
 
     python benchmarks/bench_kill.py [--kills 20]
 

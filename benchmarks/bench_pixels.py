@@ -1,4 +1,4 @@
-"""How fast agents learn from images: updates a second, and where the time goes.
+"""Speed of agents that learn from images: updates per second, and the time of their parts.
 
 python benchmarks/bench_pixels.py [--batch-size 256]
 

@@ -1,4 +1,4 @@
-"""How long sampling takes: the replay ring beside a store that keeps every array of every transition.
+"""Duration of sampling: the replay ring beside a store that keeps every array of every transition.
 
 python benchmarks/bench_replay.py [--json FILE]
 

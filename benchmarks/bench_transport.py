@@ -1,4 +1,4 @@
-"""How fast steps come from an actor's spool onto the learner's disk, and policies back, over loopback.
+"""Throughput of steps from an actor's spool to the learner's disk, and latency of policies back, over loopback.
 
 python benchmarks/bench_transport.py [--output FILE.json] [--only images policy]
 

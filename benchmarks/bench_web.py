@@ -1,4 +1,4 @@
-"""How soon the page of robo-rl web answers an emergency stop: with hostile run folders in view, and with strangers.
+"""Time until the page of robo-rl web answers an emergency stop, with hostile runs in view, and with strangers.
 
     python benchmarks/bench_web.py [--presses 3] [--strangers 200] [--output FILE]
 

@@ -1,4 +1,4 @@
-"""How well success is told from one camera's images alone, by colours, a frozen network and one that is trained.
+"""Accuracy of success classifiers from one camera's images: by colours, a frozen network and a trained one.
 
 python benchmarks/image_classifier.py [--tasks open_door pick_cube] [--models colours convolutional] [--seed 0]
 

@@ -1,4 +1,4 @@
-"""What a second of local training goes to.
+"""Time of the parts of an environment step in local training.
 
 python benchmarks/profile_training.py task=pick_cube run.env_steps=400
 

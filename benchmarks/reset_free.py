@@ -1,4 +1,4 @@
-"""Learning without anybody putting things back: the robot itself begins every episode but the first.
+"""Learning without manual resets: the robot itself begins every episode but the first.
 
 ``bin_relocate`` is learned forward and backward by turns and judged both ways; ``pick_cube`` is trained for 6,000
 steps; the car of ``drive`` practises for 24,000, 20 minutes of its time. Finished runs are kept, unfinished ones

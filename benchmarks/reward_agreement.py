@@ -1,4 +1,4 @@
-"""How well each kind of reward module agrees with the true progress of open_door: robo-rl reward benchmark, 3 seeds.
+"""Agreement of each kind of reward module with the true progress of open_door, for three seeds.
 
     python benchmarks/reward_agreement.py
     python benchmarks/reward_agreement.py --seeds 12 --results /tmp

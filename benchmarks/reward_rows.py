@@ -1,4 +1,4 @@
-"""What policies are trained from without the task's reward: the rows of reward_learning.py."""
+"""Rows of reward_learning.py: the data, rewards and options that policies learn from without the task's reward."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,8 @@ class Row:
 
     Attributes:
         task: name of the task.
-        reward: what the table calls the reward.
-        sees: what the learner sees beside its own steps.
+        reward: name of the reward in the table.
+        sees: data that the learner receives besides its own steps.
         steps: environment steps.
         overrides: of ``robo-rl train``.
         term: of the module; the control has weight 0 for it. None: there is none, and no control.
@@ -38,7 +38,7 @@ class Row:
         data: whether it learns from a data set alone; see :func:`collect`.
         instead: further overrides of the control: what it learns from instead.
         annotator: the module whose questions a small model answers; see clip_annotator.py.
-        reference: whether who takes over is a policy of the task's reward; see reference() in reward_learning.py.
+        reference: whether a policy of the task's reward takes over; see reference() in reward_learning.py.
     """
 
     task: str

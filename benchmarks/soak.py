@@ -1,4 +1,4 @@
-"""A long run that everything happens to: does it lose a step, leak, or learn less?
+"""A long run under faults, which may lose no step, leak nothing and learn no less than an undisturbed one.
 
     make soak                                                   half an hour of faults
     make soak MINUTES=5                                         fewer

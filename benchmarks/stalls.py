@@ -1,4 +1,4 @@
-"""When a core of this machine stands still, so that nothing on it runs: what no program can do anything about.
+"""Moments at which a core of this machine stands still, so that no program runs on it.
 
 python benchmarks/stalls.py CORE
 

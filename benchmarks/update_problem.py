@@ -1,4 +1,4 @@
-"""What the implementations that bench_update.py compares have to do, and whether they did it."""
+"""The problem that the implementations in bench_update.py solve, and the check of their results."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""A skill learned on the virtual robot through ROS 2, beside the simulator alone: as much success after as many steps?
+"""Success of a skill learned on the virtual robot through ROS 2, beside that in the simulator alone.
 
     python benchmarks/virtual_robot.py [--rows pick_cube_1] [--seeds 0 1 2] [--output FILE]
 

@@ -1,4 +1,4 @@
-"""What a run leaves in its folder."""
+"""Files that a run leaves in its folder."""
 
 from pathlib import Path
 from typing import Any
