@@ -5,7 +5,7 @@ import hmac
 import http
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..core import ArraySpec, ConfigError, DataError, SpecError
 from ..deployment.arrays import packed, unpacked
 from ..deployment.server_policy import DESCRIPTION
 from ..residual import BASE_POLICY
-from ..web.listening import Listener, listen
+from ..web.listening import Listener, served, trust
 from .deployed import described
 from .trained import TrainedPolicy
 
@@ -73,13 +73,8 @@ class PolicyService:
         Raises:
             ConfigError: if the address is not available.
         """
-        async with AsyncExitStack() as stack:
-            try:
-                self._listeners = listen(self._host, self._port)
-                for listener in self._listeners:
-                    await stack.enter_async_context(self._serving_on(listener))
-            except OSError as error:
-                raise ConfigError(f"cannot listen on address={self._host}:{self._port}: {error.strerror}") from error
+        option = f"address={self._host}:{self._port}"
+        async with served(self._host, self._port, option, self._serving_on) as self._listeners:
             self._port = self._listeners[0].getsockname()[1]
             yield
 
@@ -112,9 +107,7 @@ class PolicyService:
             await connection.close(TRY_AGAIN, "too many clients are connected")
             return
         self._clients += 1
-        number = connection.transport.get_extra_info("socket").fileno()
-        for listener in self._listeners:
-            listener.trust(number)
+        trust(self._listeners, connection)
         noise = torch.Generator().manual_seed(self._decision.noise_seed)
         try:
             await connection.send(packed({DESCRIPTION: self.description.to_json()}))

@@ -4,15 +4,18 @@ import errno
 import socket
 import time
 from collections import Counter
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from typing import Any, NamedTuple
+
+from websockets.asyncio.server import Server, ServerConnection
+
+from robo_rl.core import ConfigError
 
 MOST_STRANGERS = 48
 """Limit on connections without a token, each with a file descriptor. Connections of pages are not counted."""
 GRACE_SECONDS = 0.1
 """Time that a connection has to show its token before another one of the same host may replace it [s]."""
-
-
 MOST_REFUSED = 100
 """Most connections that are refused before other tasks of the event loop continue."""
 
@@ -103,3 +106,29 @@ def listen(host: str, port: int) -> list[Listener]:
             listeners.append(listener)
         closing.pop_all()
     return listeners
+
+
+@asynccontextmanager
+async def served(
+    host: str, port: int, option: str, serve: Callable[[Listener], AbstractAsyncContextManager[Server]]
+) -> AsyncIterator[list[Listener]]:
+    """Serve on all addresses of ``host`` within the context, and yield the sockets.
+
+    Raises:
+        ConfigError: naming ``option`` if an address is not available.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            listeners = listen(host, port)
+            for listener in listeners:
+                await stack.enter_async_context(serve(listener))
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {option}: {error.strerror}") from error
+        yield listeners
+
+
+def trust(listeners: list[Listener], connection: ServerConnection) -> None:
+    """Exempt a connection that has shown the token from replacement."""
+    number = connection.transport.get_extra_info("socket").fileno()
+    for listener in listeners:
+        listener.trust(number)

@@ -8,7 +8,7 @@ import logging
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from websockets.http11 import Request, Response
 from robo_rl.core import ConfigError, Repetitions
 
 from .config import WebConfig
-from .listening import Listener, listen
+from .listening import Listener, served, trust
 
 STATIC = Path(__file__).parent / "static"
 SOCKET = "/socket"
@@ -107,13 +107,8 @@ class PageServer:
         Raises:
             ConfigError: if the address is not available.
         """
-        async with AsyncExitStack() as stack:
-            try:
-                self._listeners = listen(self._config.host, self._config.port)
-                for listener in self._listeners:
-                    await stack.enter_async_context(self._serving_on(listener))
-            except OSError as error:
-                raise ConfigError(f"cannot listen on web.address {self._config.address}: {error.strerror}") from error
+        option = f"web.address {self._config.address}"
+        async with served(self._config.host, self._config.port, option, self._serving_on) as self._listeners:
             self._port = self._listeners[0].getsockname()[1]
             yield
 
@@ -167,9 +162,7 @@ class PageServer:
 
     async def _serve(self, connection: ServerConnection) -> None:
         self._pages += 1
-        number = connection.transport.get_extra_info("socket").fileno()
-        for listener in self._listeners:
-            listener.trust(number)
+        trust(self._listeners, connection)
         try:
             await self._handlers[_path(connection.request)](connection)
         finally:
