@@ -6,7 +6,7 @@ import termios
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from robo_rl.core import ConfigError, DriverError
+from robo_rl.core import DriverError, importing_extra
 
 if TYPE_CHECKING:
     import serial
@@ -128,8 +128,6 @@ def import_serial() -> Any:
     Raises:
         ConfigError: if it is not installed.
     """
-    try:
+    with importing_extra("servos", "arms on a serial bus need pyserial"):
         import serial
-    except ImportError as error:
-        raise ConfigError("arms on a serial bus need pyserial: pip install 'robo-rl[servos]'") from error
     return serial

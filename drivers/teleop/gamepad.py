@@ -5,7 +5,7 @@ import os
 from collections.abc import Set
 from typing import Any
 
-from robo_rl.core import ConfigError, DriverError
+from robo_rl.core import DriverError, importing_extra
 
 from .motion import Polled
 from .window import window_events
@@ -47,10 +47,8 @@ def load_controllers() -> tuple[Any, Any]:
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     os.environ.setdefault("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1")
     os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")
-    try:
+    with importing_extra("teleop", "gamepads need pygame"):
         pygame, controllers = importlib.import_module("pygame"), importlib.import_module("pygame._sdl2.controller")
-    except ImportError as error:
-        raise ConfigError("gamepads need pygame: pip install 'robo-rl[teleop]'") from error
     controllers.init()
     return pygame, controllers
 

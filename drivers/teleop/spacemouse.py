@@ -5,7 +5,7 @@ import importlib
 import io
 from typing import Any
 
-from robo_rl.core import Clock, ConfigError, DriverError
+from robo_rl.core import Clock, DriverError, importing_extra
 
 from .motion import Buttons, Polled
 
@@ -25,10 +25,9 @@ def load_library() -> Any:
     Raises:
         ConfigError: if it is not installed.
     """
-    try:
-        return importlib.import_module("pyspacemouse")
-    except ImportError as error:
-        raise ConfigError("a SpaceMouse needs pyspacemouse: pip install 'robo-rl[teleop]'") from error
+    with importing_extra("teleop", "a SpaceMouse needs pyspacemouse"):
+        library = importlib.import_module("pyspacemouse")
+    return library
 
 
 def find_spacemice() -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Clock, ConfigError, DriverError, EnvSpec, Intervention, MonotonicClock
+from robo_rl.core import Clock, DriverError, EnvSpec, Intervention, MonotonicClock, importing_extra
 
 from .config import TeleopConfig
 from .keys import KeyMotion
@@ -39,10 +39,8 @@ class WindowTeleop:
     def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock | None = None, moves: bool = True) -> None:
         self._motion = KeyMotion(spec, config, clock or MonotonicClock(), moves)
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-        try:
+        with importing_extra("teleop", "teleoperation in a window needs pygame"):
             self._pygame: Any = importlib.import_module("pygame")
-        except ImportError as error:
-            raise ConfigError("teleoperation in a window needs pygame: pip install 'robo-rl[teleop]'") from error
         self._size = (0, 0)
         try:
             self._pygame.display.init()

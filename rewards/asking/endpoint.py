@@ -26,6 +26,7 @@ from robo_rl.core import (
     Options,
     RoboRLError,
     State,
+    importing_extra,
     is_loopback,
     option,
     require,
@@ -141,10 +142,8 @@ class Endpoint:
     """
 
     def __init__(self, config: EndpointConfig) -> None:
-        try:
+        with importing_extra("vlm", "models over HTTP need httpx2"):
             import httpx2
-        except ImportError as error:
-            raise ConfigError("models over HTTP need httpx2: pip install -c constraints.txt -e '.[vlm]'") from error
         require(bool(config.model), "endpoint.model", "the name of a model that the server has", config.model)
         self.config = config
         self._key = config.key()

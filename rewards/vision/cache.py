@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError
+from robo_rl.core import importing_extra
 
 Floats = NDArray[np.float32]
 Frames = NDArray[np.uint8]
@@ -30,10 +30,8 @@ class FrameCache:
     """
 
     def __init__(self, encode: Callable[[Frames], Floats], size: int, capacity: int) -> None:
-        try:
+        with importing_extra("vision", "the frame cache needs xxhash"):
             from xxhash import xxh3_128_digest
-        except ImportError as error:
-            raise ConfigError("the frame cache needs xxhash: pip install -c constraints.txt -e '.[vision]'") from error
         self._digest = xxh3_128_digest
         self._encode = encode
         self._vectors = np.zeros((capacity, size), dtype=np.float32)

@@ -18,13 +18,13 @@ from ..core import (
     State,
     copy_durably,
     draft_of,
+    importing_extra,
     moved_section,
     printable,
     section,
     write_durably,
 )
 from ..deployment.lerobot_policy import LeRobotPolicy
-from ..deployment.packages import onnx_packages
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from ..residual import BASE_POLICY, BaseConfig, BasePolicy, ExecutedPolicy, ExecutionConfig
 from .base_copy import FILE, FOLDER, use_copy
@@ -167,14 +167,13 @@ def _of_run(trained: TrainedPolicy, run: str) -> BasePolicy:
 
 
 def _of_file(file: Path) -> BasePolicy:
-    with onnx_packages():
+    with importing_extra("deploy", "ONNX files need the packages onnx and onnxruntime"):
         from ..deployment.onnx_policy import OnnxPolicy
     policy = OnnxPolicy.load(file)
     facts = policy.description
     _require_whole(f"base.policy={file}", facts.spec)
     name = f"{file} (task {printable(facts.spec.task)}, agent {printable(facts.agent)}, step {facts.step:,})"
-    fingerprint = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    return BasePolicy(policy.decide, name, fingerprint, facts.spec, facts.noise_size)
+    return BasePolicy(policy.decide, name, policy.fingerprint, facts.spec, facts.noise_size)
 
 
 def _require_whole(option: str, spec: EnvSpec) -> None:

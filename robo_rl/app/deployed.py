@@ -1,14 +1,12 @@
 """Policies written to files for use without PyTorch, and policies of files, LeRobot and servers for evaluations."""
 
-import hashlib
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import torch
 
-from ..core import Agent, ConfigError, DataError, Decision, Deployable, EnvSpec, printable, require
+from ..core import Agent, ConfigError, DataError, Decision, Deployable, EnvSpec, importing_extra, printable, require
 from ..deployment import PolicyDescription, Verification, write_policy
-from ..deployment.packages import onnx_packages
 from ..version import __version__
 from .base import policy_fingerprint
 from .lerobot_base import open_lerobot
@@ -39,8 +37,6 @@ class PolicySource(NamedTuple):
 
     def fingerprint(self, trained: TrainedPolicy) -> str:
         """Return a text that changes with the policy, which :func:`load_evaluated` has loaded from here."""
-        if self.file is not None and Path(self.file).is_file():
-            return hashlib.sha256(Path(self.file).read_bytes()).hexdigest()[:16]
         known = getattr(trained.policy, "fingerprint", None)
         return str(known) if known is not None else policy_fingerprint(cast(Agent, trained.policy).policy_state())
 
@@ -79,7 +75,7 @@ def load_evaluated(
             raise DataError(f"the policy {served.name} does not match task {spec.task!r}: {'; '.join(differences)}")
         step = 0 if served.description is None else served.description.step
         return TrainedPolicy(served, spec, run_config(run), step, served.action_chunk, checkpoint_of(run, "best"))
-    with onnx_packages():
+    with importing_extra("deploy", "ONNX files need the packages onnx and onnxruntime"):
         from ..deployment.onnx_policy import OnnxPolicy
     policy = OnnxPolicy.load(Path(file))
     policy.check(spec)

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..core import EnvSpec
-from ..deployment.packages import server_packages
+from ..core import EnvSpec, importing_extra
 from ..residual import BasePolicy, ServerConfig
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def open_server(address: str, settings: ServerConfig | None = None) -> "ServerPo
     Raises:
         ConfigError, DataError or PolicyServerError: see :class:`.ServerPolicy`; also if packages are missing.
     """
-    with server_packages():
+    with importing_extra("serve", "policy servers need the packages websockets and msgpack"):
         from ..deployment.server_policy import ServerPolicy, Translation
     if settings is None:
         return ServerPolicy(address)

@@ -16,7 +16,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from ..app import check_resources
-from ..core import ConfigError, RoboRLError, config_node
+from ..core import ConfigError, RoboRLError, config_node, importing_extra
 from .sweep_table import SweptRun, print_sweep
 
 COMMAND = "train"
@@ -75,10 +75,8 @@ class RayLauncher(Launcher):
         if self._config.hydra.job.config_name != COMMAND:
             raise ConfigError(f"hydra/launcher=ray sweeps robo-rl {COMMAND} alone")
         check_resources("hydra.launcher.resources", self._resources)
-        try:
+        with importing_extra("ray", "hydra/launcher=ray needs Ray"):
             from ..training.with_ray import run_tasks
-        except ModuleNotFoundError as error:
-            raise ConfigError("hydra/launcher=ray needs Ray: pip install 'robo-rl[ray]'") from error
         sweep = Path(self._config.hydra.sweep.dir).resolve() / f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S}_sweep"
         jobs = [_with_folder(overrides, sweep / str(initial_job_idx + n)) for n, overrides in enumerate(job_overrides)]
         command = type(self).command

@@ -22,6 +22,7 @@ from ..core import (
     check_seed,
     derive_seed,
     generator,
+    importing_extra,
     nearest,
     section,
 )
@@ -43,11 +44,9 @@ def run(config: DictConfig) -> int:
         ConfigError: if the package ``websockets`` is missing, a robot is configured, the task has no scripted expert,
             or the address is taken.
     """
-    try:
+    with importing_extra("web", "pages need the packages websockets and segno"):
         from ..monitoring.playing import PAGES, Playing, PlayPage
         from ..web.server import PageServer
-    except ImportError as error:
-        raise ConfigError(f"pages need the package websockets ({error}): pip install 'robo-rl[web]'") from error
     check_seed(config)
     if config.source not in SCRIPTS:
         raise ConfigError(f"source: unknown value {config.source!r}; {nearest(str(config.source), SCRIPTS)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..core import ConfigError, Interruption, require, scratch_folder, section, typed
+from ..core import Interruption, importing_extra, require, scratch_folder, section, typed
 from ..operators.questions import QuestionServer, serving
 from ..telemetry import Console
 
@@ -45,10 +45,8 @@ def run(config: DictConfig) -> int:
 
 
 def _ask_in_browser(server: QuestionServer, config: DictConfig) -> None:
-    try:
+    with importing_extra("web", "pages need the packages websockets and segno"):
         from ..operators.answer_page import AnswerPage
-    except ImportError as error:
-        raise ConfigError(f"pages need the package websockets ({error}): pip install 'robo-rl[web]'") from error
     page = AnswerPage(section(config, "web"), server.questions)
     with Interruption() as interruption:
         asyncio.run(page.serve(lambda: interruption.signal is not None))

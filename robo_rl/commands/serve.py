@@ -8,8 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from ..app import load_policy
-from ..core import ConfigError, is_loopback, printable, require, typed
-from ..deployment.packages import server_packages
+from ..core import ConfigError, importing_extra, is_loopback, printable, require, typed
 
 KEY_CHARACTERS = 16
 """Fewest characters of a key."""
@@ -46,7 +45,7 @@ def run(config: DictConfig) -> int:
         ConfigError: if packages or the key are missing, or the address is taken.
         CheckpointError: if the policy cannot be read.
     """
-    with server_packages():
+    with importing_extra("serve", "policy servers need the packages websockets and msgpack"):
         from ..app.policy_service import PolicyService
         from ..deployment.server_policy import KEY_VARIABLE
     settings = typed(ServeConfig, config)

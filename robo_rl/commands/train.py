@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..agents.sac.ranks import several_ranks
 from ..app import RESUMED, RayRuntimeConfig, emergency_stop, has_robot, run_config
-from ..core import ConfigError, Interruption, check_seed, section
+from ..core import ConfigError, Interruption, check_seed, importing_extra, section
 from ..operators.takeover import has_person
 from ..training.asynchronous import AsyncTraining
 from ..training.local import LocalTraining
@@ -60,10 +60,8 @@ def _with_ray(config: DictConfig, folder: Path) -> int:
         settings: RayRuntimeConfig = section(config, "runtime")
         if has_person(config):
             raise ConfigError("a person cannot intervene in simulators of Ray: leave out teleop.device and steering")
-        try:
+        with importing_extra("ray", "runtime=ray needs Ray"):
             from ..training.with_ray import connect, learn
-        except ModuleNotFoundError as error:
-            raise ConfigError("runtime=ray needs Ray: pip install 'robo-rl[ray]'") from error
         connect(settings)
         return learn(config, folder, claim.close)
 

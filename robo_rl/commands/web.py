@@ -6,9 +6,10 @@ import sys
 
 from omegaconf import DictConfig
 
-from ..core import ConfigError, EmergencyStop, section, typed
+from ..core import EmergencyStop, importing_extra, section, typed
 from ..monitoring import data_page
-from ..monitoring.dashboard import PAGES, SWITCH_SECONDS, Dashboard, WatchConfig
+from ..monitoring.dashboard import PAGES, SWITCH_SECONDS, Dashboard
+from ..monitoring.run_table import WatchConfig
 from ..web import WebConfig
 
 
@@ -18,10 +19,8 @@ def run(config: DictConfig) -> int:
     Raises:
         ConfigError: if the package ``websockets`` is missing, the address is taken, or keys cannot be read.
     """
-    try:
+    with importing_extra("web", "pages need the packages websockets and segno"):
         from ..web.server import PageServer
-    except ImportError as error:
-        raise ConfigError(f"pages need the package websockets ({error}): pip install 'robo-rl[web]'") from error
     for name in ("runs", "data"):
         if isinstance(config[name], str):  # a single folder needs no brackets
             config[name] = [config[name]]

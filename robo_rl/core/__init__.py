@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         nearest,
     )
     from .execution import ExecutionReport
+    from .extras import importing_extra
     from .folders import user_folder
     from .foreign import (
         ENTRIES,
@@ -67,11 +68,11 @@ if TYPE_CHECKING:
     from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
     from .image_layouts import ImageConfig, ImageLayout, image_axes, image_layout, image_override
     from .interruption import Interruption, sigterm_unwinds
-    from .latch import plain_text, read_short
+    from .latch import plain_text
     from .mjcf_limits import check_mjcf
     from .native import compiler_problem, native_library
     from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
-    from .options import MAX_RATE, MAX_SECONDS, MIN_RATE, Bounds, Options, bounds_of, moved_section, option, require
+    from .options import MAX_RATE, MAX_SECONDS, MIN_RATE, Options, bounds_of, moved_section, option, require
     from .own_commands import own_command
     from .own_stop import OwnStop
     from .packed import blosc_size, zstd_size
@@ -95,7 +96,7 @@ if TYPE_CHECKING:
     from .reward import RewardWeights
     from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer, TermScorer
     from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription, shortest
-    from .ros_arguments import RosArguments, parse_ros_arguments, pass_on, passed_on
+    from .ros_arguments import parse_ros_arguments, pass_on, passed_on
     from .ros_images import decode_ros_compressed_image, decode_ros_image
     from .rotation import matrix_of_quaternion, matrix_of_vector, quaternion_of_matrix, vector_of_matrix
     from .seeding import derive_seed, generator
@@ -154,7 +155,6 @@ __all__ = [
     "ArraySpec",
     "BaseTarget",
     "Batch",
-    "Bounds",
     "CheckpointError",
     "Clock",
     "Closing",
@@ -215,7 +215,6 @@ __all__ = [
     "RoboRLError",
     "RobotAwayError",
     "RobotDescription",
-    "RosArguments",
     "SafetyFilter",
     "SafetyStop",
     "Scorer",
@@ -265,6 +264,7 @@ __all__ = [
     "image_axes",
     "image_layout",
     "image_override",
+    "importing_extra",
     "is_loopback",
     "is_too_large",
     "listening",
@@ -294,7 +294,6 @@ __all__ = [
     "read_bytes",
     "read_image_header",
     "read_secret",
-    "read_short",
     "reading",
     "remove_abandoned_drafts",
     "require",

@@ -98,7 +98,8 @@ class LeRobotPolicy:
                 lines.append(f"input {name!r} of the policy: no such observation; the task has {', '.join(expected)}")
                 continue
             key = expected[name]
-            observed = _shape_of(key, spec.observation[key].shape)
+            size = spec.observation[key].shape  # in LeRobot images are (C, H, W), and all else is a vector
+            observed = (size[2], *size[:2]) if key.startswith(_IMAGES) else (int(np.prod(size)),)
             if observed != shape:
                 lines.append(f"input {name!r}: the policy expects shape {shape}, observation {key!r} has {observed}")
         if self._outputs != {"action": spec.action.shape}:
@@ -171,8 +172,3 @@ def _hash(folder: Path) -> str:
 
 def _shape(feature: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(whole_number(size, 1, 100_000) for size in feature["shape"])
-
-
-def _shape_of(key: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape in LeRobot of an observation: images (C, H, W), all else a vector."""
-    return (shape[2], *shape[:2]) if key.startswith(_IMAGES) else (int(np.prod(shape)),)

@@ -117,14 +117,6 @@ def _layer_norm(writer: _Writer, node: Node) -> None:
     writer.add("LayerNormalization", [*node.inputs, scale], node.output, axis=-1, epsilon=node.attributes["epsilon"])
 
 
-def _norm(writer: _Writer, node: Node) -> None:
-    writer.add("ReduceL2", node.inputs, node.output, axes=[-1], keepdims=1)
-
-
-def _sum(writer: _Writer, node: Node) -> None:  # its axes are an input since opset 13, those of the others since 18
-    writer.add("ReduceSum", [*node.inputs, writer.integers([node.attributes["axis"]])], node.output, keepdims=1)
-
-
 def _reduce(operator: str) -> Callable[[_Writer, Node], None]:
     def translate(writer: _Writer, node: Node) -> None:
         writer.add(operator, node.inputs, node.output, axes=[node.attributes["axis"]], keepdims=1)
@@ -138,25 +130,9 @@ def _choose(writer: _Writer, node: Node) -> None:
     writer.add("Gather", [rows, f"{node.output}_index"], node.output, axis=0)
 
 
-def _cast(writer: _Writer, node: Node) -> None:
-    writer.add("Cast", node.inputs, node.output, to=TensorProto.FLOAT)
-
-
-def _reshape(writer: _Writer, node: Node) -> None:
-    writer.add("Reshape", [*node.inputs, writer.integers(node.shape)], node.output)
-
-
-def _transpose(writer: _Writer, node: Node) -> None:
-    writer.add("Transpose", node.inputs, node.output, perm=node.attributes["axes"])
-
-
 def _slice(writer: _Writer, node: Node) -> None:
     bounds = [writer.integers([node.attributes[name]]) for name in ("start", "stop", "axis")]
     writer.add("Slice", [*node.inputs, *bounds], node.output)
-
-
-def _concatenate(writer: _Writer, node: Node) -> None:
-    writer.add("Concat", node.inputs, node.output, axis=node.attributes["axis"])
 
 
 def _convolution(writer: _Writer, node: Node) -> None:
@@ -181,16 +157,19 @@ def _max_pool(writer: _Writer, node: Node) -> None:
 _TRANSLATIONS: dict[str, Callable[[_Writer, Node], None]] = {
     "clip": _clip,
     "layer_norm": _layer_norm,
-    "norm": _norm,
-    "sum": _sum,
+    "norm": lambda writer, node: writer.add("ReduceL2", node.inputs, node.output, axes=[-1], keepdims=1),
+    # The axes of a sum are an input since opset 13, those of the others since 18.
+    "sum": lambda writer, node: writer.add(
+        "ReduceSum", [*node.inputs, writer.integers([node.attributes["axis"]])], node.output, keepdims=1
+    ),
     "mean": _reduce("ReduceMean"),
     "minimum": _reduce("ReduceMin"),
     "choose": _choose,
-    "cast": _cast,
-    "reshape": _reshape,
-    "transpose": _transpose,
+    "cast": lambda writer, node: writer.add("Cast", node.inputs, node.output, to=TensorProto.FLOAT),
+    "reshape": lambda writer, node: writer.add("Reshape", [*node.inputs, writer.integers(node.shape)], node.output),
+    "transpose": lambda writer, node: writer.add("Transpose", node.inputs, node.output, perm=node.attributes["axes"]),
     "slice": _slice,
-    "concatenate": _concatenate,
+    "concatenate": lambda writer, node: writer.add("Concat", node.inputs, node.output, axis=node.attributes["axis"]),
     "convolution": _convolution,
     "max_pool": _max_pool,
 }

@@ -4,6 +4,7 @@ A file is accepted only in the form that robo-rl deploy writes: operators of the
 functions, parameters inside the file, static shapes, and a description. It cannot name other files or code.
 """
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ class OnnxPolicy:
 
     Attributes:
         description: description in the file.
+        fingerprint: hash of the content.
 
     Args:
         data: content of the file.
@@ -57,6 +59,7 @@ class OnnxPolicy:
 
     def __init__(self, data: bytes, where: object) -> None:
         self._where = where
+        self.fingerprint = hashlib.sha256(data).hexdigest()[:16]
         model = _parsed(data, where)
         self.description = _description(model, where)
         _check_graph(model, where)

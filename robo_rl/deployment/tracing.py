@@ -117,21 +117,9 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._names[id(result)] = (self.name(value), result)
 
 
-def _addmm(tracer: _Tracer, out: Tensor, bias: Tensor, x: Tensor, weight: Tensor) -> None:
-    tracer.add("dense", (x, weight, bias), out)
-
-
-def _mm(tracer: _Tracer, out: Tensor, x: Tensor, weight: Tensor) -> None:
-    tracer.add("dense", (x, weight), out)
-
-
 def _baddbmm(tracer: _Tracer, out: Tensor, bias: Tensor, x: Tensor, weight: Tensor) -> None:
     product = tracer.add_inner("matmul", (x, weight), tuple(out.shape))
     tracer.add("add", (product, bias), out)
-
-
-def _bmm(tracer: _Tracer, out: Tensor, x: Tensor, y: Tensor) -> None:
-    tracer.add("matmul", (x, y), out)
 
 
 def _binary(operation: str) -> Callable[..., None]:
@@ -199,14 +187,6 @@ def _reduce(operation: str) -> Callable[..., None]:
         tracer.add("reshape", (reduced,), out)
 
     return handler
-
-
-def _reshape(tracer: _Tracer, out: Tensor, x: Tensor, *_: Any, **__: Any) -> None:
-    tracer.add("reshape", (x,), out)
-
-
-def _same(tracer: _Tracer, out: Tensor, x: Tensor, *_: Any, **__: Any) -> None:
-    tracer.alias(out, x)
 
 
 def _expand(tracer: _Tracer, out: Tensor, x: Tensor, *_: Any, **__: Any) -> None:
@@ -308,10 +288,10 @@ def _max_pool(
 
 
 _OPERATIONS: dict[str, Callable[..., None]] = {
-    "addmm": _addmm,
-    "mm": _mm,
+    "addmm": lambda tracer, out, bias, x, weight: tracer.add("dense", (x, weight, bias), out),
+    "mm": lambda tracer, out, x, weight: tracer.add("dense", (x, weight), out),
     "baddbmm": _baddbmm,
-    "bmm": _bmm,
+    "bmm": lambda tracer, out, x, y: tracer.add("matmul", (x, y), out),
     "convolution": _convolution,
     "max_pool2d_with_indices": _max_pool,
     "add": _binary("add"),
@@ -335,8 +315,11 @@ _OPERATIONS: dict[str, Callable[..., None]] = {
     "mean": _reduce("mean"),
     "sum": _reduce("sum"),
     "amin": _reduce("minimum"),
-    **dict.fromkeys(("view", "_unsafe_view", "unsqueeze", "squeeze", "reshape"), _reshape),
-    **dict.fromkeys(("alias", "detach", "clone", "lift_fresh"), _same),
+    **dict.fromkeys(
+        ("view", "_unsafe_view", "unsqueeze", "squeeze", "reshape"),
+        lambda tracer, out, x, *_, **__: tracer.add("reshape", (x,), out),
+    ),
+    **dict.fromkeys(("alias", "detach", "clone", "lift_fresh"), lambda tracer, out, x, *_, **__: tracer.alias(out, x)),
     "expand": _expand,
     "_to_copy": _to_copy,
     "permute": _permute,

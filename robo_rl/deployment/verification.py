@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError, Decision, Observation, Policy, generator
+from robo_rl.core import DataError, Decision, Observation, Policy, generator, importing_extra
 
 from .c_policy import CPolicy, c_compiler
 from .description import PolicyDescription
-from .packages import onnx_packages
 
 TOLERANCE = 1e-5
 """Largest difference between an action of the file and that of PyTorch."""
@@ -77,7 +76,7 @@ def verify(
         decisions = compiled.decide_all(stacked, rows)
         seconds = median_time([lambda: compiled.decide_all(stacked, rows)] * 5) / observations
     else:
-        with onnx_packages():
+        with importing_extra("deploy", "ONNX files need the packages onnx and onnxruntime"):
             from .onnx_policy import OnnxPolicy
         deployed = OnnxPolicy.load(file)
         decisions = np.stack([deployed.decide(observation) for observation in drawn])

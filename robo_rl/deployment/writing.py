@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from robo_rl.core import ConfigError, Decision, Policy, draft_of, generator
+from robo_rl.core import ConfigError, Decision, Policy, draft_of, generator, importing_extra
 
 from .c_header import to_c
 from .description import PolicyDescription
-from .packages import onnx_packages
 from .tracing import trace
 from .verification import Verification, verify
 
@@ -48,7 +47,7 @@ def write_policy(
     if output.suffix == ".h":
         content = to_c(graph, description, output.stem).encode()
     else:
-        with onnx_packages():
+        with importing_extra("deploy", "ONNX files need the packages onnx and onnxruntime"):
             from .onnx_file import to_onnx
         content = to_onnx(graph, description)
     with draft_of(output) as draft:

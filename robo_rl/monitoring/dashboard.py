@@ -5,18 +5,18 @@ import json
 import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core import MAX_SECONDS, RoboRLError, require
+from ..core import RoboRLError
 from ..evaluation.runs import load_run
 from ..operators.rearming import find_stops
 from ..operators.stop_button import StopButton, described
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.reading import TURNS, Readers
-from .run_table import clip, is_held
+from .run_table import WatchConfig, clip, is_held
 from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
 
 PICTURE_SECONDS = 0.1
@@ -31,20 +31,6 @@ SHARE_OF_CORE = 0.1
 """Largest share of one processor core for reading files: long metrics are read less often."""
 
 PAGES = {"/": "runs.html"} | {f"/{name}": name for name in ("runs.js", "held.js", "link.js", "page.css", "icon.svg")}
-
-
-@dataclass(frozen=True)
-class WatchConfig:
-    """Options of configs/web.yaml, which documents them and holds their defaults."""
-
-    runs: list[str]
-    newest: int
-    interval: float
-
-    def __post_init__(self) -> None:
-        require(len(self.runs) > 0, "runs", "one or more run folders, for example runs=[runs/a,runs/b]", self.runs)
-        require(self.newest >= 1, "newest", "1 or more", self.newest)
-        require(0 < self.interval <= MAX_SECONDS, "interval", f"in (0, {MAX_SECONDS:g}]", self.interval)
 
 
 class Look(NamedTuple):

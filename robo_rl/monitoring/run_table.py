@@ -38,18 +38,24 @@ WIRE = ("actors", "stored", "refused", "spooled", "ratio", "staleness_steps", "s
 
 
 @dataclass(frozen=True)
-class TopConfig:
-    """Options of configs/top.yaml, which documents them and holds their defaults."""
+class WatchConfig:
+    """Options of configs/web.yaml, which documents them and holds their defaults."""
 
     runs: list[str]
     newest: int
     interval: float
-    once: bool
 
     def __post_init__(self) -> None:
         require(len(self.runs) > 0, "runs", "one or more run folders, for example runs=[runs/a,runs/b]", self.runs)
         require(self.newest >= 1, "newest", "1 or more", self.newest)
         require(0 < self.interval <= MAX_SECONDS, "interval", f"in (0, {MAX_SECONDS:g}]", self.interval)
+
+
+@dataclass(frozen=True)
+class TopConfig(WatchConfig):
+    """Options of configs/top.yaml, which documents them and holds their defaults."""
+
+    once: bool
 
 
 def look(settings: TopConfig) -> RenderableType:
@@ -186,8 +192,8 @@ def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
             "evaluations",
             f"{sparkline(values, top=1.0 if success_rates else None)}  {last} at {run.evaluations.lines[-1]['step']:,}",
         )
-    if timed := newest(run.metrics, "evaluation", ("success_seconds_median",)):
-        yield "cycle", cycle_text(timed)
+    if line := newest(run.metrics, "evaluation", ("success_seconds_median",)):
+        yield "cycle", "  ".join(f"{line[key]:.3g} {unit}" for key, unit in CYCLE.items() if line.get(key) is not None)
     for name, keys, kind in (("learning", LEARNING, "train"), ("wire", WIRE, "runtime")):
         line = newest(run.metrics, kind, keys)
         if line:
@@ -218,11 +224,6 @@ def episode_means(episodes: Sequence[Mapping[str, Any]]) -> str:
     success = f"  success {sum(successes) / len(successes):.0%}" if successes else ""
     mean = f"{sum(returns) / len(returns):.3g}" if returns else "unknown"
     return f"{len(episodes):,}  last {len(recent)}: return {mean}{success}"
-
-
-def cycle_text(evaluation: Mapping[str, Any]) -> str:
-    """Return the time to success in an evaluation, beside that of the demonstrations."""
-    return "  ".join(f"{evaluation[key]:.3g} {unit}" for key, unit in CYCLE.items() if evaluation.get(key) is not None)
 
 
 def newest(lines: Iterable[Mapping[str, Any]], kind: str, keys: Iterable[str]) -> Mapping[str, Any] | None:

@@ -23,6 +23,7 @@ from ..core import (
     StopButton,
     Teleop,
     find_relative,
+    importing_extra,
     section,
 )
 from ..web import WebConfig
@@ -300,12 +301,10 @@ def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], str] | None
     Raises:
         ConfigError: if a package is missing, the address is taken, or the page cannot drive a robot of ``spec``.
     """
-    try:
+    with importing_extra("web", "pages need the packages websockets and segno"):
         import segno
 
         from ..web.person import PersonPage
-    except ImportError as error:
-        raise ConfigError(f"pages need websockets and segno ({error}): pip install 'robo-rl[web]'") from error
     settings: WebConfig = section(config, "web")
     about = {"task": spec.task, "elements": spec.action.names}
     latches = PageButton(partial(find_stops_of, config))

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from rich.console import Console
 
-from robo_rl.core import Clock, Closing, ConfigError, MonotonicClock, write_durably
+from robo_rl.core import Clock, Closing, ConfigError, MonotonicClock, importing_extra, write_durably
 
 from .config import LoggingConfig, WandbConfig
 from .interventions import WINDOW
@@ -229,12 +229,9 @@ def check_logging(config: LoggingConfig) -> None:
 
 
 def _import_wandb(config: WandbConfig) -> Any:
-    try:
-        return importlib.import_module("wandb")
-    except ImportError as error:
-        raise ConfigError(
-            f"logging.wandb.project={config.project!r} needs the package wandb ({error}): pip install 'robo-rl[wandb]'"
-        ) from error
+    with importing_extra("wandb", f"logging.wandb.project={config.project!r} needs the package wandb"):
+        wandb = importlib.import_module("wandb")
+    return wandb
 
 
 def _start_wandb(config: WandbConfig, folder: Path, run_config: Any) -> Any:

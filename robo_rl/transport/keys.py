@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from robo_rl.core import ConfigError, require
+from robo_rl.core import importing_extra, require
 
 VALID_DAYS = 825
 LEARNER = "learner"
@@ -31,10 +31,8 @@ def make_keys(folder: Path, hosts: Sequence[str], actors: Sequence[str], days: i
         ConfigError: if a name is invalid, the folder holds damaged files or those of another program, or the package
             ``cryptography`` is missing.
     """
-    try:
+    with importing_extra("distributed", "robo-rl keys needs the package cryptography"):
         from .certificates import AUTHORITY, Authority
-    except ImportError as error:
-        raise ConfigError("robo-rl keys needs the package cryptography: pip install 'robo-rl[distributed]'") from error
 
     require(days >= 1, "days", "1 or more", days)
     for name in actors:

@@ -82,7 +82,6 @@ def test_register_refuses_what_it_cannot_hold() -> None:
 def test_master_reads_and_writes(line: tuple[VirtualBus, ServoChain], master: ServoBus) -> None:
     _, chain = line
     for servo in (1, 2, 3):
-        master.ping(servo)
         assert master.read(servo, "model_number") == 777
     master.write(2, "torque_enable", 1)
     master.sync_write("goal_position", {1: 100, 2: 4000})

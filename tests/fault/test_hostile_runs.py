@@ -27,7 +27,8 @@ from ..rigs.slow_disk import make_slow
 
 pytest.importorskip("websockets")
 
-from robo_rl.monitoring.dashboard import Dashboard, WatchConfig
+from robo_rl.monitoring.dashboard import Dashboard
+from robo_rl.monitoring.run_table import WatchConfig
 
 from ..web.test_web_commands_of_pages import PATIENCE_SECONDS, PRESS, Page
 

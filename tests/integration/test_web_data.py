@@ -11,7 +11,8 @@ pytest.importorskip("websockets")
 
 from robo_rl.core import EmergencyStop
 from robo_rl.monitoring import data_page
-from robo_rl.monitoring.dashboard import PAGES, Dashboard, WatchConfig
+from robo_rl.monitoring.dashboard import PAGES, Dashboard
+from robo_rl.monitoring.run_table import WatchConfig
 from robo_rl.replay import EpisodeStore
 from robo_rl.web import WebConfig
 from robo_rl.web.server import STATIC, PageServer

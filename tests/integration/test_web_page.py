@@ -16,7 +16,8 @@ from robo_rl.actor import jpeg
 from robo_rl.core import EmergencyStop
 from robo_rl.core.emergency import default_file, file_of
 from robo_rl.core.latch import Latch
-from robo_rl.monitoring.dashboard import PAGES, Dashboard, WatchConfig
+from robo_rl.monitoring.dashboard import PAGES, Dashboard
+from robo_rl.monitoring.run_table import WatchConfig
 from robo_rl.telemetry import Command, LiveRobot, LiveRun, LiveStatus
 from robo_rl.web import WebConfig
 from robo_rl.web.server import PageServer

@@ -315,7 +315,7 @@ def test_what_is_asked_for_is_what_ray_reserves() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "runtime=ray needs Ray: pip install 'robo-rl[ray]'"),
+        ([], "pip install 'robo-rl[ray]'"),
         (["runtime.cluster=auto"], "runtime.transport.address must be given where runtime.cluster is"),
         (["teleop.device=window"], "a person cannot intervene in simulators of Ray"),
         (["robot=virtual"], "choose runtime=async"),

@@ -17,7 +17,8 @@ import pytest
 
 from robo_rl.core import OwnStop
 from robo_rl.drivers.ros2 import open_node
-from robo_rl.monitoring.dashboard import PAGES, Dashboard, WatchConfig
+from robo_rl.monitoring.dashboard import PAGES, Dashboard
+from robo_rl.monitoring.run_table import WatchConfig
 from robo_rl.operators.rearming import find_stops
 from robo_rl.telemetry import Command, LiveWatch
 from robo_rl.web import WebConfig

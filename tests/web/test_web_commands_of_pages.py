@@ -13,7 +13,8 @@ pytest.importorskip("websockets")
 from websockets.exceptions import ConnectionClosedError
 
 from robo_rl.core import EmergencyStop
-from robo_rl.monitoring.dashboard import Dashboard, WatchConfig
+from robo_rl.monitoring.dashboard import Dashboard
+from robo_rl.monitoring.run_table import WatchConfig
 from robo_rl.telemetry import Command, LiveRun, LiveStatus
 
 PATIENCE_SECONDS = 60.0

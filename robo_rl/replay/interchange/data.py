@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, DataError, EnvSpec, SpecError, parse_json, read_bytes
+from robo_rl.core import DataError, EnvSpec, SpecError, importing_extra, parse_json, read_bytes
 
 from ..layout import EpisodeArrays, EpisodeRecord, step_fields
 from .notes import ImportNotes
@@ -84,10 +84,9 @@ def library(name: str) -> Any:
     Raises:
         ConfigError: if it is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(f"this format needs {name.split('.')[0]}: pip install 'robo-rl[interchange]'") from error
+    with importing_extra("interchange", f"this format needs {name.split('.')[0]}"):
+        module = importlib.import_module(name)
+    return module
 
 
 def read_small(path: Path, most: int = 2**25) -> bytes:
