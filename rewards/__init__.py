@@ -9,7 +9,7 @@ from robo_rl.core import RewardWeights, config_node
 from robo_rl.core.choices import store_choice
 from robo_rl.core.lazy import ClassTable
 
-from .composition import ComposedReward, ComposedRewardConfig, TermConfig
+from .composition import ComposedRewardConfig, TermConfig
 from .parts.module import FunctionModule, Module
 from .vision.config import ContrastConfig, PretrainingConfig
 
@@ -75,7 +75,6 @@ def _writer_node() -> DictConfig:
 
 __all__ = [
     "MODULES",
-    "ComposedReward",
     "ComposedRewardConfig",
     "FunctionModule",
     "Module",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from .backend import ArmBackend
     from .config import ArmConfig, ControllerConfig, TaskConfig
-    from .driving import CarBackend
     from .episode import SimulatedBackend, SimulatedTask
     from .simulation import ArmSimulation
     from .tasks.base import FunctionExpert, Task
@@ -123,7 +122,6 @@ __all__ = [
     "ArmBackend",
     "ArmConfig",
     "ArmSimulation",
-    "CarBackend",
     "ControllerConfig",
     "FunctionExpert",
     "Task",

@@ -6,19 +6,14 @@
 from .answers import ServerLostError
 from .api import (
     ActionClient,
-    Client,
     Goal,
     GoalStatus,
-    Graph,
     Message,
-    MessageTypes,
     Node,
-    Problem,
     Publisher,
     Repeater,
     ServerGoal,
     Subscription,
-    Timer,
 )
 from .opening import choose, missing_packages, open_node
 from .qos import LATCHED, QoSProfile
@@ -26,21 +21,16 @@ from .qos import LATCHED, QoSProfile
 __all__ = [
     "LATCHED",
     "ActionClient",
-    "Client",
     "Goal",
     "GoalStatus",
-    "Graph",
     "Message",
-    "MessageTypes",
     "Node",
-    "Problem",
     "Publisher",
     "QoSProfile",
     "Repeater",
     "ServerGoal",
     "ServerLostError",
     "Subscription",
-    "Timer",
     "choose",
     "missing_packages",
     "open_node",

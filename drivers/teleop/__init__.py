@@ -7,21 +7,17 @@ from hydra.core.config_store import ConfigStore
 from robo_rl.core import config_node
 from robo_rl.core.lazy import imported_on_use
 
-from .config import DEVICES, SteeringConfig, TeleopConfig
+from .config import SteeringConfig, TeleopConfig
 
 if TYPE_CHECKING:
     from .keyboard import KeyboardTeleop
     from .making import find_devices, make_steering, make_teleop
-    from .screens import ScreenTeleop
     from .window import WindowTeleop
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
-    "DEVICES",
     "KeyboardTeleop",
-    "ScreenTeleop",
-    "SteeringConfig",
     "TeleopConfig",
     "WindowTeleop",
     "find_devices",

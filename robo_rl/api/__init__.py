@@ -4,6 +4,6 @@ Importing this package takes as long as starting a training; ``import robo_rl`` 
 """
 
 from .policies import Policy
-from .runs import Curve, Run, load, train
+from .runs import Run, load, train
 
-__all__ = ["Curve", "Policy", "Run", "load", "train"]
+__all__ = ["Policy", "Run", "load", "train"]

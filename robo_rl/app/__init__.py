@@ -11,7 +11,7 @@ from ..core.lazy import imported_on_use
 
 if TYPE_CHECKING:
     from .allow_list import allow_packages, needed_packages
-    from .base import keep_base, load_base
+    from .base import keep_base
     from .components import Components, build_backend, build_resets
     from .composition import (
         agent_facts,
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
         ActorConfig,
         AsyncRuntimeConfig,
         DemonstrationsConfig,
-        LocalRuntimeConfig,
         RayRuntimeConfig,
         RunConfig,
         StartConfig,
         check_resources,
     )
     from .deployed import PolicySource, load_evaluated, write_deployed
-    from .evaluated import Evaluated, change_task, evaluated_policy
+    from .evaluated import change_task, evaluated_policy
     from .expert import make_intervention
     from .network_limits import networks_of, networks_of_run
     from .registration import register_all_configs, register_configs
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
         RESUMED,
         TrainedAgent,
         TrainedPolicy,
-        TrainedReward,
         acting_config,
         complete_config,
         load_agent,
@@ -62,15 +60,12 @@ __all__ = [
     "AsyncRuntimeConfig",
     "Components",
     "DemonstrationsConfig",
-    "Evaluated",
-    "LocalRuntimeConfig",
     "PolicySource",
     "RayRuntimeConfig",
     "RunConfig",
     "StartConfig",
     "TrainedAgent",
     "TrainedPolicy",
-    "TrainedReward",
     "acting_config",
     "agent_facts",
     "allow_packages",
@@ -91,7 +86,6 @@ __all__ = [
     "is_relative",
     "keep_base",
     "load_agent",
-    "load_base",
     "load_evaluated",
     "load_policy",
     "load_reward",

@@ -15,9 +15,7 @@ from .decision_periods import (
 from .evaluate import EpisodeOutcome, EvaluationResult, evaluate, no_time_limit
 from .film import film_problem
 from .statistics import (
-    Interval,
     Proportion,
-    ThresholdSteps,
     align_curves,
     bootstrap_interval,
     interquartile_mean,
@@ -31,10 +29,8 @@ __all__ = [
     "DecisionPeriods",
     "EpisodeOutcome",
     "EvaluationResult",
-    "Interval",
     "Proportion",
     "SlowPolicy",
-    "ThresholdSteps",
     "align_curves",
     "bootstrap_interval",
     "check_periods",

@@ -6,14 +6,13 @@ from robo_rl.core.lazy import imported_on_use
 
 if TYPE_CHECKING:
     from .hindsight import Hindsight
-    from .intake import Intake, IntakeTotals
+    from .intake import Intake
     from .labels import UNKNOWN, LabelBook
     from .layout import EpisodeArrays, EpisodeRecord
     from .ring import ReplayRing
     from .sampler import MixedSampler
     from .saved_episodes import SavedEpisodes
     from .store import EpisodeStore, StoreSummary
-    from .writer import EpisodeWriter
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
@@ -22,10 +21,8 @@ __all__ = [
     "EpisodeArrays",
     "EpisodeRecord",
     "EpisodeStore",
-    "EpisodeWriter",
     "Hindsight",
     "Intake",
-    "IntakeTotals",
     "LabelBook",
     "MixedSampler",
     "ReplayRing",

@@ -40,7 +40,6 @@ __all__ = [
     "RecoveryConfig",
     "RecoveryReset",
     "ScriptConfig",
-    "SeededConfig",
     "WaypointConfig",
     "make_homing",
     "make_learned",

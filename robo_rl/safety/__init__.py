@@ -15,7 +15,7 @@ from .config import NoSafetyConfig, SafetyConfig
 
 if TYPE_CHECKING:
     from .backend import SafeBackend
-    from .chain import ACTION_NOT_FINITE, FilterChain
+    from .chain import ACTION_NOT_FINITE
     from .compose import make_safe_backend, without_safety
     from .notices import ChangeNotices, NoticingBackend
     from .watch import SafetyWatch, WatchConfig
@@ -25,7 +25,6 @@ else:
 __all__ = [
     "ACTION_NOT_FINITE",
     "ChangeNotices",
-    "FilterChain",
     "NoticingBackend",
     "SafeBackend",
     "SafetyConfig",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .codec import RecordDecoder, RecordEncoder
     from .control import COMMANDS, is_command, send_command, wanted_actors
     from .keys import make_keys
-    from .policy import PolicyMessage, pack_policy, unpack_policy
     from .server import LearnerServer
     from .service import SOCKET, new_socket_folder
     from .views import ActorView, LinkStatus
@@ -33,17 +32,14 @@ __all__ = [
     "LearnerLink",
     "LearnerServer",
     "LinkStatus",
-    "PolicyMessage",
     "RecordDecoder",
     "RecordEncoder",
     "TransportConfig",
     "is_command",
     "make_keys",
     "new_socket_folder",
-    "pack_policy",
     "register_configs",
     "send_command",
-    "unpack_policy",
     "wanted_actors",
 ]
 
