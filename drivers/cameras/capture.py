@@ -43,7 +43,8 @@ class Capture:
             self._capture: Any = cv2.VideoCapture(path, cv2.CAP_V4L2)
             reason = "cannot be opened: another program may have it, or it is no camera (robo-rl cameras)"
         elif config.is_stream:
-            self._capture = cv2.VideoCapture(config.device, cv2.CAP_FFMPEG, _timeouts())
+            limits = [cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, READ_TIMEOUT_MS, cv2.CAP_PROP_READ_TIMEOUT_MSEC, READ_TIMEOUT_MS]
+            self._capture = cv2.VideoCapture(config.device, cv2.CAP_FFMPEG, limits)
             reason = "cannot be reached, or is no video"
         else:
             if not Path(config.device).is_file():
@@ -121,10 +122,6 @@ def cameras_here() -> str:
     """Return a sentence that lists the cameras of this machine."""
     names = [f"{device.path} ({device.name})" for device in find_devices()]
     return f"cameras here: {', '.join(names)}" if names else "there are no cameras here"
-
-
-def _timeouts() -> list[int]:
-    return [cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, READ_TIMEOUT_MS, cv2.CAP_PROP_READ_TIMEOUT_MSEC, READ_TIMEOUT_MS]
 
 
 def _be_quiet() -> None:

@@ -60,14 +60,6 @@ class ServoBus:
         """Close the port. May be called twice."""
         self._line.close()
 
-    def ping(self, servo: int) -> None:
-        """Check that a servo answers.
-
-        Raises:
-            BusError: if it does not.
-        """
-        self._exchange(Packet(servo, Instruction.PING), {servo: 0})
-
     def read(self, servo: int, name: str) -> int:
         """Return the value of a register.
 
@@ -168,8 +160,8 @@ class ServoBus:
         while len(answers) < len(sizes) and not is_late:
             is_late = self._clock.now_ns() >= deadline_ns  # what arrived while this process slept still counts
             for packet in self._reader.feed(self._line.receive()):
-                if packet == request and packet.code != Instruction.PING:
-                    continue  # the echo of an adapter; that of a ping looks like an answer
+                if packet == request:
+                    continue  # the echo of an adapter
                 if packet.servo not in sizes:
                     strangers.add(packet.servo)
                 elif len(packet.parameters) != sizes[packet.servo]:

@@ -138,20 +138,16 @@ def _axes(**axes: str) -> dict[str, AxisConfig]:
     return {name: AxisConfig(axis.lstrip("-"), -1.0 if axis.startswith("-") else 1.0) for name, axis in axes.items()}
 
 
+def _buttons(*buttons: str) -> dict[str, str]:
+    """Return the buttons of all functions, in the order of :data:`FUNCTIONS`."""
+    return dict(zip(FUNCTIONS, buttons, strict=True))
+
+
 def _gamepad() -> MappingConfig:
     """Return the mapping of a gamepad: SDL's names, of which up and left are negative."""
     return MappingConfig(
         axes=_axes(x="-left_y", y="-left_x", z="-right_y", yaw="-right_x", throttle="-left_y", steering="-right_x"),
-        buttons={
-            "gripper": "right_shoulder",
-            "deadman": "",
-            "success": "a",
-            "failure": "b",
-            "discard": "x",
-            "pause": "start",
-            "stop": "back",
-            "emergency_stop": "y",
-        },
+        buttons=_buttons("right_shoulder", "", "a", "b", "x", "start", "back", "y"),
     )
 
 
@@ -167,22 +163,13 @@ def _joy() -> JoyConfig:
     """Return the mapping of a gamepad as ROS 2's joy_node numbers it on Linux; up and left are positive."""
     return JoyConfig(
         axes=_axes(x="1", y="0", z="4", yaw="3", throttle="1", steering="3"),
-        buttons={
-            "gripper": "5",
-            "deadman": "",
-            "success": "0",
-            "failure": "1",
-            "discard": "2",
-            "pause": "7",
-            "stop": "6",
-            "emergency_stop": "3",
-        },
+        buttons=_buttons("5", "", "0", "1", "2", "7", "6", "3"),
     )
 
 
 def _browser() -> BrowserConfig:
     """Return the mapping of the page: all that it has."""
-    return BrowserConfig(axes=_axes(**{name: name for name in ELEMENTS}), buttons={name: name for name in FUNCTIONS})
+    return BrowserConfig(axes=_axes(**{name: name for name in ELEMENTS}), buttons=_buttons(*FUNCTIONS))
 
 
 @dataclass(frozen=True)

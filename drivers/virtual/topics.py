@@ -333,8 +333,11 @@ class CarTopics(Topics):
         self._odometry = publish("nav_msgs/msg/Odometry", "odom", STATE_QOS)
         self._imu = publish("sensor_msgs/msg/Imu", "sensors/imu/raw", STATE_QOS)
         self._state = publish(ACKERMANN, "drive_state", STATE_QOS)
-        self._subscribe(ACKERMANN, "drive", self._take_drive)
-        self._subscribe("geometry_msgs/msg/Twist", "cmd_vel", self._take_twist)
+        self._subscribe(
+            ACKERMANN, "drive", lambda message: self._take(message.drive.speed, message.drive.steering_angle)
+        )
+        # The rotation rate of a twist is read as a steering angle.
+        self._subscribe("geometry_msgs/msg/Twist", "cmd_vel", lambda twist: self._take(twist.linear.x, twist.angular.z))
 
     def _moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
         rotation = matrix_of_quaternion(np.roll(measured["quaternion"], -1))
@@ -356,14 +359,6 @@ class CarTopics(Topics):
         steering, speed = measured["drive"].tolist()
         drive = {"steering_angle": steering, "speed": speed}
         self._state.publish(make(ACKERMANN, header=header, drive=drive))
-
-    def _take_drive(self, message: Any) -> None:
-        """Execute an Ackermann command; called in the node's thread."""
-        self._take(message.drive.speed, message.drive.steering_angle)
-
-    def _take_twist(self, message: Any) -> None:
-        """Execute a twist, whose rotation rate is read as a steering angle; called in the node's thread."""
-        self._take(message.linear.x, message.angular.z)
 
     def _take(self, speed: float, turn: float) -> None:
         values = np.array([turn / self._car.max_steering, speed / self._car.top_speed])

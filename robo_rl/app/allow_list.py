@@ -189,7 +189,8 @@ def _registered(named: Collection[_Named]) -> set[str]:
     for node in sorted(_nodes(repo), key=order):
         if missing <= registered:
             break
-        registered.update(_targets(OmegaConf.to_container(node.node, resolve=False)))
+        entries = _entries(OmegaConf.to_container(node.node, resolve=False))
+        registered.update(value for _, key, value in entries if key == "_target_")
     return registered
 
 
@@ -200,10 +201,6 @@ def _nodes(entries: Any) -> Iterator[ConfigNode]:
             yield entry
         else:
             yield from _nodes(entry)
-
-
-def _targets(values: Any) -> Iterator[str]:
-    return (value for _, key, value in _entries(values) if key == "_target_")
 
 
 @functools.cache

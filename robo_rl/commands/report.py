@@ -44,7 +44,8 @@ def run(config: DictConfig) -> int:
     if settings.comparison is not None:
         return _show_comparison(Path(settings.comparison), settings.output)
     paths = find_runs(settings.runs)
-    output = Path(settings.output) if settings.output is not None else _default_output(paths)
+    folder = paths[0] if len(paths) == 1 else paths[0].parent
+    output = Path(settings.output) if settings.output is not None else folder / "report.html"
     _check_output(output)
     if settings.table is not None:
         output_file("table", settings.table)
@@ -84,8 +85,3 @@ def _show_comparison(file: Path, output: str | None) -> int:
 def _check_output(output: Path) -> None:
     require(output.suffix in (".html", ".htm"), "output", "a file name that ends in .html", str(output))
     output_file("output", output)
-
-
-def _default_output(runs: list[Path]) -> Path:
-    """Return the path in the run folder of a single run, else in the folder that holds the first run."""
-    return (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"

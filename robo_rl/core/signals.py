@@ -40,7 +40,8 @@ class ObservationSignals:
         for key, array in spec.observation.items():
             for place, name in enumerate(array.names):
                 elements[name] = (key, place)
-                self.units[name] = _unit(name) if key == "state" else None
+                units = (unit for pattern, unit in _UNITS if key == "state" and re.fullmatch(pattern, name))
+                self.units[name] = next(units, None)
         self._places: dict[str, tuple[tuple[str, int], ...]] = {name: (place,) for name, place in elements.items()}
         for name, parts in _MAGNITUDES.items():
             if name not in elements and all(part in elements for part in parts):
@@ -55,7 +56,3 @@ class ObservationSignals:
             return np.asarray(observations[key][..., place], np.float64)
         parts = np.stack([observations[key][..., place] for key, place in places]).astype(np.float64)
         return np.asarray(np.sqrt((parts**2).sum(axis=0)))
-
-
-def _unit(name: str) -> str | None:
-    return next((unit for pattern, unit in _UNITS if re.fullmatch(pattern, name)), None)

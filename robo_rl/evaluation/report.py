@@ -56,8 +56,8 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
     plural = "s" if len(runs) > 1 else ""
     sections = (
         _cards(groups[0]) if len(groups) == 1 else "",
-        _problems(runs),
-        _repeats(groups),
+        _warning("Not all runs are complete.", [(run.name, text) for run in runs for text in run.problems]),
+        _warning("Some runs have the same seed.", [("", text) for text in repeated_seeds(groups)]),
         section("Results", table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
         _curves(groups),
         _videos(runs, path, embed),
@@ -67,7 +67,8 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
         _versions(runs),
     )
     title = f"{', '.join(tasks)} · {', '.join(agents)}"
-    return write_page(path, title, f"{len(runs)} run{plural} in {_common_folder(runs)}", sections, NOTES)
+    folder = os.path.commonpath([run.path.resolve().parent for run in runs])
+    return write_page(path, title, f"{len(runs)} run{plural} in {folder}", sections, NOTES)
 
 
 def results(groups: Sequence[Group]) -> list[list[str]]:
@@ -184,14 +185,9 @@ def _cards(group: Group) -> str:
     return f'<div class="cards">{"".join(items)}</div>'
 
 
-def _problems(runs: Sequence[Run]) -> str:
-    lines = [f"<li><b>{html.escape(run.name)}</b>: {html.escape(text)}</li>" for run in runs for text in run.problems]
-    return f'<div class="warn">Not all runs are complete.<ul>{"".join(lines)}</ul></div>' if lines else ""
-
-
-def _repeats(groups: Sequence[Group]) -> str:
-    lines = "".join(f"<li>{html.escape(text)}</li>" for text in repeated_seeds(groups))
-    return f'<div class="warn">Some runs have the same seed.<ul>{lines}</ul></div>' if lines else ""
+def _warning(title: str, lines: Sequence[tuple[str, str]]) -> str:
+    items = (f"<li>{f'<b>{html.escape(name)}</b>: ' * bool(name)}{html.escape(text)}</li>" for name, text in lines)
+    return f'<div class="warn">{title}<ul>{"".join(items)}</ul></div>' if lines else ""
 
 
 def _curves(groups: Sequence[Group]) -> str:
@@ -298,7 +294,3 @@ def _versions(runs: Sequence[Run]) -> str:
     names = ["all runs"] if len(sets) == 1 else [", ".join(names) for names in sets.values()]
     rows = [[key, *(dict(versions_set).get(key, _NOTHING) for versions_set in sets)] for key in keys]
     return section("Versions", table(("", *names), rows, keyed=True))
-
-
-def _common_folder(runs: Sequence[Run]) -> str:
-    return os.path.commonpath([run.path.resolve().parent for run in runs])

@@ -162,11 +162,11 @@ def describe_set(store: EpisodeStore) -> dict[str, Any]:
 
 def cameras(store: EpisodeStore) -> list[str]:
     """Return the observation keys of pictures that can be shown."""
-    return [key for key, array in store.spec.observation.items() if _is_shown(array)]
-
-
-def _is_shown(array: ArraySpec) -> bool:
-    return is_picture(array) and array.nbytes <= PICTURE_BYTES and min(array.shape) > 0
+    return [
+        key
+        for key, array in store.spec.observation.items()
+        if is_picture(array) and array.nbytes <= PICTURE_BYTES and min(array.shape) > 0
+    ]
 
 
 def flagged(store: EpisodeStore) -> dict[str, Any]:

@@ -122,7 +122,8 @@ def _measure_episode(number: int, episode: EpisodeArrays, spec: EnvSpec) -> Epis
     at_bound = (actions <= low + 0.005 * extent) | (actions >= high - 0.005 * extent)
     steady = [index for index, name in enumerate(spec.action.names or ()) if "gripper" in name]
     smooth = np.delete(actions / extent, steady, axis=1)
-    changed, pictures = _state_changes(episode, spec), _pictures(episode, spec)
+    changed = _state_changes(episode, spec)
+    pictures = [rows for key, rows in episode.observation.items() if is_picture(spec.observation[key])]
     return EpisodeQuality(
         number=number,
         steps=len(actions),
@@ -163,10 +164,6 @@ def _numbers(episode: EpisodeArrays, spec: EnvSpec) -> list[NDArray[Any]]:
     """Return the observations (L + 1, N) that are no pictures."""
     kept = [rows for key, rows in episode.observation.items() if not is_picture(spec.observation[key])]
     return [rows.reshape(len(rows), -1) for rows in kept]
-
-
-def _pictures(episode: EpisodeArrays, spec: EnvSpec) -> list[NDArray[Any]]:
-    return [rows for key, rows in episode.observation.items() if is_picture(spec.observation[key])]
 
 
 def _repeated(pictures: NDArray[Any], changed: NDArray[np.bool_] | None) -> float:

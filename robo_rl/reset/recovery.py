@@ -46,7 +46,8 @@ class RecoveryReset(PracticeReset):
         super().__init__(spec)
         self._config = config
         self._seed = seed
-        self._elements = {name: Element(spec, name) for name in _names(config)}
+        names = config.speed, config.upright, config.goal_x, config.goal_y
+        self._elements = {name: Element(spec, name) for name in names}
         self._size = spec.action.shape[0]
         self._steering, self._throttle = (_action(spec, name) for name in ("steering", "throttle"))
         for term in (*config.crash_terms, *config.stuck_terms):
@@ -126,10 +127,6 @@ class RecoveryReset(PracticeReset):
 
     def _value(self, observation: Observation, name: str) -> float:
         return self._elements[name](observation)
-
-
-def _names(config: RecoveryConfig) -> tuple[str, ...]:
-    return config.speed, config.upright, config.goal_x, config.goal_y
 
 
 def _action(spec: EnvSpec, name: str) -> int:

@@ -62,15 +62,11 @@ class Waiter:
             heapq.heappush(self._due, (due_ns, next(self._keys), handler))
         self._wake()
 
-    def is_current(self) -> bool:
-        """Return whether the caller runs in this thread."""
-        return threading.current_thread() is self._thread
-
     def close(self) -> None:
         """End the thread, after the current handler if one is running."""
         self._running = False
         self._wake()
-        if not self.is_current():
+        if threading.current_thread() is not self._thread:
             self._thread.join()
 
     def _wake(self) -> None:

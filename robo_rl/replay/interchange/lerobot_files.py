@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,8 @@ class LeRobotFiles:
         path = self.data_path(number)
         if self._table is None or self._table[:2] != (path, names):
             columns = {name: self.features[name] for name in names} | {"episode_index": layout.INDICES["episode_index"]}
-            self._table = path, names, ParquetReader(path, self._rows_listed[path], _limits(columns)).read()
+            limits = {name: ColumnLimit(int(np.prod(feature["shape"]))) for name, feature in columns.items()}
+            self._table = path, names, ParquetReader(path, self._rows_listed[path], limits).read()
         table = self._table[2]
         table = table.filter(library("pyarrow.compute").equal(table["episode_index"], number))
         length = self.episodes[number]["length"]
@@ -336,7 +337,3 @@ class _Cells:
             if episode == number:
                 yield cell
             self._next = next(self._rows, None)
-
-
-def _limits(features: Mapping[str, layout.Feature]) -> dict[str, ColumnLimit]:
-    return {name: ColumnLimit(int(np.prod(feature["shape"]))) for name, feature in features.items()}

@@ -191,7 +191,7 @@ class ForeignReader:
         observation = {
             key: ArraySpec(source.images.shape, "uint8")
             if source.images
-            else ArraySpec(_row_shape(self._features[source.name]))
+            else ArraySpec(tuple(int(side or 0) for side in self._features[source.name].shape) or (1,))
             for key, source in self._observations.items()
         }
         if not observation:
@@ -287,7 +287,3 @@ class ForeignReader:
 def _flag_last(flag: Array, steps: int) -> Array:
     """Return flags (steps,) of which only the last one may be set: to the ``flag`` (1,) of the last row."""
     return np.asarray((np.arange(steps) == steps - 1) & flag.any())
-
-
-def _row_shape(feature: Feature) -> tuple[int, ...]:
-    return tuple(int(side or 0) for side in feature.shape) or (1,)
