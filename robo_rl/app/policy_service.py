@@ -74,8 +74,7 @@ class PolicyService:
             ConfigError: if the address is not available.
         """
         option = f"address={self._host}:{self._port}"
-        async with served(self._host, self._port, option, self._serving_on) as self._listeners:
-            self._port = self._listeners[0].getsockname()[1]
+        async with served(self._listeners, self._host, self._port, option, self._serving_on) as self._port:
             yield
 
     def _serving_on(self, listener: Listener) -> AbstractAsyncContextManager[Server]:

@@ -110,21 +110,32 @@ def listen(host: str, port: int) -> list[Listener]:
 
 @asynccontextmanager
 async def served(
-    host: str, port: int, option: str, serve: Callable[[Listener], AbstractAsyncContextManager[Server]]
-) -> AsyncIterator[list[Listener]]:
-    """Serve on all addresses of ``host`` within the context, and yield the sockets.
+    listeners: list[Listener],
+    host: str,
+    port: int,
+    option: str,
+    serve: Callable[[Listener], AbstractAsyncContextManager[Server]],
+) -> AsyncIterator[int]:
+    """Serve on all addresses of ``host`` within the context, and yield the port.
+
+    Args:
+        listeners: list that receives the sockets before the first connection.
+        host: name or address.
+        port: port; 0: any free one.
+        option: option that names the address, for messages.
+        serve: serves on a socket.
 
     Raises:
         ConfigError: naming ``option`` if an address is not available.
     """
     async with AsyncExitStack() as stack:
         try:
-            listeners = listen(host, port)
+            listeners[:] = listen(host, port)
             for listener in listeners:
                 await stack.enter_async_context(serve(listener))
         except OSError as error:
             raise ConfigError(f"cannot listen on {option}: {error.strerror}") from error
-        yield listeners
+        yield listeners[0].getsockname()[1]
 
 
 def trust(listeners: list[Listener], connection: ServerConnection) -> None:

@@ -108,8 +108,8 @@ class PageServer:
             ConfigError: if the address is not available.
         """
         option = f"web.address {self._config.address}"
-        async with served(self._config.host, self._config.port, option, self._serving_on) as self._listeners:
-            self._port = self._listeners[0].getsockname()[1]
+        host, port = self._config.host, self._config.port
+        async with served(self._listeners, host, port, option, self._serving_on) as self._port:
             yield
 
     def _serving_on(self, listener: Listener) -> AbstractAsyncContextManager[Server]:
