@@ -1,5 +1,6 @@
 """The agent of soft actor-critic and RLPD."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robo_rl.core import (
+    Agent,
     Batch,
     EnvSpec,
     Metrics,
@@ -25,6 +27,7 @@ from ..parts.policy import TanhGaussianPolicy
 from ..parts.policy_agent import PolicyAgent
 from .config import SACConfig
 from .critics import initial_networks, train_state
+from .exploration import CloningError, gaussian_entropy
 from .implementation import computable, make_update
 from .ranks import RankedUpdate
 from .update import ACTOR_METRICS, METRICS, Minibatches, draw_noise
@@ -54,6 +57,8 @@ class SAC(PolicyAgent):
         self._noise = torch.Generator().manual_seed(derive_seed(seed, "agent", "update"))
         self._generators = {"update": self._noise} | self._policy.generators()
         self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate, config.implementation)
+        self._error = CloningError(self._policy)
+        self._target_entropy = torch.tensor(-0.5 * self._policy.action_size)
         self._ranked: RankedUpdate | None = None
         self._update, self.implementation = self._make_update()
         if config.precision == "auto" and self._computed.precision == "bfloat16":
@@ -109,10 +114,42 @@ class SAC(PolicyAgent):
     def pretrain(self, batch: Batch) -> Metrics:
         """Take one step of behaviour cloning of the actor; return ``bc_loss``.
 
+        With ``exploration=demonstrations``, the last of ``pretrain_steps`` sets the policy's deviation.
+
         Raises:
             DivergenceError: if the loss is not finite.
         """
-        return self._cloning.step(batch)
+        metrics = self._cloning.step(batch)
+        remaining = self.config.pretrain_steps - self._cloning.steps
+        if self.config.exploration == "demonstrations" and 0 <= remaining < CloningError.STEPS:
+            self._error.add(batch)
+            if remaining == 0:
+                self._explore(self._error.log_deviation())
+        return metrics
+
+    def _explore(self, log_std: Tensor) -> None:
+        """Set the logarithm of the policy's deviation (A,), and aim at the entropy that follows from it."""
+        self._policy.parameters["actor/output/bias"][self._policy.action_size :] = log_std
+        self._policy.average(1.0)
+        self._aim_at(gaussian_entropy(log_std))
+
+    def _aim_at(self, entropy: Tensor) -> None:
+        """Make ``entropy`` () [nat] the target, unless the configuration states another one."""
+        if self.config.exploration == "demonstrations" and self.config.target_entropy is None:
+            self._target_entropy.copy_(entropy)
+            self._computed = dataclasses.replace(self._computed, target_entropy=float(entropy))
+            self._update, _ = self._make_update()
+
+    def start_from(self, other: Agent, *, critics: bool) -> tuple[str, ...]:
+        """Do the same as :meth:`PolicyAgent.start_from`; the target entropy of ``exploration=demonstrations`` follows.
+
+        Raises:
+            ConfigError: as there.
+        """
+        parts = super().start_from(other, critics=critics)
+        if isinstance(other, SAC) and other.config.exploration == "demonstrations":
+            self._aim_at(other._target_entropy)
+        return parts
 
     def update(self, batch: Batch) -> Metrics:
         """Do U critic updates and one update of actor and temperature; return the :attr:`metrics`.
@@ -172,6 +209,7 @@ class SAC(PolicyAgent):
             | self._state.moments()
             | self._cloning.slots()
             | {"updates": self._updates}
+            | ({"target_entropy": self._target_entropy} if self.config.exploration == "demonstrations" else {})
         )
 
     def load(self, state: State) -> None:
@@ -181,6 +219,7 @@ class SAC(PolicyAgent):
             CheckpointError: naming the first name or shape that does not match this agent.
         """
         super().load(state)
+        self._aim_at(self._target_entropy)
         if self._ranked is not None:
             self._ranked.is_spread = False
 

@@ -12,6 +12,7 @@ from ..parts.choices import ACTIVATIONS, require_choice
 IMPLEMENTATIONS = ("auto", "compile", "native", "torch")
 PRECISIONS = ("auto", "bfloat16", "float32")
 ACTOR_Q = ("mean", "min")
+EXPLORATIONS = ("demonstrations", "fixed")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class SACConfig(Options, section="agent"):
         sampled_actions: whether the policy samples its actions without exploration, too, in evaluations and on robots;
             otherwise it takes the mode. For tasks that a policy without noise does not solve, such as a search by
             touch, on which it gets stuck.
+        exploration: deviation of the policy after cloning, and target entropy. ``fixed``: ``initial_log_std`` in every
+            action dimension. ``demonstrations``: in each dimension the root mean square of what cloning leaves
+            unexplained of the demonstrated actions, so that the policy explores as inexactly as the demonstrator acted,
+            and the target entropy, if null, is that of a Gaussian with this deviation. For tasks that larger deviations
+            ruin, such as motion in contact. A script without noise leaves almost nothing to explore with.
         initial_log_std: initial logarithm of the policy's standard deviation before tanh; -2 corresponds to about the
             default target entropy, so that the temperature does not have to lower it for thousands of steps.
         initial_temperature: initial temperature, the weight of the entropy.
@@ -103,6 +109,7 @@ class SACConfig(Options, section="agent"):
     tau: float = option(0.005, above=0, high=1)
     actor_tau: float = option(0.005, above=0, high=1)
     sampled_actions: bool = False
+    exploration: str = "fixed"
     initial_log_std: float = -2.0
     initial_temperature: float = option(0.001, above=0)
     target_entropy: float | None = None
@@ -159,6 +166,13 @@ class SACConfig(Options, section="agent"):
         )
         require_choice("agent.activation", self.activation, ACTIVATIONS)
         require_choice("agent.actor_q", self.actor_q, ACTOR_Q)
+        require_choice("agent.exploration", self.exploration, EXPLORATIONS)
+        require(
+            self.exploration == "fixed" or self.pretrain_steps > 0,
+            "agent.pretrain_steps",
+            "above 0 for agent.exploration=demonstrations, which measures a clone",
+            self.pretrain_steps,
+        )
         require(
             re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device) is not None,
             "agent.device",

@@ -60,6 +60,8 @@ class RankedUpdate:
             raise ConfigError(
                 f"agent.implementation={config.implementation} computes in one process. Use agent.implementation=auto"
             )
+        expected = "fixed if several processes compute the update"
+        require(config.exploration == "fixed", "agent.exploration", expected, config.exploration)
         is_divisible = config.batch_size % self._ranks == 0
         require(is_divisible, "agent.batch_size", f"a multiple of the {self._ranks} ranks", config.batch_size)
         self._config = config
