@@ -50,6 +50,9 @@ COMMANDS = {
     "robot": "be a virtual robot over ROS 2: robo-rl robot task=reach",
     "guard": "watch a robot from a process of its own, and stop it: robo-rl guard robot=virtual task=reach",
     "new": "begin a task, reward, filter, agent or robot of your own: robo-rl new task my_task",
+    "calibrate board": "write a calibration board as PDF, to be printed in its true size",
+    "calibrate camera": "measure the focal length and distortion of a camera from pictures of the board",
+    "calibrate hand_eye": "measure where a camera is on the gripper or beside the robot",
     "cameras": "find cameras, show what they can do and save a picture of each",
     "doctor": "check this machine and say what to do",
 }

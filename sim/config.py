@@ -53,6 +53,8 @@ class ArmConfig(Options, section="arm"):
         home_opening: opening of the gripper when an episode begins, 0 closed to 1 open. It remains if actions do not
             move the gripper.
         wrist_sensor_site: site at which the wrist's force and torque are measured; null: at the end effector's body.
+        cameras: files of calibrated cameras by name (``robo-rl calibrate``). A camera of this name has the file's
+            projection, without distortion, and its pose, if the file has one; it is added if it does not exist.
     """
 
     model: str | None = None
@@ -75,6 +77,7 @@ class ArmConfig(Options, section="arm"):
     gripper_closed: float = 0.0
     home_opening: float = option(1.0, low=0, high=1)
     wrist_sensor_site: str | None = "wrist"
+    cameras: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()

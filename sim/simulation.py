@@ -11,6 +11,7 @@ from robo_rl.core import State, generator
 
 from . import native
 from .arm import compiled, load_arm
+from .calibrated_cameras import add_cameras, read_cameras, set_cameras
 from .config import RandomisationConfig, TaskConfig
 from .controller import AXIS_NAMES, Controller, EndEffectorController, logarithm
 from .episode import Actions, Initialise, Simulation
@@ -53,7 +54,10 @@ class ArmSimulation(Simulation):
 
         arm, timestep = load_arm(config.arm), 1.0 / config.controller.rate
         rename_clashes(arm, scene_names(furnished(make_scene(mujoco.MjSpec(), timestep))), config.arm)
-        self.model: Any = compiled(furnished(make_scene(arm, timestep)), config.arm)
+        scene, cameras = furnished(make_scene(arm, timestep)), read_cameras(config.arm)
+        add_cameras(scene, cameras)
+        self.model: Any = compiled(scene, config.arm)
+        set_cameras(self.model, cameras, config.arm.end_effector)
         self.data: Any = mujoco.MjData(self.model)
         self.arm = ArmState(self.model, config.arm)
         self.state_names = self.arm.names

@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 
 from ..actor import InterventionConfig
 from ..agents.registration import register_configs as register_agents
+from ..calibration import register_configs as register_boards
 from ..core import config_node
 from ..core.search_path import register_search_path
 from ..replay.interchange import register_configs as register_formats
@@ -52,6 +53,7 @@ def register_configs() -> None:
     act["base"] = config_node(None, BaseConfig)
     store.store(name="actor_schema", node=OmegaConf.create(wire | act))
     register_execution()
+    register_boards()
     register_agents()
     register_pages()
     register_transport()

@@ -27,6 +27,7 @@ class Schema(NamedTuple):
 
 SCHEMAS = {
     "web_schema": Schema("web", "robo_rl.web", "WebConfig"),
+    "board_schema": Schema("board", "robo_rl.calibration", "BoardConfig"),
     "execution_schema": Schema("execution", "robo_rl.residual", "ExecutionConfig"),
     "control_schema": Schema("transport", "robo_rl.transport", "TransportConfig"),
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         WarmStartLearner,
     )
     from .announcements import announce, listening
+    from .camera_model import CameraModel, CameraPose
     from .clock import Clock, ManualClock, MonotonicClock
     from .closing import Closing
     from .config import as_config, check_seed, config_node, section, typed
@@ -155,6 +156,8 @@ __all__ = [
     "ArraySpec",
     "BaseTarget",
     "Batch",
+    "CameraModel",
+    "CameraPose",
     "CheckpointError",
     "Clock",
     "Closing",

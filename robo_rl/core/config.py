@@ -28,7 +28,7 @@ def config_node(target: str | Callable[..., Any] | None, config_class: type) -> 
 
     Args:
         target: dotted name of the callable, the callable itself, or None for a node that no object is made from.
-        config_class: a frozen dataclass whose fields all have defaults.
+        config_class: a dataclass whose fields all have defaults.
     """
     if target is not None:
         name = target if isinstance(target, str) else f"{target.__module__}.{target.__qualname__}"
@@ -36,7 +36,7 @@ def config_node(target: str | Callable[..., Any] | None, config_class: type) -> 
             config_class.__name__,
             [("_target_", str, dataclasses.field(default=name))],
             bases=(config_class,),
-            frozen=True,
+            frozen=config_class.__dataclass_params__.frozen,  # type: ignore[attr-defined]
             kw_only=True,
             namespace={"__doc__": config_class.__doc__, "__module__": config_class.__module__},
         )
