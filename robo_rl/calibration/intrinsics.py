@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,19 @@ class IntrinsicCalibration:
         return float(self.covered.mean())
 
 
+class _Solution(NamedTuple):
+    """What OpenCV finds: camera matrix (3, 3), distortion (5,), and standard deviations of the parameters.
+
+    ``residuals`` (N,) [pixels] and ``normals`` (N, 3), of the board in the camera's frame, are those of each view.
+    """
+
+    matrix: Array
+    distortion: Array
+    deviations: Array
+    residuals: Array
+    normals: Array
+
+
 def calibrate_camera(views: Sequence[View], source: Mapping[str, Any] | None = None) -> IntrinsicCalibration:
     """Return the calibration of the camera that took the views, all of the same size.
 
@@ -72,36 +85,14 @@ def calibrate_camera(views: Sequence[View], source: Mapping[str, Any] | None = N
         DataError: if there are too few views, if too many of them are bad, or if they do not determine the focal
             length.
     """
-    left_out: dict[str, str] = {}
-    used: list[View] = []
-    for view in views:
-        nearest, distance = nearest_view(view, used)
-        if nearest is not None and distance < SAME_VIEW:
-            left_out[view.name] = f"shows the same view as {nearest.name}"
-        else:
-            used.append(view)
-    _require_views(used, len(left_out))
-    most = int(MOST_BAD * len(used))
-    bad: list[str] = []
-    while True:
-        matrix, distortion, deviations, residuals, normals = _solve(used)
-        worst, median = int(np.argmax(residuals)), float(np.median(residuals))
-        if residuals[worst] <= max(BAD_VIEW * median, LEAST_BAD):
-            break
-        bad.append(used[worst].name)
-        left_out[used[worst].name] = f"{residuals[worst]:.2f} pixels, {residuals[worst] / median:.1f} times the median"
-        del used[worst]
-        if len(bad) > most:
-            raise DataError(
-                f"more than a quarter of the views disagree with the others ({', '.join(bad)}): check that the board "
-                "is flat, that board.* are its sizes, and that focus and zoom of the camera are fixed"
-            )
-        _require_views(used, len(left_out))
+    used, left_out = _different(views)
+    solution = _agreeing(used, left_out)
+    matrix, deviations, residuals = solution.matrix, solution.deviations, solution.residuals
     uncertainty = float(2 * max(deviations[0] / matrix[0, 0], deviations[1] / matrix[1, 1]))
-    _require_tilt(normals, uncertainty)
+    _require_tilt(solution.normals, uncertainty)
     width, height = used[0].size
     by_name = {view.name: float(value) for view, value in zip(used, residuals, strict=True)}
-    covered, shift = covered_cells(used), _largest_shift(matrix, distortion, (width, height))
+    covered, shift = covered_cells(used), _largest_shift(matrix, solution.distortion, (width, height))
     measurement = {
         **(source or {}),
         "views": len(used),
@@ -115,17 +106,46 @@ def calibrate_camera(views: Sequence[View], source: Mapping[str, Any] | None = N
         height,
         (float(matrix[0, 0]), float(matrix[1, 1])),
         (float(matrix[0, 2]), float(matrix[1, 2])),
-        tuple(map(float, distortion)),
+        tuple(map(float, solution.distortion)),
         measurement=measurement,
     )
     return IntrinsicCalibration(camera, by_name, left_out, covered, uncertainty, shift)
 
 
-def _solve(views: Sequence[View]) -> tuple[Array, Array, Array, Array, Array]:
-    """Return camera matrix (3, 3), distortion (5,), standard deviations, and of each view residual and normal (N, 3).
+def _different(views: Sequence[View]) -> tuple[list[View], dict[str, str]]:
+    """Return the views that repeat no earlier one, and the reason by name of each that does."""
+    used: list[View] = []
+    repeated: dict[str, str] = {}
+    for view in views:
+        nearest, distance = nearest_view(view, used)
+        if nearest is not None and distance < SAME_VIEW:
+            repeated[view.name] = f"shows the same view as {nearest.name}"
+        else:
+            used.append(view)
+    return used, repeated
 
-    The normal is that of the board in the camera's frame.
-    """
+
+def _agreeing(used: list[View], left_out: dict[str, str]) -> _Solution:
+    """Return the solution of the views that agree; the others are moved from ``used`` to ``left_out``."""
+    most, bad = int(MOST_BAD * len(used)), list[str]()
+    while True:
+        _require_views(used, len(left_out))
+        solution = _solve(used)
+        worst, median = int(np.argmax(solution.residuals)), float(np.median(solution.residuals))
+        residual = float(solution.residuals[worst])
+        if residual <= max(BAD_VIEW * median, LEAST_BAD):
+            return solution
+        name = used.pop(worst).name
+        bad.append(name)
+        left_out[name] = f"{residual:.2f} pixels, {residual / median:.1f} times the median"
+        if len(bad) > most:
+            raise DataError(
+                f"more than a quarter of the views disagree with the others ({', '.join(bad)}): check that the board "
+                "is flat, that board.* are its sizes, and that focus and zoom of the camera are fixed"
+            )
+
+
+def _solve(views: Sequence[View]) -> _Solution:
     import cv2  # slow to import
 
     points = [view.points.astype(np.float32) for view in views]
@@ -138,7 +158,7 @@ def _solve(views: Sequence[View]) -> tuple[Array, Array, Array, Array, Array]:
         ) from error
     _, matrix, distortion, rotations, _, deviations, _, residuals = answer
     normals = np.stack([matrix_of_vector(np.asarray(vector, dtype=np.float64).ravel())[:, 2] for vector in rotations])
-    return matrix, distortion.ravel()[:5], deviations.ravel(), residuals.ravel(), normals
+    return _Solution(matrix, distortion.ravel()[:5], deviations.ravel(), residuals.ravel(), normals)
 
 
 def _require_views(used: Sequence[View], left_out: int) -> None:
