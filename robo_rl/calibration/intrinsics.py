@@ -82,9 +82,14 @@ def calibrate_camera(views: Sequence[View], source: Mapping[str, Any] | None = N
         source: origin of the pictures, for the file.
 
     Raises:
-        DataError: if there are too few views, if too many of them are bad, or if they do not determine the focal
-            length.
+        DataError: if pictures differ in size, there are too few views, too many of them are bad, or if they do not
+            determine the focal length.
     """
+    sizes = [f"{width} x {height}" for width, height in sorted({view.size for view in views})]
+    if len(sizes) > 1:
+        raise DataError(
+            f"the pictures have different sizes ({', '.join(sizes)}): take all with the same settings of the camera"
+        )
     used, left_out = _different(views)
     solution = _agreeing(used, left_out)
     matrix, deviations, residuals = solution.matrix, solution.deviations, solution.residuals

@@ -69,6 +69,9 @@ def test_few_views_and_repeated_ones_are_refused(views: list[View]) -> None:
     again = [View(f"again{number}", *list(vars(each).values())[1:]) for number, each in enumerate(views[:5])]
     with pytest.raises(DataError, match=r"at least 8 different views of the board, got 5 \(5 others left out\)"):
         calibrate_camera([*views[:5], *again])
+    other = View("other.png", (320, 240), *list(vars(views[0]).values())[2:])
+    with pytest.raises(DataError, match=r"different sizes \(320 x 240, 640 x 480\)"):
+        calibrate_camera([*views, other])
     result = calibrate_camera([*views, again[2]])
     assert result.left_out == {"again2": "shows the same view as 02.png"}
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from robo_rl.app.lerobot_base import open_lerobot
-from robo_rl.core import RoboRLError
+from robo_rl.calibration import read_poses
+from robo_rl.core import CameraModel, RoboRLError
 from robo_rl.drivers.servos.calibration import load_calibration
 from robo_rl.rewards.modules.code import CodeConfig
 from robo_rl.rewards.modules.stages import StagesConfig
@@ -46,6 +47,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "stages": lambda path: StagesConfig(file=str(path)).make("mine", SPEC, 0),
     "key": read_key,
     "calibration": lambda path: load_calibration(str(path)),
+    "camera": CameraModel.read,
+    "poses": read_poses,
     "arm": lambda path: read_model(str(path)),
     "environment": gymnasium("xml_file"),
     "lerobot_config": lerobot("config.json"),

@@ -1,0 +1,72 @@
+"""Data sets of an arm that shows a calibration board to a camera, for the tests of calibration."""
+
+from pathlib import Path
+
+import numpy as np
+
+from robo_rl.core import ArraySpec, EnvSpec, Source, Transition
+from robo_rl.recording.posed_pictures import COLUMNS, POSITION
+from robo_rl.replay import EpisodeStore
+
+from .board_views import make_cell
+
+NAMES = ("joint1_position", *POSITION, *COLUMNS)
+SPEC = EnvSpec(
+    task="reach",
+    observation={"state": ArraySpec((10,), names=NAMES), "images/wrist": ArraySpec((480, 640, 3), "uint8")},
+    action=ArraySpec((2,), low=-1, high=1),
+    action_space="end_effector_delta",
+    action_frame="base",
+    control_rate=10.0,
+    max_episode_steps=200,
+    reward_terms=("success",),
+)
+
+
+def _state(pose):
+    return np.concatenate([[0.3], pose[:3, 3], pose[:3, :2].T.ravel()]).astype(np.float32)
+
+
+def _episode(cell, numbers, blank):
+    """Return an episode that rests for three steps in each pose; while the arm moves, no picture shows the board."""
+    observations = []
+    for number in numbers:
+        pose, picture = cell.poses[number], cell.pictures[number]
+        moving = pose.copy()
+        moving[:3, 3] += 0.05
+        observations.append({"state": _state(moving), "images/wrist": blank})
+        observations += [{"state": _state(pose), "images/wrist": picture}] * 3
+    action = np.zeros(2, np.float32)
+    last = len(observations) - 2
+    return [
+        Transition(
+            observation=observation,
+            proposed_action=action,
+            executed_action=action,
+            rewards={"success": 0.0},
+            next_observation=observations[step + 1],
+            terminated=False,
+            truncated=step == last,
+            source=Source.POLICY,
+            actor="robot",
+            session=1,
+            episode=numbers[0],
+            sequence=step,
+            policy_version=-1,
+            stamp_ns=step,
+            success=None,
+        )
+        for step, observation in enumerate(observations[:-1])
+    ]
+
+
+def record_cell(path: Path, spec=SPEC, visible=True):
+    """Record a cell with 12 views in two episodes; return it."""
+    cell = make_cell("eye_in_hand", 0, count=12)
+    blank = np.full((480, 640, 3), 90, np.uint8)
+    if not visible:
+        cell.pictures = [blank] * 12
+    with EpisodeStore.create(path, spec, {}) as store:
+        for numbers in (range(6), range(6, 12)):
+            store.append_episode(_episode(cell, list(numbers), blank))
+    return cell
