@@ -110,8 +110,8 @@ def calibrate_hand_eye(
     """Return the pose of a camera on the end effector (``eye_in_hand``) or beside the robot (``eye_to_hand``).
 
     The start is the closed-form solution (Park and Martin 1994) of three views that agrees best with the median view.
-    The reprojection errors of all views that agree are then minimised together, with a robust loss. A view is left out
-    if its residual is above :data:`WRONG_VIEW` times the median and above :data:`LEAST_WRONG`.
+    The most likely solution of all views that agree follows (:class:`.refinement.Problem`). A view is left out if its
+    residual in the picture is above :data:`WRONG_VIEW` times the median and above :data:`LEAST_WRONG`.
 
     Args:
         views: pairs of pose and picture.

@@ -74,9 +74,9 @@ def nearest_view(view: View, others: Iterable[View]) -> tuple[View | None, float
     """Return the view whose common corners are nearest, and their mean distance as a share of the width."""
     nearest, least = None, np.inf
     for other in others:
-        _, own, theirs = np.intersect1d(view.ids, other.ids, return_indices=True)
-        if len(own) >= min(len(view.ids), len(other.ids)) / 2:
-            distances = np.linalg.norm(view.corners[own] - other.corners[theirs], axis=1)
+        _, rows, other_rows = np.intersect1d(view.ids, other.ids, return_indices=True)
+        if len(rows) >= min(len(view.ids), len(other.ids)) / 2:
+            distances = np.linalg.norm(view.corners[rows] - other.corners[other_rows], axis=1)
             share = float(distances.mean()) / view.size[0]
             if share < least:
                 nearest, least = other, share

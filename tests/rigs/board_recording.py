@@ -8,7 +8,7 @@ from robo_rl.core import ArraySpec, EnvSpec, Source, Transition
 from robo_rl.recording.posed_pictures import COLUMNS, POSITION
 from robo_rl.replay import EpisodeStore
 
-from .board_views import make_cell
+from .board_views import Cell, make_cell
 
 NAMES = ("joint1_position", *POSITION, *COLUMNS)
 SPEC = EnvSpec(
@@ -61,12 +61,14 @@ def _episode(cell, numbers, blank):
 
 
 def record_cell(path: Path, spec=SPEC, visible=True):
-    """Record a cell with 12 views in two episodes; return it."""
-    cell = make_cell("eye_in_hand", 0, count=12)
+    """Record a cell in two episodes, with 12 views, or with two poses without the board; return the cell."""
     blank = np.full((480, 640, 3), 90, np.uint8)
-    if not visible:
-        cell.pictures = [blank] * 12
+    if visible:
+        cell = make_cell("eye_in_hand", 0, count=12)
+    else:
+        cell = Cell("eye_in_hand", np.eye(4), [np.eye(4), np.eye(4)], [blank, blank])
+    half = len(cell.poses) // 2
     with EpisodeStore.create(path, spec, {}) as store:
-        for numbers in (range(6), range(6, 12)):
+        for numbers in (range(half), range(half, 2 * half)):
             store.append_episode(_episode(cell, list(numbers), blank))
     return cell
