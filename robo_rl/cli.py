@@ -48,6 +48,7 @@ COMMANDS = {
     "enable": "deadman switch: robots move while the space bar is held",
     "launch": "start several commands together: robo-rl launch train task=reach",
     "robot": "be a virtual robot over ROS 2: robo-rl robot task=reach",
+    "identify": "measure delay, gains, friction and payload of an arm: robo-rl identify task=reach robot=...",
     "guard": "watch a robot from a process of its own, and stop it: robo-rl guard robot=virtual task=reach",
     "new": "begin a task, reward, filter, agent or robot of your own: robo-rl new task my_task",
     "calibrate board": "write a calibration board as PDF, to be printed in its true size",

@@ -14,6 +14,7 @@ import numpy as np
 from robo_rl.core import ConfigError, check_mjcf, nearest
 
 from .config import ArmConfig
+from .dynamics import add_dynamics, enable_weights
 from .names import rename_clashes
 
 WHITE = (0.93, 0.94, 0.95, 1.0)
@@ -151,6 +152,7 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
         motor.set_to_motor()
         motor.ctrllimited = motor.forcelimited = True
         motor.ctrlrange = motor.forcerange = (-limit, limit)
+    add_dynamics(spec, config)
     _add_wrist_sensors(spec, config)
     for key in list(spec.keys):  # key frames no longer match the model once objects are added
         spec.delete(key)
@@ -163,6 +165,7 @@ def compiled(scene: mujoco.MjSpec, config: ArmConfig) -> mujoco.MjModel:
     Raises:
         ConfigError: if MuJoCo cannot make a model of the arm's file, for example because a mesh is missing.
     """
+    enable_weights(scene, config)
     try:
         return scene.compile()
     except ValueError as error:

@@ -8,6 +8,7 @@ from robo_rl.core import ConfigError, RobotDescription, ScriptedExpert
 from .arm_model import ArmModel
 from .config import TaskConfig
 from .episode import SimulatedBackend, SimulatedTask
+from .identification import ArmIdentification
 from .simulated_robot import SimulatedRobot
 from .simulation import ArmSimulation
 
@@ -88,3 +89,14 @@ class ArmBackend(SimulatedBackend):
     def as_model(self) -> ArmModel:
         """Return this arm's kinematics and the meaning of its actions, for the driver of a similar robot."""
         return ArmModel(self.simulation)
+
+    def as_identification(self) -> ArmIdentification:
+        """Return the identification of this arm from recordings.
+
+        Raises:
+            ConfigError: if actions do not move joints.
+        """
+        space = self.config.controller.action_space
+        if space == "end_effector_delta":
+            raise ConfigError(f"identification needs commands of joints, not task.controller.action_space={space}")
+        return ArmIdentification(self.config)

@@ -22,6 +22,48 @@ ACTION_FRAMES = ("base", "end_effector")
 
 
 @dataclass(frozen=True)
+class ArmDynamics(Options, section="arm.dynamics"):
+    """Differences between an arm and its model, as ``robo-rl identify`` measures them. By default there are none.
+
+    Tuples have one value for each joint; an empty tuple keeps the value of the model or controller.
+
+    Attributes:
+        delay: time from a command to its effect [s].
+        stiffness: of the servos, instead of ``controller.joint_stiffness``; for joint actions alone [Nm/rad].
+        damping: of the servos, instead of ``controller.joint_damping``; for joint actions alone [Nms/rad].
+        friction: Coulomb friction of the joints [Nm].
+        viscosity: viscous friction of the joints [Nms/rad].
+        armature: inertia of the rotors at their joints [kg m^2].
+        torque_offset: constant torques that the controller does not know [Nm].
+        payload: mass at the end effector that the controller does not know [kg].
+        gravity: share of the arm's own weight that the controller does not compensate.
+    """
+
+    delay: float = option(0.0, low=0, high=1)
+    stiffness: tuple[float, ...] = ()
+    damping: tuple[float, ...] = ()
+    friction: tuple[float, ...] = ()
+    viscosity: tuple[float, ...] = ()
+    armature: tuple[float, ...] = ()
+    torque_offset: tuple[float, ...] = ()
+    payload: float = option(0.0, low=0, high=1000)
+    gravity: float = option(0.0, low=-1, high=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("stiffness", "damping", "friction", "viscosity", "armature"):
+            values = getattr(self, key)
+            require(all(0 <= value < math.inf for value in values), f"arm.dynamics.{key}", "0 or more", values)
+        offsets = self.torque_offset
+        require(all(map(math.isfinite, offsets)), "arm.dynamics.torque_offset", "finite numbers", offsets)
+
+    def by_joint(self) -> dict[str, tuple[float, ...]]:
+        """Return the values that joints have, by name."""
+        keys = ("stiffness", "damping", "friction", "viscosity", "armature", "torque_offset")
+        return {key: tuple(getattr(self, key)) for key in keys}
+
+
+@dataclass(frozen=True)
 class ArmConfig(Options, section="arm"):
     """Arm and its gripper. The defaults are the built-in Franka Panda; any other MJCF arm can be used.
 
@@ -55,6 +97,7 @@ class ArmConfig(Options, section="arm"):
         wrist_sensor_site: site at which the wrist's force and torque are measured; null: at the end effector's body.
         cameras: files of calibrated cameras by name (``robo-rl calibrate``). A camera of this name has the file's
             projection, without distortion, and its pose, if the file has one; it is added if it does not exist.
+        dynamics: how the arm differs from its model.
     """
 
     model: str | None = None
@@ -78,6 +121,7 @@ class ArmConfig(Options, section="arm"):
     home_opening: float = option(1.0, low=0, high=1)
     wrist_sensor_site: str | None = "wrist"
     cameras: dict[str, str] = field(default_factory=dict)
+    dynamics: ArmDynamics = field(default_factory=ArmDynamics)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,6 +138,9 @@ class ArmConfig(Options, section="arm"):
         for key in ("torque_limits", "velocity_limits"):
             require(all(value > 0 for value in getattr(self, key)), f"arm.{key}", "positive", getattr(self, key))
         require(all(map(math.isfinite, self.home)), "arm.home", "finite numbers", self.home)
+        for key, values in self.dynamics.by_joint().items():
+            fits = len(values) in (0, len(self.joints))
+            require(fits, f"arm.dynamics.{key}", f"no value or {len(self.joints)}, one a joint", values)
         apart = 0 < abs(self.gripper_open - self.gripper_closed) < math.inf
         require(apart, "arm.gripper_open", f"a number unlike gripper_closed={self.gripper_closed}", self.gripper_open)
 
@@ -232,12 +279,15 @@ class RandomisationConfig(Options, section="randomisation"):
             many metres.
         camera_position: half width of the uniform displacement of every camera [m].
         camera_rotation: largest rotation of every camera about a random axis [rad].
-        latency: largest delay of an action [s]; below one control period.
+        dynamics: relative range of the arm's friction, viscosity, armature and payload: each value is multiplied by a
+            factor of its own in [1 - dynamics, 1 + dynamics].
+        latency: largest delay of an action beyond ``arm.dynamics.delay`` [s]; below one control period.
         observation_noise: multiple of typical sensor noise (``observation.NOISE``) on ``state`` and ``object``.
     """
 
     mass: float = option(0.0, low=0, below=1)
     friction: float = option(0.0, low=0, below=1)
+    dynamics: float = option(0.0, low=0, below=1)
     lighting: float = option(0.0, low=0, high=1)
     camera_position: float = option(0.0, low=0)
     camera_rotation: float = option(0.0, low=0)

@@ -26,6 +26,9 @@ class JointController(Controller):
         self.reference = np.empty(n)
         self._reference_velocity = np.empty(n)
         self._in_motion = np.zeros(n, dtype=bool)
+        dynamics = arm.dynamics
+        self._stiffness = np.array(dynamics.stiffness or [config.joint_stiffness] * n, np.float64)
+        self._damping = np.array(dynamics.damping or [config.joint_damping] * n, np.float64)
         self._timestep = model.opt.timestep
         self._speed = self._top_speed
         self._windup = np.inf
@@ -85,14 +88,18 @@ class JointController(Controller):
         if self._efforts is not None:
             self._torque[:] = self._efforts
             return
-        self._advance_reference()
+        self.advance_reference()
         if self._windup < np.inf:
             np.clip(self.reference, position - self._windup, position + self._windup, out=self.reference)
-        self._torque[:] = self._config.joint_stiffness * (self.reference - position)
-        self._torque += self._config.joint_damping * (self._reference_velocity - velocity)
+        self._torque[:] = self._stiffness * (self.reference - position)
+        self._torque += self._damping * (self._reference_velocity - velocity)
 
-    def _advance_reference(self) -> None:
-        """Move the reference towards the goal with bounded speed and acceleration, so that it can stop there."""
+    def advance_reference(self) -> tuple[Array, Array]:
+        """Move the reference towards the goal with bounded speed and acceleration, so that it can stop there.
+
+        Returns:
+            The reference (n,) [rad or m] and its velocity (n,) [rad/s or m/s]. Later calls change both.
+        """
         acceleration, dt = self._config.joint_acceleration, self._timestep
         remaining = self.goal - self.reference
         stoppable = np.sqrt(2 * acceleration * np.abs(remaining))
@@ -101,3 +108,4 @@ class JointController(Controller):
         change = np.copysign(speed, remaining) - self._reference_velocity
         self._reference_velocity += np.clip(change, -acceleration * dt, acceleration * dt)
         self.reference += self._reference_velocity * dt
+        return self.reference, self._reference_velocity

@@ -4,7 +4,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from .config import RandomisationConfig
+from .config import ArmConfig, RandomisationConfig
+from .dynamics import PAYLOAD
 
 Array = NDArray[np.float64]
 
@@ -14,16 +15,19 @@ class ModelRandomiser:
 
     Args:
         model: compiled model, whose current values are the nominal ones.
+        arm: the arm in it.
         config: which values are randomised, and how much.
     """
 
-    def __init__(self, model: mujoco.MjModel, config: RandomisationConfig) -> None:
+    def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: RandomisationConfig) -> None:
         self._model = model
         self._config = config
         self._nominal = {name: getattr(model, name).copy() for name in FIELDS}
         self._nominal_ambient = np.array(model.vis.headlight.ambient)
         free = model.jnt_bodyid[model.jnt_type == mujoco.mjtJoint.mjJNT_FREE]
         self._free_bodies = np.unique(free)
+        self._dofs = np.array([model.joint(name).dofadr[0] for name in arm.joints])
+        self._payload = [model.body(PAYLOAD).id] if arm.dynamics.payload else []
 
     def apply(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         """Draw and write new values. ``data`` is used as scratch memory: reset it afterwards."""
@@ -33,6 +37,8 @@ class ModelRandomiser:
             model.body_mass[self._free_bodies] = nominal["body_mass"][self._free_bodies] * factors
             model.body_inertia[self._free_bodies] = nominal["body_inertia"][self._free_bodies] * factors[:, None]
             mujoco.mj_setConst(model, data)
+        if config.dynamics > 0:
+            self._change_arm(data, rng)
         if config.friction > 0:
             model.geom_friction[:] = nominal["geom_friction"] * rng.uniform(1 - config.friction, 1 + config.friction)
         if config.lighting > 0:
@@ -43,6 +49,13 @@ class ModelRandomiser:
         if config.camera_rotation > 0:
             for index in range(model.ncam):
                 self._turn_camera(index, rng)
+
+    def _change_arm(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        model, nominal, spread = self._model, self._nominal, self._config.dynamics
+        for name, places in (*((name, self._dofs) for name in JOINT_FIELDS), ("body_mass", self._payload)):
+            factors = rng.uniform(1 - spread, 1 + spread, len(places))
+            getattr(model, name)[places] = nominal[name][places] * factors
+        mujoco.mj_setConst(model, data)
 
     def _light(self, rng: np.random.Generator) -> None:
         model, nominal, strength = self._model, self._nominal, self._config.lighting
@@ -64,7 +77,9 @@ class ModelRandomiser:
         mujoco.mju_mulQuat(self._model.cam_quat[index], self._nominal["cam_quat"][index], turn)
 
 
+JOINT_FIELDS = ("dof_damping", "dof_frictionloss", "dof_armature")
 FIELDS = (
+    *JOINT_FIELDS,
     *("body_mass", "body_inertia", "geom_friction", "light_diffuse", "light_specular"),
     *("light_pos", "light_dir", "cam_pos", "cam_quat"),
 )

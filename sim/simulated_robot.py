@@ -1,6 +1,7 @@
 """A simulated arm that runs continuously, as a robot does, and follows targets."""
 
 from collections import deque
+from functools import partial
 
 import mujoco
 import numpy as np
@@ -83,24 +84,31 @@ class SimulatedRobot(TickingRobot):
 
     def hold(self) -> None:
         """Hold the measured pose from now on."""
+        self._simulation.forget()
         self._simulation.controller.hold(self._simulation.data)
 
     def command(self, target: ArmTarget) -> None:
-        """Follow ``target`` from now on.
+        """Follow ``target`` once the delay of the arm's commands is over.
 
         Raises:
             ConfigError: if the controller takes another kind of target.
         """
-        controller = self._simulation.controller
+        by_pose = isinstance(self._simulation.controller, EndEffectorController)
+        if target.pose is not None and not by_pose:
+            raise ConfigError("this robot's controller takes targets of its joints, not poses")
+        moves_joints = not (target.joints is target.velocities is target.efforts is None)
+        if target.pose is None and moves_joints and by_pose:
+            raise ConfigError("this robot's controller takes poses, not targets of its joints")
+        self._simulation.schedule(partial(self._follow, target), self._simulation.delay_ticks)
+
+    def _follow(self, target: ArmTarget) -> None:
+        controller, data = self._simulation.controller, self._simulation.data
         if target.pose is not None:
-            if not isinstance(controller, EndEffectorController):
-                raise ConfigError("this robot's controller takes targets of its joints, not poses")
-            controller.set_reference(self._simulation.data, target.pose.position, target.pose.rotation)
-        elif not (target.joints is target.velocities is target.efforts is None):
-            if not isinstance(controller, JointController):
-                raise ConfigError("this robot's controller takes poses, not targets of its joints")
+            assert isinstance(controller, EndEffectorController)
+            controller.set_reference(data, target.pose.position, target.pose.rotation)
+        elif isinstance(controller, JointController):
             if target.joints is not None:
-                controller.set_goal(self._simulation.data, target.joints)
+                controller.set_goal(data, target.joints)
             elif target.velocities is not None:
                 controller.set_velocities(target.velocities)
             elif target.efforts is not None:

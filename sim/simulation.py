@@ -1,6 +1,8 @@
 """The physics of a simulated arm and its controller in the scene of a task."""
 
+from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import mujoco
@@ -37,7 +39,8 @@ class ArmSimulation(Simulation):
         arm: reader of the arm's state.
         controller: converts actions into torques.
         servo: runs control periods in C++; None if they run in Python.
-        late_ticks: number of controller ticks by which actions are delayed in this episode.
+        delay_ticks: number of controller ticks by which commands are delayed.
+        late_ticks: the same of actions in this episode, with its latency.
     """
 
     config: TaskConfig
@@ -67,8 +70,10 @@ class ArmSimulation(Simulation):
         if isinstance(self.controller, EndEffectorController) and native.available()[0]:
             self.servo = NativeServo(self.controller, self.model, self.data, self.arm.wrench_addresses)
         self.actions = _describe(self.controller, config)
-        self.late_ticks = 0
-        self._randomiser = ModelRandomiser(self.model, config.randomisation)
+        self.delay_ticks = self.late_ticks = round(config.arm.dynamics.delay * config.controller.rate)
+        self._now = 0  # number of ticks so far
+        self._pending: deque[tuple[int, Callable[[], None]]] = deque()  # commands on their way, and when they arrive
+        self._randomiser = ModelRandomiser(self.model, config.arm, config.randomisation)
         self._noise = generator(0)
         self._home = np.array(config.arm.home)
         self._joints = np.array([self.model.joint(name).qposadr[0] for name in config.arm.joints])
@@ -84,6 +89,7 @@ class ArmSimulation(Simulation):
         """
         model, data, config = self.model, self.data, self.config
         self._noise = noise
+        self._pending.clear()
         self._randomiser.apply(data, rng)
         mujoco.mj_resetData(model, data)
         spread = config.arm.home_noise
@@ -95,15 +101,25 @@ class ArmSimulation(Simulation):
         self.controller.reset(data)
         self.controller.tick(data)
         mujoco.mj_forward(model, data)
-        self.late_ticks = round(rng.uniform(0, config.randomisation.latency) * config.controller.rate)
+        latency = rng.uniform(0, config.randomisation.latency)
+        self.late_ticks = round(latency * config.controller.rate) + self.delay_ticks
 
     def hold(self) -> None:
         """Begin an episode in the current state. The arm holds its pose."""
         data = self.data
         data.time = 0.0
+        self.forget()
         data.qacc_warmstart[:] = 0.0  # a restored state has no warm start of the last step
         mujoco.mj_forward(self.model, data)
         self.controller.hold(data)
+
+    def forget(self) -> None:
+        """Drop the commands that are on their way."""
+        self._pending.clear()
+
+    def schedule(self, command: Callable[[], None], ticks: int) -> None:
+        """Call ``command`` after ``ticks`` controller ticks of time. Commands arrive in the order of these calls."""
+        self._pending.append((self._now + ticks, command))
 
     def execute(self, action: NDArray[np.float32]) -> None:
         self.advance(self.config.ticks, action)
@@ -120,14 +136,19 @@ class ArmSimulation(Simulation):
             action: action for the controller, given after the episode's latency; None to keep the controller's
                 reference.
         """
-        model, data, late = self.model, self.data, self.late_ticks if action is not None else 0
-        wrist = np.zeros(self.arm.wrench_addresses.size)
-        if late > 0:
-            wrist += self._run(late)
-            mujoco.mj_step1(model, data)
+        model, data = self.model, self.data
         if action is not None:
-            self.controller.command(data, action)
-        wrist += self._run(ticks - late)
+            self.schedule(partial(self.controller.command, data, action), self.late_ticks)
+        wrist, end = np.zeros(self.arm.wrench_addresses.size), self._now + ticks
+        while self._pending and self._pending[0][0] < end:
+            due, command = self._pending.popleft()
+            if due > self._now:
+                wrist += self._run(due - self._now)
+                self._now = due
+                mujoco.mj_step1(model, data)
+            command()
+        wrist += self._run(end - self._now)
+        self._now = end
         mujoco.mj_forward(model, data)
         data.sensordata[self.arm.wrench_addresses] = wrist / ticks
 
@@ -176,8 +197,9 @@ class ArmSimulation(Simulation):
         return measured
 
     def world(self) -> State | None:
-        """Return what the next step depends on; None with domain randomisation, whose draws are not stored."""
-        if self.config.randomisation != RandomisationConfig():
+        """Return what the next step depends on; None with domain randomisation, or with commands on their way, as
+        neither is stored."""
+        if self.config.randomisation != RandomisationConfig() or self._pending:
             return None
         return save_world(self.model, self.data, controller=self.controller.state())
 

@@ -26,6 +26,7 @@ FLAGS = (
 UNREAD = {
     "actor": ("reward", "runtime"),
     "guard": ("agent", "reset", "reward", "runtime"),
+    "identify": ("agent", "reset", "reward", "runtime"),
     "record": ("agent", "reset", "reward", "runtime"),
     "reward benchmark": ("agent", "reset"),
     "reward publish": ("agent", "reset", "runtime"),

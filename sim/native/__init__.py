@@ -1,7 +1,8 @@
-"""The control period of a simulated arm in C++: hundreds of controller ticks without Python between them.
+"""Controller ticks of a simulated arm in C++: hundreds of them without Python between them.
 
 :class:`NativeServo` computes what :class:`..controller.EndEffectorController` defines, on the same memory, while other
-threads run. It is compiled on first use; :func:`available` returns whether this machine can compile it.
+threads run; :class:`NativePredictor` predicts joint positions. Both are compiled on first use; :func:`available`
+returns whether this machine can compile them.
 """
 
 import ctypes
@@ -37,6 +38,15 @@ class _Servo(ctypes.Structure):
     )
 
 
+class _Prediction(ctypes.Structure):
+    """The struct ``Prediction`` of servo.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("joints", "ticks", "every")),
+        *((name, ctypes.c_void_p) for name in ("positions", "dofs", "motors", "stiffness", "damping", "limits")),
+    )
+
+
 @functools.cache
 def _library() -> ctypes.CDLL:
     folder = Path(mujoco.__file__).parent
@@ -52,6 +62,8 @@ def _library() -> ctypes.CDLL:
     pointer = ctypes.c_void_p
     native.robo_rl_servo.argtypes = (ctypes.POINTER(_Servo), pointer, pointer, ctypes.c_int32, pointer)
     native.robo_rl_servo.restype = None
+    native.robo_rl_predict.argtypes = (ctypes.POINTER(_Prediction), pointer, pointer, pointer, pointer)
+    native.robo_rl_predict.restype = None
     return native
 
 
@@ -111,3 +123,45 @@ class NativeServo:
         self._servo.gripper_target = self._controller.gripper_target
         self._run(self._servo, *self._addresses, ticks, self._wrench.ctypes.data)
         return self._wrench
+
+
+class NativePredictor:
+    """A runner of predictions in C++.
+
+    Args:
+        model: model of the simulation.
+        data: state of the model.
+        indices: ``positions``, ``dofs`` and ``motors`` (n,) of the joints.
+        limits: largest torques (n,).
+
+    Raises:
+        NativeBuildError: if :func:`available` is false.
+    """
+
+    def __init__(
+        self, model: Any, data: Any, indices: dict[str, NDArray[np.int_]], limits: NDArray[np.float64]
+    ) -> None:
+        self._run = _library().robo_rl_predict
+        self._model, self._data = model, data  # keeps the memory alive
+        self._indices = {name: np.ascontiguousarray(value, np.int32) for name, value in indices.items()}
+        self._limits = np.ascontiguousarray(limits, np.float64)
+
+    def run(
+        self, stiffness: NDArray[np.float64], damping: NDArray[np.float64], pull: NDArray[np.float64], every: int
+    ) -> NDArray[np.float64]:
+        """Return joint positions (T, n) after every ``every`` ticks.
+
+        Args:
+            stiffness: stiffness of the joints (n,).
+            damping: damping of the joints (n,).
+            pull: torques (ticks, n) that follow from the reference.
+            every: number of ticks between two positions.
+        """
+        ticks, joints = pull.shape
+        positions = np.empty((ticks // every, joints))
+        arrays = {"stiffness": stiffness, "damping": damping, "limits": self._limits, **self._indices}
+        arrays |= {name: np.ascontiguousarray(arrays[name], np.float64) for name in ("stiffness", "damping")}
+        pull = np.ascontiguousarray(pull, np.float64)
+        law = _Prediction(joints, ticks, every, **{name: array.ctypes.data for name, array in arrays.items()})
+        self._run(law, self._model._address, self._data._address, pull.ctypes.data, positions.ctypes.data)
+        return positions

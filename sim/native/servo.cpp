@@ -1,5 +1,6 @@
-// One control period of the simulated arm without Python: the ticks of EndEffectorController, which ../controller.py
-// defines, between the two halves of each physics step. All memory belongs to the controller and to MuJoCo.
+// The simulated arm without Python. One control period: the ticks of EndEffectorController, which ../controller.py
+// defines, between the two halves of each physics step. And a prediction of joint positions: the same with the law of
+// JointController for a reference that is known. All memory belongs to the caller and to MuJoCo.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -100,5 +101,31 @@ extern "C" __attribute__((visibility("default"))) void robo_rl_servo(const Servo
     tick(*servo, model, data, buffers);
     mj_step2(model, data);
     for (int i = 0; i < 6; i++) wrench[i] += data->sensordata[servo->wrench[i]];
+  }
+}
+
+// What ../identification/prediction.py predicts with. Pointers refer to arrays of `joints` elements.
+struct Prediction {
+  int32_t joints, ticks, every;  // every: ticks from one predicted position to the next
+  const int32_t *positions, *dofs, *motors;
+  const double *stiffness, *damping, *limits;
+};
+
+// Take `ticks` physics steps with the torques pull - stiffness q - damping q' + gravity and Coriolis forces, where `pull`
+// (ticks, joints) follows from the reference. Write the positions after every `every` of them to `out`.
+extern "C" __attribute__((visibility("default"))) void robo_rl_predict(const Prediction *law, const mjModel *model,
+                                                                       mjData *data, const double *pull, double *out) {
+  const int n = law->joints;
+  for (int number = 0; number < law->ticks; number++, pull += n) {
+    mj_step1(model, data);
+    for (int i = 0; i < n; i++) {
+      const int dof = law->dofs[i];
+      const double torque = pull[i] - law->stiffness[i] * data->qpos[law->positions[i]] -
+                            law->damping[i] * data->qvel[dof] + data->qfrc_bias[dof];
+      data->ctrl[law->motors[i]] = clamp(torque, -law->limits[i], law->limits[i]);
+    }
+    mj_step2(model, data);
+    if ((number + 1) % law->every == 0)
+      for (int i = 0; i < n; i++) *out++ = data->qpos[law->positions[i]];
   }
 }

@@ -1,0 +1,160 @@
+"""robo-rl identify: how an arm differs from its model, from motion within its safety limits."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+from rich.table import Table
+
+from ..app import build, build_backend, has_robot
+from ..command_line.destination import new_output
+from ..core import ConfigError, DataError, EnvSpec, require, typed, write_durably
+from ..evaluation.prediction_plot import plot_predictions
+from ..recording.episodes import print_summary
+from ..recording.excitation import record_planned
+from ..replay import EpisodeStore
+from ..safety import NoticingBackend
+from ..telemetry import Console
+
+JOINT_SPACES = ("joint_position", "joint_delta")
+
+
+@dataclass(frozen=True)
+class IdentifyConfig:
+    """Options of configs/identify.yaml, which documents them and holds their defaults."""
+
+    output: str
+    name: str
+    data: str | None
+    episodes: int
+    held_out: int
+    rate: float
+    fit: bool
+    seed: int
+    excitation: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        require(self.episodes >= 1, "episodes", "1 or more", self.episodes)
+        require(self.held_out >= 1, "held_out", "1 or more", self.held_out)
+        require(self.seed >= 0, "seed", "0 or more", self.seed)
+        require(self.name.isidentifier(), "name", "letters, digits and underscores", self.name)
+        require(self.fit or self.data is None, "fit", "true with data", self.fit)
+        enough = self.data is not None or not self.fit or self.held_out < self.episodes
+        require(enough, "held_out", f"below episodes={self.episodes}", self.held_out)
+
+
+def run(config: DictConfig) -> int:
+    """Record and fit as configured in configs/identify.yaml, write the result and print it; return the exit code."""
+    settings = typed(IdentifyConfig, OmegaConf.masked_copy(config, list(IdentifyConfig.__dataclass_fields__)))
+    console = Console(highlight=False, markup=False)
+    if "controller" not in config.task:
+        raise ConfigError("task: identification needs a task with a simulated arm, such as task=reach")
+    output = new_output("output", settings.output, "folder")
+    config.task.observation.cameras = []
+    config.task.observation.relative = False
+    if settings.data is None:
+        data = output / "log"
+        signal = _record(config, settings, data, console)
+        if data.exists():
+            print_summary(data, console)
+        if signal is not None or not settings.fit:
+            console.print(f"Fit it with: robo-rl identify data={data} output=FOLDER, and the same task", soft_wrap=True)
+            return 0 if signal is None else 128 + signal
+    else:
+        data = Path(settings.data)
+    with EpisodeStore.open(data) as store:
+        _match(config, store.spec, data)
+        simulation: Any = build(config.task)
+        identification = simulation.as_identification()
+        episodes = [store.arrays(number, ("state",)) for number in range(len(store))]
+    names = store.spec.observation["state"].names
+    recordings = [
+        identification.recording(names, episode.observation["state"], episode.executed_action) for episode in episodes
+    ]
+    result = identification.fit(recordings, settings.held_out, lambda text: console.print(text, soft_wrap=True))
+    _write(result, output, settings, data)
+    _show(result, console)
+    console.print(
+        f"Use it: robo-rl train --config-dir {output} task=... +arm@task={settings.name}   (or, with randomisation "
+        f"within the intervals, +arm@task={settings.name}_randomised)",
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: Console) -> int | None:
+    """Move the arm and record it; return the signal that ended this, or None."""
+    task = config.task
+    task.controller.action_space, task.control_rate = "joint_position", settings.rate
+    task.terminate_on_success = False
+    task.max_episode_steps = round(float(settings.excitation["seconds"]) * settings.rate)
+    simulation: Any = build(task)
+    if not hasattr(simulation, "as_identification"):
+        raise ConfigError(f"task {simulation.spec.task!r} has no arm")
+    excitation = simulation.as_identification().excitation(**settings.excitation)
+    motion = np.abs(excitation.positions(np.random.default_rng(settings.seed)) - np.array(simulation.robot.home)).max(0)
+    moves = ", ".join(f"{name} {size:.2f}" for name, size in zip(simulation.robot.joints, motion, strict=True))
+    who = config.robot.name if has_robot(config) else "The simulated arm"
+    console.print(f"{who} moves its joints around home by up to [rad or m]: {moves}", soft_wrap=True)
+    backend = NoticingBackend(build_backend(config), print)
+    try:
+        return record_planned(
+            backend,
+            data,
+            settings.episodes,
+            excitation.actions,
+            seed=settings.seed,
+            metadata={"source": "excitation", "task": OmegaConf.to_container(task, resolve=True)},
+            console=console,
+        )
+    finally:
+        backend.close()
+
+
+def _match(config: DictConfig, spec: EnvSpec, data: Path) -> None:
+    """Give the task the actions of a data set.
+
+    Raises:
+        DataError: if they do not command joints.
+    """
+    if spec.action_space not in JOINT_SPACES:
+        raise DataError(
+            f"{data}: its actions are {spec.action_space}, but identification needs {' or '.join(JOINT_SPACES)}: "
+            "record with task.controller.action_space=joint_position"
+        )
+    controller = config.task.controller
+    controller.action_space, config.task.control_rate = spec.action_space, spec.control_rate
+    controller.action_axes = "full" if "gripper" in (spec.action.names or ()) else "xyz"
+    controller.joint_scale = spec.extra.get("joint_scale", controller.joint_scale)
+
+
+def _write(result: Any, output: Path, settings: IdentifyConfig, data: Path) -> None:
+    """Write the files of a result."""
+    (output / "arm").mkdir(parents=True, exist_ok=True)
+    about = f"# Identified from {data}. {100 * result.error / result.nominal_error:.0f} % of the error before.\n"
+    arm = OmegaConf.to_yaml(OmegaConf.create(result.configuration()))
+    write_durably(output / "arm" / f"{settings.name}.yaml", f"{about}{arm}".encode())
+    ranges = OmegaConf.to_yaml(OmegaConf.create(result.randomisation()))
+    defaults = f"defaults:\n  - /arm/{settings.name}@_here_\n  - _self_\n"
+    write_durably(output / "arm" / f"{settings.name}_randomised.yaml", f"{about}{defaults}{ranges}".encode())
+    report = {"data": str(data), "held_out": settings.held_out, **result.report()}
+    write_durably(output / "identified.json", f"{json.dumps(report, indent=2)}\n".encode())
+    plot_predictions(result.times, result.curves, result.joints, output / "curves.png")
+
+
+def _show(result: Any, console: Console) -> None:
+    """Print the parameters and the error of predictions."""
+    table = Table("parameter", "value", "95 % interval", "before", "unit", box=None)
+    for each in result.parameters():
+        told = each["interval"]
+        interval = "cannot be told: keeps its value" if told is None else f"{told[0]:.4g} to {told[1]:.4g}"
+        table.add_row(each["name"], f"{each['value']:.4g}", interval, f"{each['nominal']:.4g}", each["unit"])
+    console.print(table)
+    console.print(
+        f"Predictions over one second that were not fitted err by {1000 * result.error:.2f} mrad (mm), before by "
+        f"{1000 * result.nominal_error:.2f}; noise {1000 * result.noise:.2f}",
+        soft_wrap=True,
+    )
