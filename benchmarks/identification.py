@@ -21,6 +21,8 @@ from robo_rl.commands import identify as command
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "measured" / "results"
 ARMS = (("reach_so101", 1), ("reach_so101", 2), ("reach_so101", 3), ("reach", 4), ("reach", 5))
 """Task and seed of each arm: three SO-101, two Pandas."""
+LENGTH = ("episodes=3", "excitation.seconds=8")
+"""16 s that are fitted, and 8 s that are not."""
 NOMINAL = {
     "reach_so101": {"stiffness": 40.0, "damping": 1.5, "viscosity": 0.6, "friction": 0.052, "armature": 0.028},
     "reach": {"stiffness": 400.0, "damping": 40.0, "viscosity": 0.5, "friction": 0.0, "armature": 0.1},
@@ -96,7 +98,7 @@ def main() -> None:
     rows = []
     for task, seed in ARMS:
         with tempfile.TemporaryDirectory() as folder:
-            report = identified(task, hidden_dynamics(task, seed), Path(folder), f"seed={seed}")
+            report = identified(task, hidden_dynamics(task, seed), Path(folder), f"seed={seed}", *LENGTH)
         rows.append(summarised(task, seed, report))
         print({key: value for key, value in rows[-1].items() if key != "values"}, flush=True)
         options.json.write_text(f"{json.dumps({'rows': rows}, indent=1)}\n")

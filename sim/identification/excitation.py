@@ -34,9 +34,10 @@ class ExcitationConfig:
         seconds: duration of an episode [s].
         amplitude: largest motion of a joint from home [rad or m].
         highest_frequency: highest frequency of the sines [Hz].
-        speed: largest speed of a joint, as a share of ``arm.velocity_limits``.
+        speed: largest speed of joints and end effector, as a share of ``arm.velocity_limits`` and ``arm.speed_limit``.
+            Safety filters measure the speed of a request from where the arm is, and the arm follows with a lag.
         workspace_margin: distance of the end effector from the edge of the workspace [m]. Amplitudes of all joints are
-            reduced until it is kept.
+            reduced until it and the speed are kept.
     """
 
     seconds: float
@@ -108,14 +109,16 @@ class Excitation:
         return values.astype(np.float32)
 
     def _share(self, home: Array, motion: Array) -> float:
-        """Return the largest share of a motion (T, n) around home that keeps the end effector in the workspace."""
+        """Return the largest share of a motion (T, n) around home in which the end effector is slow, and inside."""
         options, margin = self._config.controller, self._excitation.workspace_margin
         meaning = ArmModel(self._simulation)
         low, high = np.array(options.workspace_low) + margin, np.array(options.workspace_high) - margin
         share = 1.0
+        fastest = self._excitation.speed * self._config.arm.speed_limit / self._config.control_rate
         while share * np.abs(motion).max() > SMALLEST:
-            places = np.array([meaning.pose(home + share * offset).position for offset in motion[::5]])
-            if (places >= low).all() and (places <= high).all():
+            places = np.array([meaning.pose(home + share * offset).position for offset in motion])
+            steps = np.linalg.norm(np.diff(places, axis=0), axis=1)
+            if (places >= low).all() and (places <= high).all() and steps.max() <= fastest:
                 return share
             share *= 0.9
         raise ConfigError(

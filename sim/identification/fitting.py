@@ -29,8 +29,10 @@ BLOCK = 0.5
 NORMAL_95 = 1.96
 STEPS = (7, 3)
 """Largest number of steps of a first fit and of one that continues another."""
-TELLING = 0.3
+TELLING = 0.5
 """Largest half width of a parameter's interval, relative to its value or its scale, that tells something."""
+UNKNOWN = 0.5
+"""Standard deviation of a parameter that keeps its value, in its scale."""
 
 
 class Huber(minimize.Norm):
@@ -60,7 +62,8 @@ class Estimate:
         parameter: the parameter.
         value: its value; the nominal one if the recordings cannot tell it.
         nominal: value before.
-        half_width: half of the width of its 95 % interval, given the values of parameters that keep theirs.
+        half_width: half of the width of its 95 % interval. That others keep their values, which may be wrong by
+            :data:`UNKNOWN`, makes it wider.
         identified: whether the recordings tell it. All others keep their value.
     """
 
@@ -200,26 +203,34 @@ class Fit:
         that remain are told: of two that act alike, one can be told once the other keeps its value.
         """
         jacobian, errors = self._jacobian(dynamics, parameters), self._errors(dynamics)
+        scales = np.array([parameter.scale for parameter in parameters])
         values = values_of(parameters, dynamics)
-        sizes = np.maximum(np.abs(values), [parameter.scale for parameter in parameters])
+        sizes = np.maximum(np.abs(values), scales)
         told, widths = np.ones(len(parameters), bool), np.full(len(parameters), np.inf)
         while told.any():
-            chosen = [parameter for parameter, tells in zip(parameters, told, strict=True) if tells]
-            widths[told] = self._half_widths(jacobian[:, told], errors, chosen)
+            widths[told] = self._half_widths(jacobian[:, told], errors) * scales[told]
             worst = int(np.argmax(np.where(told, widths / sizes, 0)))
             if widths[worst] <= TELLING * sizes[worst]:
                 break
             told[worst] = False
+        weighted = huber_weights(errors)[:, None] * jacobian[:, told]
+        square = weighted.T @ jacobian[:, told]
+        shifts = np.linalg.pinv(square) @ (weighted.T @ jacobian[:, ~told])  # by parameters that keep their values
+        kept = NORMAL_95 * UNKNOWN * np.sqrt(np.square(shifts).sum(axis=1)) * scales[told]
+        widths[told] = np.hypot(widths[told], kept)
         return widths, told
 
-    def _half_widths(self, jacobian: Array, errors: Array, parameters: Sequence[Parameter]) -> Array:
-        """Return half widths (m,) of 95 % intervals: the larger of those for independent errors, and of those for
-        errors that depend on each other within :data:`BLOCK` (sandwich estimator)."""
+    def _half_widths(self, jacobian: Array, errors: Array) -> Array:
+        """Return half widths (m,) of 95 % intervals of scaled parameters.
+
+        They are the larger of those for independent errors, and of those for errors that depend on each other within
+        :data:`BLOCK` (sandwich estimator).
+        """
         weights = huber_weights(errors)
         weighted = weights[:, None] * jacobian
         square = weighted.T @ jacobian
         inverse = np.linalg.pinv(square + 1e-12 * np.trace(square) * np.eye(len(square)))
-        independent = np.diag(inverse) * float(weights @ errors**2) / max(len(errors) - len(parameters), 1)
+        independent = np.diag(inverse) * float(weights @ errors**2) / max(len(errors) - len(square), 1)
         scores, first = [], 0
         for stretch in self._stretches:
             rows = (len(stretch.positions) - self._skipped) * self._predictor.joints
@@ -229,6 +240,5 @@ class Fit:
             first += rows
         outer = np.array(scores).T @ np.array(scores)
         dependent = np.diag(inverse @ outer @ inverse)
-        scales = np.array([parameter.scale for parameter in parameters])
-        half: Array = NORMAL_95 * np.sqrt(np.maximum(np.maximum(independent, dependent), 0)) * scales
+        half: Array = NORMAL_95 * np.sqrt(np.maximum(np.maximum(independent, dependent), 0))
         return half
