@@ -56,7 +56,8 @@ def make_sheet(board: Board, paper: str) -> bytes:
     _add_foot(page, board, width)
     file = io.BytesIO()
     title = f"Calibration board, {config.describe()}"
-    FigureCanvasPdf(figure).print_pdf(file, metadata={"Title": title, "CreationDate": None})
+    canvas: Any = FigureCanvasPdf(figure)
+    canvas.print_pdf(file, metadata={"Title": title, "CreationDate": None})
     return file.getvalue()
 
 
