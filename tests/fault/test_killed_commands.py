@@ -146,6 +146,8 @@ def test_an_import_is_whole_or_not_there(tmp_path: Path) -> None:
     store, _ = record(tmp_path / "source")
     foreign, output = tmp_path / "foreign.hdf5", tmp_path / "work" / "data"
     write_export(FORMATS["robomimic"], store, None, foreign)
+    # What is imported on first use is there for all children.
+    import_data_set(FORMATS["robomimic"], foreign, tmp_path / "first", ForeignConfig())
 
     def write() -> None:
         if not output.exists():  # the message of a second start says so
