@@ -20,6 +20,10 @@ FIRST = {
         "run", "actor.name", "actor.spool", "transport.address", "transport.certificates", "transport.token_file",
         "teleop.device",
     ),
+    "identify": (
+        "output", "name", "data", "episodes", "held_out", "rate", "fit", "seed", "excitation.seconds",
+        "excitation.amplitude", "excitation.highest_frequency", "excitation.speed",
+    ),
     "learner": (
         "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "seed", "demonstrations.path",
         "demonstrations.episodes", "runtime.transport.address", "runtime.transport.certificates", "agent.device",

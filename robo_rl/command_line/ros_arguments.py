@@ -11,6 +11,7 @@ NODES = {
     "train": "robo_rl",
     "actor": "robo_rl",
     "record": "robo_rl",
+    "identify": "robo_rl",
     "eval": "robo_rl",
     "launch": "",
 }
