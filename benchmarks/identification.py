@@ -1,6 +1,6 @@
 """Identification of five virtual arms whose delay, gains, friction, armature, payload and weight are hidden.
 
-    python benchmarks/identification.py
+    PYTHONPATH=. python benchmarks/identification.py
 
 Draws arms, moves and records them with the noise of typical encoders, and fits each from its recording, by robo-rl
 identify. Takes some minutes of one core. Writes docs/measured/results/identification.json.
