@@ -52,7 +52,8 @@ class ModelRandomiser:
 
     def _change_arm(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         model, nominal, spread = self._model, self._nominal, self._config.dynamics
-        for name, places in (*((name, self._dofs) for name in JOINT_FIELDS), ("body_mass", self._payload)):
+        changed = dict.fromkeys(JOINT_FIELDS, self._dofs) | {"body_mass": self._payload}
+        for name, places in changed.items():
             factors = rng.uniform(1 - spread, 1 + spread, len(places))
             getattr(model, name)[places] = nominal[name][places] * factors
         mujoco.mj_setConst(model, data)

@@ -1,18 +1,16 @@
 """robo-rl identify: how an arm differs from its model, from motion within its safety limits."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
-from rich.table import Table
 
 from ..app import build, build_backend, has_robot
+from ..app.identified import print_identified, write_identified
 from ..command_line.destination import new_output
-from ..core import ConfigError, DataError, EnvSpec, require, typed, write_durably
-from ..evaluation.prediction_plot import plot_predictions
+from ..core import ConfigError, DataError, EnvSpec, require, typed
 from ..recording.episodes import print_summary
 from ..recording.excitation import record_planned
 from ..replay import EpisodeStore
@@ -75,8 +73,8 @@ def run(config: DictConfig) -> int:
         identification.recording(names, episode.observation["state"], episode.executed_action) for episode in episodes
     ]
     result = identification.fit(recordings, settings.held_out, lambda text: console.print(text, soft_wrap=True))
-    _write(result, output, settings, data)
-    _show(result, console)
+    write_identified(result, output, settings.name, data, settings.held_out)
+    print_identified(result, console)
     console.print(
         f"Use it: robo-rl train --config-dir {output} task=... +arm@task={settings.name}   (or, with randomisation "
         f"within the intervals, +arm@task={settings.name}_randomised)",
@@ -97,8 +95,8 @@ def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: C
     excitation = simulation.as_identification().excitation(**settings.excitation)
     motion = np.abs(excitation.positions(np.random.default_rng(settings.seed)) - np.array(simulation.robot.home)).max(0)
     moves = ", ".join(f"{name} {size:.2f}" for name, size in zip(simulation.robot.joints, motion, strict=True))
-    who = config.robot.name if has_robot(config) else "The simulated arm"
-    console.print(f"{who} moves its joints around home by up to [rad or m]: {moves}", soft_wrap=True)
+    arm = config.robot.name if has_robot(config) else "The simulated arm"
+    console.print(f"{arm} moves its joints around home by up to [rad or m]: {moves}", soft_wrap=True)
     backend = NoticingBackend(build_backend(config), print)
     try:
         return record_planned(
@@ -129,32 +127,3 @@ def _match(config: DictConfig, spec: EnvSpec, data: Path) -> None:
     controller.action_space, config.task.control_rate = spec.action_space, spec.control_rate
     controller.action_axes = "full" if "gripper" in (spec.action.names or ()) else "xyz"
     controller.joint_scale = spec.extra.get("joint_scale", controller.joint_scale)
-
-
-def _write(result: Any, output: Path, settings: IdentifyConfig, data: Path) -> None:
-    """Write the files of a result."""
-    (output / "arm").mkdir(parents=True, exist_ok=True)
-    about = f"# Identified from {data}. {100 * result.error / result.nominal_error:.0f} % of the error before.\n"
-    arm = OmegaConf.to_yaml(OmegaConf.create(result.configuration()))
-    write_durably(output / "arm" / f"{settings.name}.yaml", f"{about}{arm}".encode())
-    ranges = OmegaConf.to_yaml(OmegaConf.create(result.randomisation()))
-    defaults = f"defaults:\n  - /arm/{settings.name}@_here_\n  - _self_\n"
-    write_durably(output / "arm" / f"{settings.name}_randomised.yaml", f"{about}{defaults}{ranges}".encode())
-    report = {"data": str(data), "held_out": settings.held_out, **result.report()}
-    write_durably(output / "identified.json", f"{json.dumps(report, indent=2)}\n".encode())
-    plot_predictions(result.times, result.curves, result.joints, output / "curves.png")
-
-
-def _show(result: Any, console: Console) -> None:
-    """Print the parameters and the error of predictions."""
-    table = Table("parameter", "value", "95 % interval", "before", "unit", box=None)
-    for each in result.parameters():
-        told = each["interval"]
-        interval = "cannot be told: keeps its value" if told is None else f"{told[0]:.4g} to {told[1]:.4g}"
-        table.add_row(each["name"], f"{each['value']:.4g}", interval, f"{each['nominal']:.4g}", each["unit"])
-    console.print(table)
-    console.print(
-        f"Predictions over one second that were not fitted err by {1000 * result.error:.2f} mrad (mm), before by "
-        f"{1000 * result.nominal_error:.2f}; noise {1000 * result.noise:.2f}",
-        soft_wrap=True,
-    )

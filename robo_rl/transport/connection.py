@@ -154,6 +154,6 @@ def retry_seconds(error: Any) -> float | None:
     """Return the time until the next attempt after a temporary refusal [s]; None for any other error."""
     value = dict(error.trailing_metadata() or ()).get(RETRY_KEY)
     with contextlib.suppress(TypeError, ValueError):
-        seconds = float(value)
+        seconds = float(value or "")
         return min(max(seconds, 0.0), MOST_RETRY_SECONDS) if math.isfinite(seconds) else None
     return None

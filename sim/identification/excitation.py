@@ -97,7 +97,8 @@ class Excitation:
                 ACCELERATION_SHARE * config.controller.joint_acceleration / np.abs(acceleration).max(axis=0),
             ]
         )
-        return home + self._share(home, largest * motion) * largest * motion
+        positions: Array = home + self._share(home, largest * motion) * largest * motion
+        return positions
 
     def actions(self, rng: np.random.Generator) -> NDArray[np.float32]:
         """Return the actions (T, A) of an episode; see :meth:`positions`. The gripper stays as it is at home."""
@@ -106,7 +107,8 @@ class Excitation:
         if self._simulation.actions.names[-1] == "gripper":
             opening = np.full((len(values), 1), 1 - 2 * self._config.arm.home_opening)
             values = np.hstack([values, opening])
-        return values.astype(np.float32)
+        actions: NDArray[np.float32] = values.astype(np.float32)
+        return actions
 
     def _share(self, home: Array, motion: Array) -> float:
         """Return the largest share of a motion (T, n) around home in which the end effector is slow, and inside."""

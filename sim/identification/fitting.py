@@ -35,7 +35,7 @@ UNKNOWN = 0.5
 """Standard deviation of a parameter that keeps its value, in its scale."""
 
 
-class Huber(minimize.Norm):
+class Huber(minimize.Norm):  # type: ignore[misc]  # MuJoCo has no annotations
     """Sum of squares / 2 up to :data:`OUTLIER`, and linear beyond."""
 
     def value(self, r: Array) -> np.float64:
@@ -111,8 +111,8 @@ class Fit:
             dynamics = self._solve(dynamics, parameters, steps)
             self._measure(dynamics)
             self._report(f"Fit: errors of {1000 * float(self.deviations.mean()):.2f} mrad")
-        widths, told = self._intervals(dynamics, parameters)
-        known = [parameter for parameter, tells in zip(parameters, told, strict=True) if tells]
+        widths, identified = self._intervals(dynamics, parameters)
+        known = [parameter for parameter, tells in zip(parameters, identified, strict=True) if tells]
         if len(known) < len(parameters):
             kept = [parameter for parameter in parameters if parameter not in known]
             dynamics = with_values(dynamics, kept, values_of(kept, predictor.nominal))
@@ -120,7 +120,7 @@ class Fit:
             self._measure(dynamics)
         estimates = [
             Estimate(parameter, parameter.of(dynamics), parameter.of(predictor.nominal), float(width), bool(tells))
-            for parameter, width, tells in zip(parameters, widths, told, strict=True)
+            for parameter, width, tells in zip(parameters, widths, identified, strict=True)
         ]
         return dynamics, estimates
 
@@ -130,7 +130,8 @@ class Fit:
             return float(np.abs(self._predictor.predict(dynamics, first) - first.positions).mean())
 
         first = self._stretches[0]
-        return min((round(delay, 6) for delay in np.arange(0, LONGEST_DELAY / 2, DELAY_STEP).tolist()), key=cost)
+        delays = [round(number * DELAY_STEP, 6) for number in range(round(LONGEST_DELAY / 2 / DELAY_STEP))]
+        return min(delays, key=cost)
 
     def _errors(self, dynamics: ArmDynamics) -> Array:
         """Return the errors (r,) of all predictions, in standard deviations."""
@@ -199,26 +200,28 @@ class Fit:
     def _intervals(self, dynamics: ArmDynamics, parameters: Sequence[Parameter]) -> tuple[Array, NDArray[np.bool_]]:
         """Return half widths (m,) of the parameters, and which of them (m,) the recordings tell.
 
-        The parameter that is told least is left out, and the intervals of the others are computed again, until all
-        that remain are told: of two that act alike, one can be told once the other keeps its value.
+        The parameter with the widest interval is left out, and the intervals of the others are computed again, until
+        all that remain are identified: of two that act alike, one can be once the other keeps its value.
         """
         jacobian, errors = self._jacobian(dynamics, parameters), self._errors(dynamics)
         scales = np.array([parameter.scale for parameter in parameters])
         values = values_of(parameters, dynamics)
         sizes = np.maximum(np.abs(values), scales)
-        told, widths = np.ones(len(parameters), bool), np.full(len(parameters), np.inf)
-        while told.any():
-            widths[told] = self._half_widths(jacobian[:, told], errors) * scales[told]
-            worst = int(np.argmax(np.where(told, widths / sizes, 0)))
+        identified, widths = np.ones(len(parameters), bool), np.full(len(parameters), np.inf)
+        while identified.any():
+            widths[identified] = self._half_widths(jacobian[:, identified], errors) * scales[identified]
+            worst = int(np.argmax(np.where(identified, widths / sizes, 0)))
             if widths[worst] <= TELLING * sizes[worst]:
                 break
-            told[worst] = False
-        weighted = huber_weights(errors)[:, None] * jacobian[:, told]
-        square = weighted.T @ jacobian[:, told]
-        shifts = np.linalg.pinv(square) @ (weighted.T @ jacobian[:, ~told])  # by parameters that keep their values
-        kept = NORMAL_95 * UNKNOWN * np.sqrt(np.square(shifts).sum(axis=1)) * scales[told]
-        widths[told] = np.hypot(widths[told], kept)
-        return widths, told
+            identified[worst] = False
+        weighted = huber_weights(errors)[:, None] * jacobian[:, identified]
+        square = weighted.T @ jacobian[:, identified]
+        shifts = np.linalg.pinv(square) @ (
+            weighted.T @ jacobian[:, ~identified]
+        )  # by parameters that keep their values
+        kept = NORMAL_95 * UNKNOWN * np.sqrt(np.square(shifts).sum(axis=1)) * scales[identified]
+        widths[identified] = np.hypot(widths[identified], kept)
+        return widths, identified
 
     def _half_widths(self, jacobian: Array, errors: Array) -> Array:
         """Return half widths (m,) of 95 % intervals of scaled parameters.

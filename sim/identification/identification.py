@@ -84,27 +84,27 @@ class Identification:
         """Return the changes to a task's configuration: what was identified."""
         dynamics: dict[str, Any] = {}
         for field in fields(self.dynamics):
-            told = [each for each in self.estimates if each.parameter.key == field.name and each.identified]
+            identified = [each for each in self.estimates if each.parameter.key == field.name and each.identified]
             value = getattr(self.dynamics, field.name)
-            if told:
+            if identified:
                 dynamics[field.name] = [*map(_rounded, value)] if isinstance(value, tuple) else _rounded(value)
         return {"arm": {"dynamics": dynamics}}
 
     def randomisation(self) -> dict[str, Any]:
         """Return the changes to a task's configuration that randomise the arm within the intervals, too."""
-        told = {each.parameter.name(self.joints): each for each in self.estimates if each.identified}
+        identified = {each.parameter.name(self.joints): each for each in self.estimates if each.identified}
         shares = [
             each.half_width / each.value
-            for each in told.values()
+            for each in identified.values()
             if each.parameter.key in RANDOMISED and each.value > 0
         ]
         ranges: dict[str, Any] = {"observation_noise": _rounded(self.noise / NOISE["joint_positions"])}
         changes: dict[str, Any] = {"randomisation": ranges}
         if shares:
             ranges["dynamics"] = _rounded(min(max(shares), 0.9))
-        if "delay" in told:
-            shortest = max(told["delay"].value - told["delay"].half_width, 0.0)
-            ranges["latency"] = _rounded(told["delay"].value + told["delay"].half_width - shortest)
+        if "delay" in identified:
+            shortest = max(identified["delay"].value - identified["delay"].half_width, 0.0)
+            ranges["latency"] = _rounded(identified["delay"].value + identified["delay"].half_width - shortest)
             changes["arm"] = {"dynamics": {"delay": _rounded(shortest)}}
         return changes
 

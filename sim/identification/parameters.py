@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,11 +89,12 @@ def values_of(parameters: Sequence[Parameter], dynamics: ArmDynamics) -> Array:
 
 def with_values(dynamics: ArmDynamics, parameters: Sequence[Parameter], values: Array) -> ArmDynamics:
     """Return ``dynamics`` with new values (m,) of parameters."""
-    changed = {key: list(value) for key, value in dynamics.by_joint().items()}
-    whole = {}
+    joints = {key: list(value) for key, value in dynamics.by_joint().items()}
+    whole: dict[str, Any] = {}
     for parameter, value in zip(parameters, values.tolist(), strict=True):
         if parameter.joint is None:
             whole[parameter.key] = value
         else:
-            changed[parameter.key][parameter.joint] = value
-    return replace(dynamics, **whole, **{key: tuple(value) for key, value in changed.items()})
+            joints[parameter.key][parameter.joint] = value
+    whole |= {key: tuple(value) for key, value in joints.items()}
+    return replace(dynamics, **whole)

@@ -157,7 +157,7 @@ class Predictor:
         qpos, dofs, motors, limits = self._qpos, self._dofs, self._motors, self._limits
         stiffness, damping = np.array(dynamics.stiffness), np.array(dynamics.damping)
         ticks = (len(stretch.positions) - 1) * self.ticks
-        places = stretch.first + np.arange(ticks) - dynamics.delay / self._timestep
+        places = stretch.first + np.arange(ticks, dtype=np.float64) - dynamics.delay / self._timestep
         reference = _sampled(stretch.reference, places, stretch.reference[0])
         reference_velocity = _sampled(stretch.reference_velocity, places, np.zeros(self.joints))
         mujoco.mj_resetData(model, data)

@@ -159,7 +159,12 @@ class NativePredictor:
         """
         ticks, joints = pull.shape
         positions = np.empty((ticks // every, joints))
-        arrays = {"stiffness": stiffness, "damping": damping, "limits": self._limits, **self._indices}
+        arrays: dict[str, NDArray[Any]] = {
+            "stiffness": stiffness,
+            "damping": damping,
+            "limits": self._limits,
+            **self._indices,
+        }
         arrays |= {name: np.ascontiguousarray(arrays[name], np.float64) for name in ("stiffness", "damping")}
         pull = np.ascontiguousarray(pull, np.float64)
         law = _Prediction(joints, ticks, every, **{name: array.ctypes.data for name, array in arrays.items()})

@@ -1,0 +1,49 @@
+"""Files and table of how an arm differs from its model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from rich.table import Table
+
+from ..core import write_durably
+from ..evaluation.prediction_plot import plot_predictions
+from ..telemetry import Console
+
+
+def write_identified(result: Any, output: Path, name: str, data: Path, held_out: int) -> None:
+    """Write the files of a result.
+
+    Args:
+        result: the :class:`sim.identification.Identification`.
+        output: folder that is made.
+        name: name of the arm's configuration.
+        data: data set that was fitted.
+        held_out: number of its episodes that were not.
+    """
+    (output / "arm").mkdir(parents=True, exist_ok=True)
+    about = f"# Identified from {data}. {100 * result.error / result.nominal_error:.0f} % of the error before.\n"
+    arm = OmegaConf.to_yaml(OmegaConf.create(result.configuration()))
+    write_durably(output / "arm" / f"{name}.yaml", f"{about}{arm}".encode())
+    ranges = OmegaConf.to_yaml(OmegaConf.create(result.randomisation()))
+    defaults = f"defaults:\n  - /arm/{name}@_here_\n  - _self_\n"
+    write_durably(output / "arm" / f"{name}_randomised.yaml", f"{about}{defaults}{ranges}".encode())
+    report = {"data": str(data), "held_out": held_out, **result.report()}
+    write_durably(output / "identified.json", f"{json.dumps(report, indent=2)}\n".encode())
+    plot_predictions(result.times, result.curves, result.joints, output / "curves.png")
+
+
+def print_identified(result: Any, console: Console) -> None:
+    """Print the parameters and the error of predictions."""
+    table = Table("parameter", "value", "95 % interval", "before", "unit", box=None)
+    for each in result.parameters():
+        ends = each["interval"]
+        interval = "not identifiable: keeps its value" if ends is None else f"{ends[0]:.4g} to {ends[1]:.4g}"
+        table.add_row(each["name"], f"{each['value']:.4g}", interval, f"{each['nominal']:.4g}", each["unit"])
+    console.print(table)
+    console.print(
+        f"Predictions over one second that were not fitted err by {1000 * result.error:.2f} mrad (mm), before by "
+        f"{1000 * result.nominal_error:.2f}; noise {1000 * result.noise:.2f}",
+        soft_wrap=True,
+    )
