@@ -75,15 +75,15 @@ def identified(task: str, hidden: dict[str, Any], folder: Path, *options: str) -
 def summarised(task: str, seed: int, report: dict[str, Any]) -> dict[str, Any]:
     """Return the row of an arm."""
     parameters = report["parameters"]
-    told = [each for each in parameters if each["identified"]]
-    inside = [each["interval"][0] <= each["hidden"] <= each["interval"][1] for each in told]
+    identified = [each for each in parameters if each["identified"]]
+    inside = [each["interval"][0] <= each["hidden"] <= each["interval"][1] for each in identified]
     delay = next(each for each in parameters if each["name"] == "delay")
     return {
         "task": task,
         "seed": seed,
         **{key: report[key] for key in ("error", "nominal_error", "ratio", "noise")},
         "delay_error": delay["value"] - delay["hidden"],
-        "identified": len(told),
+        "identified": len(identified),
         "parameters": len(parameters),
         "inside_interval": sum(inside),
         "values": parameters,

@@ -139,8 +139,8 @@ class ArmConfig(Options, section="arm"):
             require(all(value > 0 for value in getattr(self, key)), f"arm.{key}", "positive", getattr(self, key))
         require(all(map(math.isfinite, self.home)), "arm.home", "finite numbers", self.home)
         for key, values in self.dynamics.by_joint().items():
-            fits = len(values) in (0, len(self.joints))
-            require(fits, f"arm.dynamics.{key}", f"no value or {len(self.joints)}, one a joint", values)
+            complete = len(values) in (0, len(self.joints))
+            require(complete, f"arm.dynamics.{key}", f"no value or {len(self.joints)}, one a joint", values)
         apart = 0 < abs(self.gripper_open - self.gripper_closed) < math.inf
         require(apart, "arm.gripper_open", f"a number unlike gripper_closed={self.gripper_closed}", self.gripper_open)
 

@@ -27,7 +27,7 @@ from ..parts.policy import TanhGaussianPolicy
 from ..parts.policy_agent import PolicyAgent
 from .config import SACConfig
 from .critics import initial_networks, train_state
-from .exploration import CloningError, gaussian_entropy
+from .exploration import CloningError
 from .implementation import computable, make_update
 from .ranks import RankedUpdate
 from .update import ACTOR_METRICS, METRICS, Minibatches, draw_noise
@@ -124,14 +124,8 @@ class SAC(PolicyAgent):
         if self.config.exploration == "demonstrations" and 0 <= remaining < CloningError.STEPS:
             self._error.add(batch)
             if remaining == 0:
-                self._explore(self._error.log_deviation())
+                self._aim_at(self._error.explore())
         return metrics
-
-    def _explore(self, log_std: Tensor) -> None:
-        """Set the logarithm of the policy's deviation (A,), and aim at the entropy that follows from it."""
-        self._policy.parameters["actor/output/bias"][self._policy.action_size :] = log_std
-        self._policy.average(1.0)
-        self._aim_at(gaussian_entropy(log_std))
 
     def _aim_at(self, entropy: Tensor) -> None:
         """Make ``entropy`` () [nat] the target, unless the configuration states another one."""

@@ -35,13 +35,15 @@ class CloningError:
         action = torch.from_numpy(batch["proposed_action"]).to(mean.device)
         self._squares.append((mean.tanh() - action).square().mean(0))
 
-    def log_deviation(self) -> Tensor:
-        """Return the logarithm of the root mean square error (A,), within bounds; the measurements begin anew."""
-        squares = torch.stack(self._squares).mean(0)
+    @torch.no_grad()
+    def explore(self) -> Tensor:
+        """Make the root mean square error the policy's deviation, within bounds; forget the measurements.
+
+        Returns:
+            The entropy () of a Gaussian with this deviation [nat].
+        """
+        log_std = (0.5 * torch.stack(self._squares).mean(0).log()).clamp(SMALLEST_LOG_STD, LARGEST_LOG_STD)
         self._squares.clear()
-        return (0.5 * squares.log()).clamp(SMALLEST_LOG_STD, LARGEST_LOG_STD)
-
-
-def gaussian_entropy(log_std: Tensor) -> Tensor:
-    """Return the entropy () [nat] of independent Gaussians with the logarithms ``log_std`` (A,) of their deviations."""
-    return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum()
+        self._policy.parameters["actor/output/bias"][self._policy.action_size :] = log_std
+        self._policy.average(1.0)
+        return (log_std + 0.5 * math.log(2 * math.pi * math.e)).sum()
