@@ -64,8 +64,11 @@ class ResetService:
         config = self._config
         while True:
             self._await_server()
-            servers = self._client.servers()
             self._take_latch()
+            servers = self._client.servers()
+            if shared := self._shared():  # a server that came during the wait for the latch
+                self._latch.release()
+                raise SafetyStop(RESET_SHARED, shared)
             try:
                 answer = self._client.call(self._node.types.make(f"{TRIGGER}_Request"), config.timeout)
             except ServerLostError:
@@ -117,5 +120,5 @@ class ResetService:
             return ""
         return (
             f"service {self._config.service} ({TRIGGER}) has {count} servers, and each would move the robot: end all "
-            "but one of them (one that crashed is forgotten within about 20 s)"
+            "but one of them (one that crashed is forgotten within 10 to 20 s)"
         )

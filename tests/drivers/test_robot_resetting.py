@@ -109,6 +109,22 @@ def test_several_servers_would_each_move_the_robot_and_none_is_called(others: se
     assert len(times) == 1
 
 
+def test_a_server_that_appears_while_the_latch_is_waited_for_is_not_called_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers, take = {0}, ResetLatch.take
+
+    def take_late(latch: ResetLatch) -> str | None:
+        servers.add(1)
+        return take(latch)
+
+    monkeypatch.setattr(ResetLatch, "take", take_late)
+    reset, times = service(DONE, servers=servers)
+    with pytest.raises(SafetyStop, match="has 2 servers"):
+        reset.call()
+    assert times == [] and not ResetLatch("lab").is_held()
+
+
 @pytest.mark.parametrize(("ends", "left"), [("old", {1}), ("both", {2}), ("new", {0})])
 def test_a_server_that_appears_during_a_reset_is_called_only_once_the_other_has_ended(
     ends: str, left: set[int]
