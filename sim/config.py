@@ -36,7 +36,8 @@ class ArmDynamics(Options, section="arm.dynamics"):
         armature: inertia of the rotors at their joints [kg m^2].
         torque_offset: constant torques that the controller does not know [Nm].
         payload: mass at the end effector that the controller does not know [kg].
-        gravity: share of the arm's own weight that the controller does not compensate.
+        gravity: share of the arm's own weight that the controller does not compensate. Unless it is 0, it replaces
+            compensations (``gravcomp``) of the arm's model.
     """
 
     delay: float = option(0.0, low=0, high=1)

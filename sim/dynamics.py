@@ -30,8 +30,9 @@ def add_dynamics(spec: mujoco.MjSpec, config: ArmConfig) -> None:
         motor = spec.actuator(f"torque_{name}")
         motor.biastype = mujoco.mjtBias.mjBIAS_AFFINE
         motor.biasprm[0] = offset
-    for body in spec.bodies[1:]:
-        body.gravcomp = -dynamics.gravity
+    if dynamics.gravity:
+        for body in spec.bodies[1:]:
+            body.gravcomp = -dynamics.gravity
     if mass := dynamics.payload:
         site = spec.site(config.end_effector)
         payload = site.parent.add_body(name=PAYLOAD, pos=site.pos, gravcomp=-1)

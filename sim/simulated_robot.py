@@ -1,6 +1,7 @@
 """A simulated arm that runs continuously, as a robot does, and follows targets."""
 
 from collections import deque
+from dataclasses import replace
 from functools import partial
 
 import mujoco
@@ -83,8 +84,8 @@ class SimulatedRobot(TickingRobot):
         self._backend.task.follow(simulation.data)
 
     def hold(self) -> None:
-        """Hold the measured pose from now on."""
-        self._simulation.forget()
+        """Hold the measured pose from now on. Openings of the gripper that are on their way still arrive."""
+        self._simulation.forget(motion_alone=True)
         self._simulation.controller.hold(self._simulation.data)
 
     def command(self, target: ArmTarget) -> None:
@@ -99,7 +100,14 @@ class SimulatedRobot(TickingRobot):
         moves_joints = not (target.joints is target.velocities is target.efforts is None)
         if target.pose is None and moves_joints and by_pose:
             raise ConfigError("this robot's controller takes poses, not targets of its joints")
-        self._simulation.schedule(partial(self._follow, target), self._simulation.delay_ticks)
+        simulation, delay = self._simulation, self._simulation.delay_ticks
+        if not delay:
+            self._follow(target)
+            return
+        if target.pose is not None or moves_joints:
+            simulation.schedule(partial(self._follow, replace(target, opening=None)), delay)
+        if target.opening is not None:
+            simulation.schedule(partial(simulation.controller.set_opening, target.opening), delay, moves=False)
 
     def _follow(self, target: ArmTarget) -> None:
         controller, data = self._simulation.controller, self._simulation.data

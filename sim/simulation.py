@@ -72,7 +72,8 @@ class ArmSimulation(Simulation):
         self.actions = _describe(self.controller, config)
         self.delay_ticks = self.late_ticks = round(config.arm.dynamics.delay * config.controller.rate)
         self._now = 0  # number of ticks so far
-        self._pending: deque[tuple[int, Callable[[], None]]] = deque()  # commands on their way, and when they arrive
+        # Commands on their way: when they arrive [ticks], and whether they move the arm.
+        self._pending: deque[tuple[int, bool, Callable[[], None]]] = deque()
         self._randomiser = ModelRandomiser(self.model, config.arm, config.randomisation)
         self._noise = generator(0)
         self._home = np.array(config.arm.home)
@@ -89,7 +90,7 @@ class ArmSimulation(Simulation):
         """
         model, data, config = self.model, self.data, self.config
         self._noise = noise
-        self._pending.clear()
+        self.forget()
         self._randomiser.apply(data, rng)
         mujoco.mj_resetData(model, data)
         spread = config.arm.home_noise
@@ -113,13 +114,20 @@ class ArmSimulation(Simulation):
         mujoco.mj_forward(self.model, data)
         self.controller.hold(data)
 
-    def forget(self) -> None:
-        """Drop the commands that are on their way."""
-        self._pending.clear()
+    def forget(self, *, motion_alone: bool = False) -> None:
+        """Drop the commands that are on their way, or only those that move the arm."""
+        kept = [each for each in self._pending if motion_alone and not each[1]]
+        self._pending = deque(kept)
 
-    def schedule(self, command: Callable[[], None], ticks: int) -> None:
-        """Call ``command`` after ``ticks`` controller ticks of time. Commands arrive in the order of these calls."""
-        self._pending.append((self._now + ticks, command))
+    def schedule(self, command: Callable[[], None], ticks: int, *, moves: bool = True) -> None:
+        """Call ``command`` after ``ticks`` controller ticks of time. Commands arrive in the order of these calls.
+
+        Args:
+            command: function that gives the command to the controller.
+            ticks: time on the way.
+            moves: whether it moves the arm, and not the gripper alone.
+        """
+        self._pending.append((self._now + ticks, moves, command))
 
     def execute(self, action: NDArray[np.float32]) -> None:
         self.advance(self.config.ticks, action)
@@ -141,7 +149,7 @@ class ArmSimulation(Simulation):
             self.schedule(partial(self.controller.command, data, action), self.late_ticks)
         wrist, end = np.zeros(self.arm.wrench_addresses.size), self._now + ticks
         while self._pending and self._pending[0][0] < end:
-            due, command = self._pending.popleft()
+            due, _, command = self._pending.popleft()
             if due > self._now:
                 wrist += self._run(due - self._now)
                 self._now = due

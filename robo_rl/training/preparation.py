@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..core import Clock, ComparisonLearner, Interruption, MonotonicClock, OfflineLearner
+from ..core import Clock, ComparisonLearner, ConfigError, Interruption, MonotonicClock, OfflineLearner
 from ..evaluation.run_start import start_text
 from .results import first_evaluation_text
 from .run import Run
@@ -35,6 +35,8 @@ class Preparation:
         if self._experience.demonstrations is not None and self._run.started_from is None:
             self._clone()
             self._pretrain_critics()
+        elif self._run.started_from is None and getattr(self._agent.config, "exploration", "fixed") == "demonstrations":
+            raise ConfigError("agent.exploration=demonstrations measures a clone: set demonstrations.episodes above 0")
         self._run.save()
         if self._evaluate():
             self._run.save()  # with the score

@@ -70,7 +70,7 @@ def _call(channel: grpc.Channel, request: Any, config: TransportConfig) -> Any:
     deadline = time.monotonic() + config.timeout_seconds
     while True:
         try:
-            return call(request, timeout=config.timeout_seconds, metadata=token)
+            return call(request, timeout=max(deadline - time.monotonic(), RETRY_SECONDS), metadata=token)
         except grpc.RpcError as error:
             if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() >= deadline:
                 raise

@@ -66,6 +66,21 @@ def test_a_robot_that_is_told_to_hold_comes_to_rest():
     assert np.linalg.norm(robot.measure()["position"] - held) < 0.03
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.05])
+def test_a_hold_drops_a_motion_on_its_way_and_no_opening(delay):
+    from robo_rl.sim.config import ArmConfig, ArmDynamics, ControllerConfig
+
+    arm, controller = ArmConfig(dynamics=ArmDynamics(delay=delay)), ControllerConfig(action_space="joint_delta")
+    robot = make_backend("reach", arm=arm, controller=controller).as_robot()
+    robot.reset(0)
+    start = robot.measure()["joint_positions"]
+    robot.command(ArmTarget(joints=start + 0.3, opening=0.0))
+    robot.hold()
+    robot.advance(500)
+    assert np.abs(robot.measure()["joint_positions"] - start).max() < 0.02
+    assert robot.measure()["fingers"].max() < 0.005
+
+
 def test_a_target_of_the_wrong_kind_is_refused():
     robot = make_backend("reach").as_robot()
     with pytest.raises(ConfigError, match="takes poses, not targets of its joints"):

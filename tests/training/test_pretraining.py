@@ -88,3 +88,11 @@ def test_advice_on_failed_demonstrations_names_no_option_of_other_commands(
     assert train(f"run.dir={tmp_path}/run", "task.max_episode_steps=1", f"demonstrations.source={source}") == 2
     assert capsys.readouterr().err.endswith(f"1 were requested. {advice}\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_exploration_of_demonstrations_needs_some(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["agent=rlpd", "demonstrations.episodes=0", "agent.exploration=demonstrations", f"run.dir={tmp_path}/run"]
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "task=reach", "agent.hidden=[8]", "runtime.threads=1", "run.video_episodes=0", *words])
+    assert ended.value.code == 2
+    assert "measures a clone: set demonstrations.episodes above 0" in capfd.readouterr().err

@@ -41,7 +41,9 @@ class SACConfig(Options, section="agent"):
             action dimension. ``demonstrations``: in each dimension the root mean square of what cloning leaves
             unexplained of the demonstrated actions, so that the policy explores as inexactly as the demonstrator acted,
             and the target entropy, if null, is that of a Gaussian with this deviation. For tasks that larger deviations
-            ruin, such as motion in contact. A script without noise leaves almost nothing to explore with.
+            ruin, such as motion in contact. A script without noise leaves almost nothing to explore with. A run that
+            starts from another (``start.run``) clones nothing: it takes over deviation and, if the other run explored
+            so, too, target entropy.
         initial_log_std: initial logarithm of the policy's standard deviation before tanh; -2 corresponds to about the
             default target entropy, so that the temperature does not have to lower it for thousands of steps.
         initial_temperature: initial temperature, the weight of the entropy.
