@@ -23,13 +23,14 @@ def write_identified(result: Any, output: Path, name: str, data: Path, held_out:
         held_out: number of its episodes that were not.
     """
     (output / "arm").mkdir(parents=True, exist_ok=True)
-    about = f"# Identified from {data}. {100 * result.error / result.nominal_error:.0f} % of the error before.\n"
+    report = {"data": str(data), "held_out": held_out, **result.report()}
+    share = "" if report["ratio"] is None else f" {100 * report['ratio']:.0f} % of the error before."
+    about = f"# Identified from {data}.{share}\n"
     arm = OmegaConf.to_yaml(OmegaConf.create(result.configuration()))
     write_durably(output / "arm" / f"{name}.yaml", f"{about}{arm}".encode())
     ranges = OmegaConf.to_yaml(OmegaConf.create(result.randomisation()))
     defaults = f"defaults:\n  - /arm/{name}@_here_\n  - _self_\n"
     write_durably(output / "arm" / f"{name}_randomised.yaml", f"{about}{defaults}{ranges}".encode())
-    report = {"data": str(data), "held_out": held_out, **result.report()}
     write_durably(output / "identified.json", f"{json.dumps(report, indent=2)}\n".encode())
     plot_predictions(result.times, result.curves, result.joints, output / "curves.png")
 

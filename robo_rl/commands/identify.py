@@ -1,5 +1,6 @@
 """robo-rl identify: how an arm differs from its model, from motion within its safety limits."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from ..app import build, build_backend, has_robot
 from ..app.identified import print_identified, write_identified
 from ..command_line.destination import new_output
-from ..core import ConfigError, DataError, EnvSpec, require, typed
+from ..core import ConfigError, DataError, EnvSpec, derive_seed, generator, require, typed
 from ..recording.episodes import print_summary
-from ..recording.excitation import record_planned
+from ..recording.excitation import Ending, record_planned
 from ..replay import EpisodeStore
 from ..safety import NoticingBackend
 from ..telemetry import Console
@@ -55,12 +56,9 @@ def run(config: DictConfig) -> int:
     config.task.observation.relative = False
     if settings.data is None:
         data = output / "log"
-        signal = _record(config, settings, data, console)
-        if data.exists():
-            print_summary(data, console)
-        if signal is not None or not settings.fit:
-            console.print(f"Fit it with: robo-rl identify data={data} output=FOLDER, and the same task", soft_wrap=True)
-            return 0 if signal is None else 128 + signal
+        code = _ended(_record(config, settings, data, console), settings, data, console)
+        if code or not settings.fit:
+            return code
     else:
         data = Path(settings.data)
     with EpisodeStore.open(data) as store:
@@ -76,15 +74,16 @@ def run(config: DictConfig) -> int:
     write_identified(result, output, settings.name, data, settings.held_out)
     print_identified(result, console)
     console.print(
-        f"Use it: robo-rl train --config-dir {output} task=... +arm@task={settings.name}   (or, with randomisation "
-        f"within the intervals, +arm@task={settings.name}_randomised)",
+        f"Use it: robo-rl train --config-dir {output} task=... +arm@task={settings.name}   (or +arm@task="
+        f"{settings.name}_randomised: the delay varies within its interval, friction, armature and payload by the "
+        "median of theirs)",
         soft_wrap=True,
     )
     return 0
 
 
-def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: Console) -> int | None:
-    """Move the arm and record it; return the signal that ended this, or None."""
+def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: Console) -> Ending:
+    """Move the arm and record it; return how this ended."""
     task = config.task
     task.controller.action_space, task.control_rate = "joint_position", settings.rate
     task.terminate_on_success = False
@@ -93,8 +92,11 @@ def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: C
     if not hasattr(simulation, "as_identification"):
         raise ConfigError(f"task {simulation.spec.task!r} has no arm")
     excitation = simulation.as_identification().excitation(**settings.excitation)
-    motion = np.abs(excitation.positions(np.random.default_rng(settings.seed)) - np.array(simulation.robot.home)).max(0)
-    moves = ", ".join(f"{name} {size:.2f}" for name, size in zip(simulation.robot.joints, motion, strict=True))
+    seeds = [derive_seed(settings.seed, "record", "excitation", number) for number in range(settings.episodes)]
+    plans = [excitation.positions(generator(seed, "noise")) for seed in seeds]
+    motion = np.abs(np.array(plans) - np.array(simulation.robot.home)).max((0, 1))
+    sizes = [math.ceil(100 * size) / 100 for size in motion]  # no joint moves further than what is printed
+    moves = ", ".join(f"{name} {size:.2f}" for name, size in zip(simulation.robot.joints, sizes, strict=True))
     arm = config.robot.name if has_robot(config) else "The simulated arm"
     console.print(f"{arm} moves its joints around home by up to [rad or m]: {moves}", soft_wrap=True)
     backend = NoticingBackend(build_backend(config), print)
@@ -102,14 +104,28 @@ def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: C
         return record_planned(
             backend,
             data,
-            settings.episodes,
-            excitation.actions,
+            [excitation.actions(positions) for positions in plans],
             seed=settings.seed,
             metadata={"source": "excitation", "task": OmegaConf.to_container(task, resolve=True)},
             console=console,
         )
     finally:
         backend.close()
+
+
+def _ended(ending: Ending, settings: IdentifyConfig, data: Path, console: Console) -> int:
+    """Print what was recorded, and how to fit it unless that follows; return the exit code."""
+    print_summary(data, console)
+    if ending.stopped:
+        count = f"{ending.stored} of {settings.episodes} episodes"
+        console.print(f"The robot was stopped after {count}: {ending.stopped}. Nothing is fitted", soft_wrap=True)
+    code = 128 + ending.signal if ending.signal is not None else int(bool(ending.stopped))
+    if ending.stored and (code or not settings.fit):
+        fewer = " held_out=1" if 1 < ending.stored <= settings.held_out else ""
+        advice = f"Fit it with: robo-rl identify data={data} output=FOLDER{fewer}, and the same task"
+        too_few = "One episode is too few to fit: record again, with another output"
+        console.print(advice if ending.stored > 1 else too_few, soft_wrap=True)
+    return code
 
 
 def _match(config: DictConfig, spec: EnvSpec, data: Path) -> None:

@@ -75,7 +75,7 @@ class Excitation:
         """Return the positions (T, n) that are commanded in an episode [rad or m].
 
         Raises:
-            ConfigError: if hardly any motion around home is within the limits.
+            ConfigError: if hardly any motion around home is within the limits; the message names the limit.
         """
         config, settings = self._config, self._excitation
         home, rate = np.array(config.arm.home), config.control_rate
@@ -100,9 +100,8 @@ class Excitation:
         positions: Array = home + self._share(home, largest * motion) * largest * motion
         return positions
 
-    def actions(self, rng: np.random.Generator) -> NDArray[np.float32]:
-        """Return the actions (T, A) of an episode; see :meth:`positions`. The gripper stays as it is at home."""
-        positions = self.positions(rng)
+    def actions(self, positions: Array) -> NDArray[np.float32]:
+        """Return the actions (T, A) that command positions (T, n). The gripper stays as it is at home."""
         values = 2 * (positions - self._lower) / (self._upper - self._lower) - 1
         if self._simulation.actions.names[-1] == "gripper":
             opening = np.full((len(values), 1), 1 - 2 * self._config.arm.home_opening)
@@ -117,13 +116,18 @@ class Excitation:
         low, high = np.array(options.workspace_low) + margin, np.array(options.workspace_high) - margin
         share = 1.0
         fastest = self._excitation.speed * self._config.arm.speed_limit / self._config.control_rate
+        limit = "excitation.amplitude, excitation.speed or the joints' ranges are too small for"
         while share * np.abs(motion).max() > SMALLEST:
             places = np.array([meaning.pose(home + share * offset).position for offset in motion])
             steps = np.linalg.norm(np.diff(places, axis=0), axis=1)
-            if (places >= low).all() and (places <= high).all() and steps.max() <= fastest:
+            is_inside = (places >= low).all() and (places <= high).all()
+            if is_inside and steps.max() <= fastest:
                 return share
+            limit = (
+                "arm.speed_limit is too small; choose a larger excitation.speed for"
+                if is_inside
+                else "the end effector leaves controller.workspace_low and workspace_high; choose another home, or a "
+                "smaller excitation.workspace_margin, for"
+            )
             share *= 0.9
-        raise ConfigError(
-            "excitation: around arm.home no motion keeps the end effector within controller.workspace_low and "
-            "workspace_high; choose another home, or a smaller excitation.workspace_margin"
-        )
+        raise ConfigError(f"excitation: {limit} a motion of {SMALLEST:g} rad around arm.home")

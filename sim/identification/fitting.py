@@ -73,6 +73,11 @@ class Estimate:
     half_width: float
     identified: bool
 
+    def interval(self) -> tuple[float, float]:
+        """Return the ends of the interval, within the parameter's bounds."""
+        low, high = self.parameter.low, self.parameter.high
+        return max(self.value - self.half_width, low), min(self.value + self.half_width, high)
+
 
 class Fit:
     """Fit of parameters to stretches.
@@ -112,15 +117,17 @@ class Fit:
             self._measure(dynamics)
             self._report(f"Fit: errors of {1000 * float(self.deviations.mean()):.2f} mrad")
         widths, identified = self._intervals(dynamics, parameters)
-        known = [parameter for parameter, tells in zip(parameters, identified, strict=True) if tells]
+        known = [parameter for parameter, is_identified in zip(parameters, identified, strict=True) if is_identified]
         if len(known) < len(parameters):
             kept = [parameter for parameter in parameters if parameter not in known]
             dynamics = with_values(dynamics, kept, values_of(kept, predictor.nominal))
             dynamics = self._solve(dynamics, known, STEPS[-1])
             self._measure(dynamics)
         estimates = [
-            Estimate(parameter, parameter.of(dynamics), parameter.of(predictor.nominal), float(width), bool(tells))
-            for parameter, width, tells in zip(parameters, widths, identified, strict=True)
+            Estimate(
+                parameter, parameter.of(dynamics), parameter.of(predictor.nominal), float(width), bool(is_identified)
+            )
+            for parameter, width, is_identified in zip(parameters, widths, identified, strict=True)
         ]
         return dynamics, estimates
 
@@ -201,7 +208,9 @@ class Fit:
         """Return half widths (m,) of the parameters, and which of them (m,) the recordings tell.
 
         The parameter with the widest interval is left out, and the intervals of the others are computed again, until
-        all that remain are identified: of two that act alike, one can be once the other keeps its value.
+        all that remain are identified: of two that act alike, one can be once the other keeps its value. That kept
+        values may be wrong makes intervals wider afterwards and excludes no parameter: gains, friction and offset of a
+        joint whose armature is kept are known up to one common factor, and predict well.
         """
         jacobian, errors = self._jacobian(dynamics, parameters), self._errors(dynamics)
         scales = np.array([parameter.scale for parameter in parameters])

@@ -25,6 +25,8 @@ EVERY = 0.5
 DIGITS = 5
 RANDOMISED = ("friction", "viscosity", "armature", "payload")
 """Parameters that ``randomisation.dynamics`` multiplies."""
+MOST_RANDOMISED = 0.9
+"""Largest ``randomisation.dynamics`` that is proposed."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,7 @@ class Identification:
                 "unit": UNITS[estimate.parameter.key],
                 "value": _rounded(estimate.value),
                 "nominal": _rounded(estimate.nominal),
-                "interval": (
-                    [_rounded(estimate.value - estimate.half_width), _rounded(estimate.value + estimate.half_width)]
-                    if estimate.identified
-                    else None
-                ),
+                "interval": ([*map(_rounded, estimate.interval())] if estimate.identified else None),
                 "identified": estimate.identified,
             }
             for estimate in self.estimates
@@ -91,7 +89,11 @@ class Identification:
         return {"arm": {"dynamics": dynamics}}
 
     def randomisation(self) -> dict[str, Any]:
-        """Return the changes to a task's configuration that randomise the arm within the intervals, too."""
+        """Return the changes to a task's configuration that randomise the arm as much as it is unknown, too.
+
+        The delay varies within its interval. One share multiplies all of :data:`RANDOMISED`: the median of the half
+        widths of their intervals, relative to their values. Noise is that of the errors that remain.
+        """
         identified = {each.parameter.name(self.joints): each for each in self.estimates if each.identified}
         shares = [
             each.half_width / each.value
@@ -101,10 +103,10 @@ class Identification:
         ranges: dict[str, Any] = {"observation_noise": _rounded(self.noise / NOISE["joint_positions"])}
         changes: dict[str, Any] = {"randomisation": ranges}
         if shares:
-            ranges["dynamics"] = _rounded(min(max(shares), 0.9))
+            ranges["dynamics"] = _rounded(min(float(np.median(shares)), MOST_RANDOMISED))
         if "delay" in identified:
-            shortest = max(identified["delay"].value - identified["delay"].half_width, 0.0)
-            ranges["latency"] = _rounded(identified["delay"].value + identified["delay"].half_width - shortest)
+            shortest, longest = identified["delay"].interval()
+            ranges["latency"] = _rounded(longest - shortest)
             changes["arm"] = {"dynamics": {"delay": _rounded(shortest)}}
         return changes
 

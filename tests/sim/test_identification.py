@@ -1,6 +1,9 @@
 """Identification of arms: prediction, excitation, and the fit of an arm with hidden dynamics."""
 
 import json
+import os
+import re
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +12,18 @@ import numpy as np
 import pytest
 
 from benchmarks.identification import hidden_dynamics, identified, summarised
-from robo_rl.core import ConfigError, DataError
+from robo_rl.app import build, build_backend, register_all_configs
+from robo_rl.app.identified import write_identified
+from robo_rl.command_line.usage import composed
+from robo_rl.commands import identify
+from robo_rl.core import ConfigError, DataError, SafetyStop
+from robo_rl.replay import EpisodeStore
 from robo_rl.sim import make_backend
 from robo_rl.sim.backend import ArmBackend
 from robo_rl.sim.config import ArmConfig, ArmDynamics, ControllerConfig, RandomisationConfig
+from robo_rl.sim.identification.fitting import Estimate
+from robo_rl.sim.identification.identification import ArmIdentification, Identification
+from robo_rl.sim.identification.parameters import Parameter
 from robo_rl.sim.identification.prediction import Predictor, Recording
 
 EXCITATION = {"seconds": 4.0, "amplitude": 0.3, "highest_frequency": 3.0, "speed": 0.4, "workspace_margin": 0.01}
@@ -45,7 +56,8 @@ def panda(dynamics: ArmDynamics, **values: Any) -> ArmBackend:
 
 def recorded(backend: ArmBackend, steps: int = 100) -> Recording:
     identification = backend.as_identification()
-    actions = identification.excitation(**EXCITATION).actions(np.random.default_rng(0))[:steps]
+    excitation = identification.excitation(**EXCITATION)
+    actions = excitation.actions(excitation.positions(np.random.default_rng(0)))[:steps]
     states = [backend.reset(0).observation["state"]]
     states += [backend.step(action).observation["state"] for action in actions]
     return identification.recording(backend.simulation.state_names, np.array(states), actions)
@@ -105,10 +117,22 @@ def test_excitation_stays_within_limits() -> None:
     assert (places > np.array(low)).all() and (places < np.array(high)).all()
     with pytest.raises(ConfigError, match="at most a fifth of the control rate"):
         backend.as_identification().excitation(**{**EXCITATION, "highest_frequency": 20.0})
-    with pytest.raises(ConfigError, match="no motion keeps the end effector"):
-        backend.as_identification().excitation(**{**EXCITATION, "workspace_margin": 0.3}).actions(
-            np.random.default_rng(0)
-        )
+
+
+@pytest.mark.parametrize(
+    ("options", "arm", "limit"),
+    [
+        ({"workspace_margin": 0.3}, {}, "leaves controller.workspace_low"),
+        ({}, {"speed_limit": 0.001}, "larger excitation.speed"),
+        ({"amplitude": 0.01}, {}, "excitation.amplitude, excitation.speed or"),
+    ],
+)
+def test_excitation_names_the_limit_that_leaves_no_motion(
+    options: dict[str, float], arm: dict[str, float], limit: str
+) -> None:
+    identification = ArmIdentification(replace(panda(ArmDynamics()).config, arm=ArmConfig(**arm)))
+    with pytest.raises(ConfigError, match=limit):
+        identification.excitation(**{**EXCITATION, **options}).positions(np.random.default_rng(0))
 
 
 def test_other_recordings_are_refused() -> None:
@@ -136,3 +160,113 @@ def test_hidden_dynamics_are_found(tmp_path: Path) -> None:
     assert all(each["value"] == each["nominal"] and each["interval"] is None for each in kept)
     assert json.loads((tmp_path / "result" / "identified.json").read_text())["ratio"] == row["ratio"]
     assert (tmp_path / "result" / "curves.png").stat().st_size > 10_000
+
+
+def estimated(key: str, value: float, half_width: float, high: float = np.inf, identified: bool = True) -> Estimate:
+    joint = None if key in ("delay", "payload") else 0
+    return Estimate(Parameter(key, joint, 1.0, 0.0, high), value, 0.0, half_width, identified)
+
+
+def result_of(*estimates: Estimate) -> Identification:
+    return Identification(("joint1",), ArmDynamics(), estimates, 1e-3, 0.0, 5e-4, np.zeros(1), {})
+
+
+def test_randomisation_is_the_median_of_the_intervals() -> None:
+    known = [estimated("friction", 2.0, 0.2), estimated("viscosity", 1.0, 0.2), estimated("armature", 1.0, 0.3)]
+    unsure = [estimated("payload", 0.01, 0.05), estimated("armature", 1.0, 5.0, identified=False)]
+    result = result_of(*known, *unsure, estimated("delay", 0.002, 0.003), estimated("stiffness", 1.0, 0.9))
+    changes = result.randomisation()
+    assert changes["randomisation"]["dynamics"] == pytest.approx(0.25)  # of 0.1, 0.2, 0.3 and 5
+    assert changes["arm"]["dynamics"]["delay"] == 0.0
+    assert changes["randomisation"]["latency"] == pytest.approx(0.005)
+
+
+def test_intervals_end_at_the_bounds() -> None:
+    payload, delay = result_of(estimated("payload", 0.009, 0.012), estimated("delay", 0.29, 0.02, 0.3)).parameters()
+    assert payload["interval"] == [0.0, 0.021] and delay["interval"] == [0.27, 0.3]
+
+
+def test_files_are_written_without_an_error_before(tmp_path: Path) -> None:
+    result = replace(
+        result_of(estimated("payload", 1.0, 0.1)), times=np.zeros(2), curves={"measured": np.zeros((2, 1))}
+    )
+    write_identified(result, tmp_path, "arm1", Path("log"), 1)
+    assert (tmp_path / "arm" / "arm1.yaml").read_text().startswith("# Identified from log.\narm:")
+
+
+def identify_so101(folder: Path, *options: str) -> int:
+    register_all_configs()
+    return identify.run(
+        composed("identify", ["task=reach_so101", "excitation.seconds=4", f"output={folder / 'out'}", *options])
+    )
+
+
+def test_no_joint_moves_further_than_announced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert identify_so101(tmp_path, "episodes=3", "fit=false") == 0
+    announced = re.findall(r"(\w+) (\d\.\d\d)", capsys.readouterr().out.splitlines()[0])
+    config = composed("identify", ["task=reach_so101", "task.controller.action_space=joint_position"])
+    backend: Any = build(config.task)
+    lower, upper = backend.controller.lower, backend.controller.upper
+    with EpisodeStore.open(tmp_path / "out" / "log") as store:
+        actions = np.array([store.arrays(number, ("state",)).executed_action for number in range(3)])
+    positions = lower + (actions[..., : len(lower)] + 1) / 2 * (upper - lower)
+    moved = np.abs(positions - backend.config.arm.home).max((0, 1))
+    assert [name for name, _ in announced] == list(backend.config.arm.joints)
+    sizes = np.array([float(size) for _, size in announced])
+    assert (moved <= sizes + 1e-6).all() and (moved > sizes - 0.011).all()
+    assert len({episode.tobytes() for episode in actions}) == 3
+
+
+@pytest.mark.parametrize(
+    ("steps", "stop", "code", "printed"),
+    [
+        (50, "workspace", 1, "Nothing was recorded"),
+        (150, "emergency_stop", 1, "One episode is too few to fit"),
+        (250, "workspace", 1, "after 2 of 4 episodes: in the way. Nothing is fitted"),
+        (250, "workspace", 1, "log output=FOLDER held_out=1, and the same task"),
+        (0, "signal", 128 + signal.SIGINT, "Nothing was recorded"),
+        (250, "signal", 128 + signal.SIGINT, "log output=FOLDER, and the same task"),
+    ],
+)
+def test_a_recording_that_ends_early_is_not_fitted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    steps: int,
+    stop: str,
+    code: int,
+    printed: str,
+) -> None:
+    """Episodes have 100 steps; the robot stops, or Ctrl-C is pressed, after ``steps``, 0 being the first reset."""
+
+    def stopping_backend(config: Any) -> Any:
+        backend: Any = build_backend(config)
+        step, reset, count = backend.step, backend.reset, 0
+
+        def press() -> None:
+            if stop != "signal":
+                raise SafetyStop(stop, "in the way")
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def counting_step(action: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == steps:
+                press()
+            return step(action)
+
+        def interrupted_reset(*arguments: Any, **options: Any) -> Any:
+            if steps == count == 0:
+                press()
+            return reset(*arguments, **options)
+
+        backend.step, backend.reset = counting_step, interrupted_reset
+        return backend
+
+    monkeypatch.setattr(identify, "build_backend", stopping_backend)
+    held_out = "held_out=3" if "held_out" in printed else "held_out=1"
+    assert identify_so101(tmp_path, "episodes=4", held_out) == code
+    out = capsys.readouterr().out
+    assert printed in out
+    assert "Delay:" not in out and not (tmp_path / "out" / "identified.json").exists()
+    assert (tmp_path / "out" / "log").exists() == ("Nothing was recorded" not in out)
