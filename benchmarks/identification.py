@@ -2,12 +2,11 @@
 
     python benchmarks/identification.py
 
-Draws arms, moves and records them twice with the noise of typical encoders, and fits each from each recording, by
-robo-rl identify. Takes about eight minutes of one core. Writes docs/measured/results/identification.json.
+Draws arms, moves and records them with the noise of typical encoders, and fits each from its recording, by robo-rl
+identify. Takes some minutes of one core. Writes docs/measured/results/identification.json.
 """
 
 import argparse
-import itertools
 import json
 import sys
 import tempfile
@@ -25,8 +24,6 @@ from robo_rl.commands import identify as command
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "measured" / "results"
 ARMS = (("reach_so101", 1), ("reach_so101", 2), ("reach_so101", 3), ("reach", 4), ("reach", 5))
 """Task and seed of each arm: three SO-101, two Pandas."""
-MOTIONS = (0, 100)
-"""Added to an arm's seed: seeds of the motions that it is identified from, one after the other."""
 LENGTH = ("episodes=3", "excitation.seconds=8")
 """16 s that are fitted, and 8 s that are not."""
 NOMINAL = {
@@ -100,13 +97,15 @@ def main() -> None:
     """Identify all arms and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=RESULTS / "identification.json")
-    parser.add_argument("--motions", type=int, nargs="+", default=MOTIONS)
+    parser.add_argument("--motion", type=int, default=0, help="added to the seeds of the motions, not of the arms")
     options = parser.parse_args()
     rows = []
-    for motion, (task, seed) in itertools.product(options.motions, ARMS):
+    for task, seed in ARMS:
         with tempfile.TemporaryDirectory() as folder:
-            report = identified(task, hidden_dynamics(task, seed), Path(folder), f"seed={seed + motion}", *LENGTH)
-        rows.append({"motion": motion, **summarised(task, seed, report)})
+            report = identified(
+                task, hidden_dynamics(task, seed), Path(folder), f"seed={seed + options.motion}", *LENGTH
+            )
+        rows.append(summarised(task, seed, report))
         print({key: value for key, value in rows[-1].items() if key != "values"}, flush=True)
         options.json.write_text(f"{json.dumps({'rows': rows}, indent=1)}\n")
 
