@@ -1,5 +1,6 @@
 """robo-rl calibrate camera: focal length, principal point and distortion of a camera from pictures of a board."""
 
+import re
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import cv2
+import numpy as np
+from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.table import Table
 
@@ -23,7 +26,7 @@ from ..calibration import (
     read_pictures,
 )
 from ..command_line.destination import output_file
-from ..core import ConfigError, counted, require, section, typed
+from ..core import ConfigError, DataError, counted, require, section, typed, write_durably
 from ..telemetry import Console
 
 
@@ -54,7 +57,7 @@ def run(config: DictConfig) -> int:
     has_pictures = exists and (not camera.device or any(Path(folder).iterdir()))
     views, without = find_views(board, read_pictures(Path(folder))) if has_pictures else ([], [])
     if camera.device:
-        views += _take(console, settings, board, camera, views, len(views) + len(without))
+        views += _take(console, settings, board, camera, views)
     for name in without:
         console.print(f"{name}: the board was not found", soft_wrap=True)
     result = calibrate_camera(views, {"pictures": folder, "board": board.config.describe()})
@@ -65,7 +68,7 @@ def run(config: DictConfig) -> int:
 
 
 def _take(
-    console: Console, settings: CameraCalibrationConfig, board: Board, camera: Any, taken: Sequence[View], first: int
+    console: Console, settings: CameraCalibrationConfig, board: Board, camera: Any, taken: Sequence[View]
 ) -> list[View]:
     """Take views with a camera, and write each picture to the folder."""
     folder = Path(settings.pictures)
@@ -77,15 +80,27 @@ def _take(
     )
     views: list[View] = []
     with closing(iter(camera)) as pictures:
-        for view, picture in choose_views(board, pictures, settings.count, taken, first):
-            if (folder / view.name).exists():
-                raise ConfigError(f"pictures: {folder / view.name} is there already; give another folder")
-            cv2.imwrite(str(folder / view.name), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+        for view, picture in choose_views(board, pictures, settings.count, taken, _first_number(folder)):
+            _write_picture(folder / view.name, picture)
             views.append(view)
             bare = bare_parts(covered_cells([*taken, *views]))
             missing = f"; few corners yet: {', '.join(bare)}" if bare else ""
             console.print(f"{len(views):>3} of {settings.count}: {folder / view.name}{missing}", soft_wrap=True)
     return views
+
+
+def _first_number(folder: Path) -> int:
+    """Return the number after the highest one of a view; numbers of deleted pictures may be absent below it."""
+    matches = (re.fullmatch(r"view([0-9]+)\.png", file.name) for file in folder.iterdir())
+    return 1 + max((int(match[1]) for match in matches if match), default=-1)
+
+
+def _write_picture(file: Path, picture: NDArray[np.uint8]) -> None:
+    png = bytes(cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1])
+    try:
+        write_durably(file, png)
+    except OSError as error:
+        raise DataError(f"{file} cannot be written: {error.strerror}; free space on this disk") from error
 
 
 def show(console: Console, result: IntrinsicCalibration) -> None:
