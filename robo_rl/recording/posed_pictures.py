@@ -1,20 +1,22 @@
 """Pictures of a calibration board in a data set, with the poses in which they were taken."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..calibration import Board, PosedView
-from ..core import OBSERVATION_FRAME, ConfigError, DataError, EnvSpec, vector_of_matrix
+from ..core import OBSERVATION_FRAME, ConfigError, DataError, EnvSpec, counted, vector_of_matrix
 from ..replay import EpisodeStore
 
 POSITION = tuple(f"end_effector_{axis}" for axis in "xyz")
 COLUMNS = tuple(f"end_effector_r{row}{column}" for column in (1, 2) for row in (1, 2, 3))
-REST_SPEED = 0.01
-"""Speed [m/s] below which an end effector is at rest, so that pose and picture are of the same moment."""
-REST_ROTATION_SPEED = 0.05
-"""Rotation speed [rad/s]."""
+REST_SECONDS = 0.3
+"""Time for which an end effector must have been at rest [s]; a picture may be older than its pose by as much."""
+REST_POSITION = 0.001
+REST_ROTATION = 0.005
+"""Distance [m] and rotation [rad] that an end effector at rest stays below during this time."""
 NEW_POSITION = 0.02
 NEW_ROTATION = 0.07
 """Distance [m] or rotation [rad] from all earlier poses at which a pose is a new one."""
@@ -39,29 +41,31 @@ def find_posed_views(store: EpisodeStore, board: Board, camera: str | None) -> t
     places = _pose_places(store.spec)
     views: list[PosedView] = []
     chosen: list[Array] = []
-    without = 0
+    without: list[Array] = []
     for number in range(len(store)):
         observation = store.arrays(number, {"state", key}).observation
         poses = _poses(observation["state"][:, places].astype(np.float64))
         for row in _rests(poses, store.spec.control_rate):
             if len(views) == MOST_VIEWS:
-                return views, without
-            if not all(_is_new(poses[row], other) for other in chosen):
+                return views, len(without)
+            if not _is_new(poses[row], chosen):
                 continue
             view = board.find(f"episode {number}, step {row}", np.ascontiguousarray(observation[key][row][..., -3:]))
             if view is None:
-                without += 1
+                without += [poses[row]] if _is_new(poses[row], without) else []
                 continue
+            without = [other for other in without if _is_new(other, [poses[row]])]
             chosen.append(poses[row])
             views.append(PosedView(view, poses[row]))
     if not views:
         height, width = store.spec.observation[key].shape[:2]
         raise DataError(
-            f"{store.path}: the board was found in no picture of {key} in which the arm is at rest ({without} looked "
-            f"at). Record with larger pictures (they have {width} x {height} pixels: task.observation.width=640 "
-            "task.observation.height=480), and let the arm rest for half a second in each pose"
+            f"{store.path}: the board was found in no picture of {key} in which the arm is at rest "
+            f"({counted(len(without), 'pose')}). Record with larger pictures (they have {width} x {height} pixels: "
+            "task.observation.width=640 task.observation.height=480), and let the arm rest for half a second in each "
+            "pose"
         )
-    return views, without
+    return views, len(without)
 
 
 def _image_key(spec: EnvSpec, camera: str | None) -> str:
@@ -104,16 +108,17 @@ def _poses(values: Array) -> Array:
 
 
 def _rests(poses: Array, rate: float) -> Iterator[int]:
-    """Yield the rows in which the end effector is at rest, and was in the row before."""
-    for row in range(1, len(poses)):
-        moved, turned = _distance(poses[row], poses[row - 1])
-        if moved * rate < REST_SPEED and turned * rate < REST_ROTATION_SPEED:
+    """Yield the rows in which the end effector has been at rest for :data:`REST_SECONDS`."""
+    window = math.ceil(REST_SECONDS * rate)
+    for row in range(window, len(poses)):
+        distances = (_distance(poses[row], earlier) for earlier in poses[row - window : row])
+        if all(moved < REST_POSITION and turned < REST_ROTATION for moved, turned in distances):
             yield row
 
 
-def _is_new(pose: Array, other: Array) -> bool:
-    moved, turned = _distance(pose, other)
-    return moved > NEW_POSITION or turned > NEW_ROTATION
+def _is_new(pose: Array, others: Sequence[Array]) -> bool:
+    distances = (_distance(pose, other) for other in others)
+    return all(moved > NEW_POSITION or turned > NEW_ROTATION for moved, turned in distances)
 
 
 def _distance(pose: Array, other: Array) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """Hand-eye calibration from a data set: poses at rest, and the board in their pictures."""
 
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,25 @@ from ..rigs.board_views import CAMERA, pose_error
 BOARD = BoardConfig()
 
 
-def test_a_recording_calibrates_the_camera_on_the_gripper(tmp_path: Path) -> None:
+def test_a_recording_with_late_pictures_calibrates_the_camera_on_the_gripper(tmp_path: Path) -> None:
     cell = record_cell(tmp_path / "data")
     with EpisodeStore.open(tmp_path / "data") as store:
         views, without = find_posed_views(store, Board(BOARD), None)
     assert len(views) == 12 and without == 0
-    assert views[0].view.name == "episode 0, step 2" and views[11].view.name.startswith("episode 1, step ")
     result = calibrate_hand_eye(views, CAMERA, BOARD, "eye_in_hand")
     millimetres, degrees = pose_error(result.camera, cell.camera)
     assert not result.wrong and millimetres < 2 and degrees < 0.3
+    assert views[0].view.name == "episode 0, step 5" and views[11].view.name.startswith("episode 1, step ")
+
+
+def test_a_pose_in_which_a_later_picture_shows_the_board_counts_as_one_with_it(tmp_path: Path) -> None:
+    record_cell(tmp_path / "data")
+    board, misses = Board(BOARD), cycle([True, False])
+    find = board.find
+    board.find = lambda name, picture: None if next(misses) else find(name, picture)  # type: ignore[method-assign]
+    with EpisodeStore.open(tmp_path / "data") as store:
+        views, without = find_posed_views(store, board, None)
+    assert len(views) == 12 and without == 0 and views[0].view.name == "episode 0, step 6"
 
 
 def test_recordings_without_what_is_needed_are_refused(tmp_path: Path) -> None:
@@ -32,7 +43,7 @@ def test_recordings_without_what_is_needed_are_refused(tmp_path: Path) -> None:
     with EpisodeStore.open(tmp_path / "data") as store:
         with pytest.raises(ConfigError, match=r"data_camera must be one of .* \(wrist\), got front"):
             find_posed_views(store, Board(BOARD), "front")
-        with pytest.raises(DataError, match=r"found in no picture of images/wrist .* 640 x 480 pixels.*rest for half"):
+        with pytest.raises(DataError, match=r"no picture of images/wrist .* \(2 poses\).* 640 x 480 .*rest for half"):
             find_posed_views(store, Board(BOARD), "wrist")
     relative = replace(SPEC, extra={OBSERVATION_FRAME: "first_pose"})
     record_cell(tmp_path / "relative", relative, visible=False)

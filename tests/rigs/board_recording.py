@@ -8,7 +8,7 @@ from robo_rl.core import ArraySpec, EnvSpec, Source, Transition
 from robo_rl.recording.posed_pictures import COLUMNS, POSITION
 from robo_rl.replay import EpisodeStore
 
-from .board_views import Cell, make_cell
+from .board_views import Cell, Renderer, make_cell, transform
 
 NAMES = ("joint1_position", *POSITION, *COLUMNS)
 SPEC = EnvSpec(
@@ -21,21 +21,32 @@ SPEC = EnvSpec(
     max_episode_steps=200,
     reward_terms=("success",),
 )
+LAG = 2
+"""Steps by which pictures are older than the poses beside them."""
 
 
 def _state(pose):
     return np.concatenate([[0.3], pose[:3, 3], pose[:3, :2].T.ravel()]).astype(np.float32)
 
 
-def _episode(cell, numbers, blank):
-    """Return an episode that rests for three steps in each pose; while the arm moves, no picture shows the board."""
-    observations = []
+def _episode(cell, numbers, renderer):
+    """Return an episode that moves to each pose and rests there for six steps; without a renderer, no board is seen.
+
+    The arm arrives from different directions: the same error everywhere would look like another place of the board.
+    """
+    states, pictures = [], []
     for number in numbers:
         pose, picture = cell.poses[number], cell.pictures[number]
-        moving = pose.copy()
-        moving[:3, 3] += 0.05
-        observations.append({"state": _state(moving), "images/wrist": blank})
-        observations += [{"state": _state(pose), "images/wrist": picture}] * 3
+        for distance in (0.04, 0.02):
+            moving = pose.copy()
+            moving[:3, 3] += distance * np.array([np.cos(number), np.sin(number), 1])
+            seen = np.linalg.inv(moving @ cell.camera) @ cell.board
+            states.append(_state(moving))
+            pictures.append(renderer.picture(seen) if renderer else picture)
+        states += [_state(pose)] * 6
+        pictures += [picture] * 6
+    late = pictures[:1] * LAG + pictures
+    observations = [{"state": state, "images/wrist": picture} for state, picture in zip(states, late, strict=False)]
     action = np.zeros(2, np.float32)
     last = len(observations) - 2
     return [
@@ -62,13 +73,13 @@ def _episode(cell, numbers, blank):
 
 def record_cell(path: Path, spec=SPEC, visible=True):
     """Record a cell in two episodes, with 12 views, or with two poses without the board; return the cell."""
-    blank = np.full((480, 640, 3), 90, np.uint8)
     if visible:
-        cell = make_cell("eye_in_hand", 0, count=12)
+        cell, renderer = make_cell("eye_in_hand", 0, count=12), Renderer()
     else:
-        cell = Cell("eye_in_hand", np.eye(4), [np.eye(4), np.eye(4)], [blank, blank])
+        blank, away = np.full((480, 640, 3), 90, np.uint8), transform((0, 0, 0), (0.5, 0, 0))
+        cell, renderer = Cell("eye_in_hand", np.eye(4), [np.eye(4), away], [blank, blank], np.eye(4)), None
     half = len(cell.poses) // 2
     with EpisodeStore.create(path, spec, {}) as store:
         for numbers in (range(half), range(half, 2 * half)):
-            store.append_episode(_episode(cell, list(numbers), blank))
+            store.append_episode(_episode(cell, list(numbers), renderer))
     return cell

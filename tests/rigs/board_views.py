@@ -97,12 +97,14 @@ class Cell:
         camera: true pose (4, 4) of the camera on the end effector, or in the base frame.
         poses: poses (N, 4, 4) of the end effector that the robot reports, with noise.
         pictures: RGB pictures.
+        board: true pose (4, 4) of the board in the base frame, or on the end effector.
     """
 
     arrangement: str
     camera: np.ndarray
     poses: list
     pictures: list
+    board: np.ndarray
 
     def write(self, folder: Path, order=None):
         """Write pictures and ``poses.jsonl`` to a folder; the pose of picture i is that of ``order[i]``."""
@@ -143,7 +145,7 @@ def make_cell(arrangement, seed, count=20, renderer=None):
         measured = true @ noise
         poses.append(measured)
         pictures.append(renderer.picture(seen))
-    return Cell(arrangement, camera, poses, pictures)
+    return Cell(arrangement, camera, poses, pictures, still)
 
 
 def pose_error(camera, expected):
