@@ -11,6 +11,9 @@ from ..core import write_durably
 from ..evaluation.prediction_plot import plot_predictions
 from ..telemetry import Console
 
+POOR_RATIO, POOR_NOISE = 0.15, 2.0
+"""Shares of the error before, and of the noise, above both of which the error of a fit is suspicious."""
+
 
 def write_identified(result: Any, output: Path, name: str, data: Path, held_out: int) -> None:
     """Write the files of a result.
@@ -48,3 +51,9 @@ def print_identified(result: Any, console: Console) -> None:
         f"{1000 * result.nominal_error:.2f}; noise {1000 * result.noise:.2f}",
         soft_wrap=True,
     )
+    if result.error > max(POOR_RATIO * result.nominal_error, POOR_NOISE * result.noise):
+        console.print(
+            "The fit does not explain the motion, and its values may be wrong: record other motion (seed=) or more "
+            "episodes, and compare",
+            soft_wrap=True,
+        )
