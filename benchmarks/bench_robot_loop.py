@@ -176,7 +176,7 @@ def main() -> int:
     parser = make_parser(__doc__, "--output")
     parser.add_argument("--minutes", type=float, default=10.0)
     arguments = parser.parse_args()
-    found = machine()
+    report = machine()
     with tempfile.TemporaryDirectory() as folder, free_domain() as environment:
         os.environ.update(environment)
         run, address = Path(folder) / "run", f"unix:{folder}/learner"
@@ -187,13 +187,13 @@ def main() -> int:
         ):
             processes = {"robot": robot.pid, "learner": learner.pid, "actor": os.getpid()}
             words = [*TASK, *AGENT, f"actor.spool={folder}/spool", f"transport.address={address}"]
-            act(words, arguments.minutes, processes, found)
+            act(words, arguments.minutes, processes, report)
             rows = [json.loads(row) for row in (run / "metrics.jsonl").read_text().splitlines()]
-            found["learner_steps_per_env_step"] = [row["ratio"] for row in rows if row["kind"] == "runtime"][-1]
-    print(json.dumps(found, indent=2), flush=True)
-    write_json(arguments.output, found)
-    kept = found["missed"] == 0 and found["late_ms"]["p99"] < JITTER_MS
-    return 0 if kept and found["complete_observation_to_command_ms"]["p50"] < LATENCY_MS else 1
+            report["learner_steps_per_env_step"] = [row["ratio"] for row in rows if row["kind"] == "runtime"][-1]
+    print(json.dumps(report, indent=2), flush=True)
+    write_json(arguments.output, report)
+    kept = report["missed"] == 0 and report["late_ms"]["p99"] < JITTER_MS
+    return 0 if kept and report["complete_observation_to_command_ms"]["p50"] < LATENCY_MS else 1
 
 
 if __name__ == "__main__":

@@ -71,9 +71,9 @@ def reprojection_alone(views: list[PosedView], result: Any, in_hand: bool) -> Ca
         eye, board = moved(motion)
         parts = []
         for view, pose in zip(views, poses, strict=True):
-            seen = np.linalg.inv(eye) @ pose @ board
-            vector = vector_of_matrix(seen[:3, :3])
-            projected = cv2.projectPoints(view.view.points, vector, seen[:3, 3], matrix, distortion)[0][:, 0]
+            board_in_camera = np.linalg.inv(eye) @ pose @ board
+            vector = vector_of_matrix(board_in_camera[:3, :3])
+            projected = cv2.projectPoints(view.view.points, vector, board_in_camera[:3, 3], matrix, distortion)[0][:, 0]
             parts.append((projected - view.view.corners).ravel())
         return np.concatenate(parts)
 

@@ -87,7 +87,7 @@ def wait_until(condition: Callable[[], bool], *restarted: Process, patience: flo
     """Wait, at most for ``patience`` [s]; start those of ``restarted`` again that end meanwhile."""
     deadline = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
+        assert time.monotonic() < deadline, f"{condition} did not hold within {patience:g} s"
         for process in restarted:
             if process.code is not None:
                 process.note_end()

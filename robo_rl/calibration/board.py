@@ -40,7 +40,9 @@ class BoardConfig(Options, section="board"):
         require(wide, "board.marker", f"0.4 to 0.9 of a square of {self.square:g} m", self.marker)
         markers = self.columns * self.rows // 2
         large = [name for name, count in DICTIONARIES.items() if count >= markers]
-        expected = f"a dictionary of {markers} markers or more: {', '.join(large) or 'none has so many'}"
+        expected = (
+            f"a dictionary of {markers} markers or more: {', '.join(large) or 'there is none, so take a smaller board'}"
+        )
         require(self.dictionary in large, "board.dictionary", expected, self.dictionary)
 
     @property

@@ -59,7 +59,7 @@ class IntrinsicCalibration:
 
 
 class _Solution(NamedTuple):
-    """What OpenCV finds: camera matrix (3, 3), distortion (5,), and standard deviations of the parameters.
+    """OpenCV's solution: camera matrix (3, 3), distortion (5,), and standard deviations of the parameters.
 
     ``residuals`` (N,) [pixels] and ``normals`` (N, 3), of the board in the camera's frame, are those of each view.
     """
@@ -156,6 +156,7 @@ def _solve(views: Sequence[View]) -> _Solution:
     points = [view.points.astype(np.float32) for view in views]
     corners = [view.corners.astype(np.float32) for view in views]
     try:
+        # OpenCV's annotations do not allow None, which makes it estimate the camera from scratch.
         answer = cv2.calibrateCameraExtended(points, corners, views[0].size, None, None)  # type: ignore[call-overload]
     except cv2.error as error:
         raise DataError(

@@ -89,13 +89,13 @@ class Problem:
                 return self._whitened(_moved(begin, motion), numbers, factors)
 
             solution = _moved(begin, least_squares(whitened, np.zeros(12), loss="soft_l1").x)
-            found = minimize(
+            optimum = minimize(
                 lambda noise, current=solution: self._surprise(_with_noise(current, noise), numbers),
                 np.log(solution.noise),
                 method="Nelder-Mead",
                 options={"xatol": 0.02, "fatol": 0.02},
             )
-            solution = _with_noise(solution, found.x)
+            solution = _with_noise(solution, optimum.x)
         return solution
 
     def residuals(self, solution: Solution) -> Iterator[tuple[float, float, float]]:

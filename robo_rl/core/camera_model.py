@@ -103,7 +103,7 @@ class CameraModel:
             DataError: if it is another file, is damaged, or states other units.
             OSError: if it cannot be read.
         """
-        with reading(path, advice="write it anew with robo-rl calibrate"):
+        with reading(path, advice="measure the camera again with robo-rl calibrate"):
             content = parse_json(read_bytes(path, JSON_BYTES), str(path))
             if not isinstance(content, dict) or content.get("format") != FORMAT:
                 raise DataError(f"{path} is no camera file: give a file that robo-rl calibrate has written")

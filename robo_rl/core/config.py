@@ -36,6 +36,7 @@ def config_node(target: str | Callable[..., Any] | None, config_class: type) -> 
             config_class.__name__,
             [("_target_", str, dataclasses.field(default=name))],
             bases=(config_class,),
+            # A subclass has to be frozen if and only if its base is; typeshed does not know this attribute.
             frozen=config_class.__dataclass_params__.frozen,  # type: ignore[attr-defined]
             kw_only=True,
             namespace={"__doc__": config_class.__doc__, "__module__": config_class.__module__},

@@ -56,15 +56,15 @@ def huber_weights(errors: Array) -> Array:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What recordings say of a parameter.
+    """Estimate of a parameter from recordings.
 
     Attributes:
         parameter: the parameter.
-        value: its value; the nominal one if the recordings cannot tell it.
+        value: its value; the nominal one if it is not identifiable from the recordings.
         nominal: value before.
         half_width: half of the width of its 95 % interval. That others keep their values, which may be wrong by
             :data:`UNKNOWN`, makes it wider.
-        identified: whether the recordings tell it. All others keep their value.
+        identified: whether it is identifiable from the recordings. All others keep their value.
     """
 
     parameter: Parameter

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Recording:
-    """What was commanded and measured in one episode of T control periods.
+    """Commands and measurements of one episode of T control periods.
 
     Attributes:
         positions: measured joint positions (T + 1, n) [rad or m].

@@ -98,7 +98,7 @@ def test_few_pairs_are_refused(hand) -> None:
 
 
 def test_pictures_of_half_the_size_give_the_same_pose(hand) -> None:
-    """As in a data set whose pictures are scaled."""
+    """Data sets may contain scaled pictures."""
     cell, views = hand
     half = [replace(view, size=(320, 240), corners=(view.corners + 0.5) / 2 - 0.5) for view in views]
     result = calibrate_hand_eye(_posed(cell, half), CAMERA, BOARD, "eye_in_hand")

@@ -37,7 +37,7 @@ def test_focal_length_and_principal_point_are_within_half_a_percent(seed: int) -
 
 
 def test_a_bad_view_is_named_and_left_out(views: list[View]) -> None:
-    """As that of a bent board."""
+    """The corners are those of a bent board."""
     bent = views[5]
     corners = bent.corners + 4 * np.sin(bent.corners[:, ::-1] / 60)
     spoiled = [*views[:5], View(bent.name, bent.size, corners, bent.ids, bent.points), *views[6:]]

@@ -33,7 +33,7 @@ def _take(folder: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 
 def test_new_pictures_are_numbered_after_the_highest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when a bad picture was deleted, and one without the board was kept."""
+    """One picture was deleted, and one without the board was kept."""
     views = tmp_path / "views"
     views.mkdir()
     cv2.imwrite(str(views / "view000.png"), Renderer().picture(intrinsic_views(0)[0]))

@@ -104,7 +104,7 @@ def test_strangers_who_spoil_tls_keep_neither_an_actor_nor_an_operator_out(
         ends.callback(over.set)
         for _ in range(30):
             pool.submit(come_again)
-        time.sleep(0.8)
+        time.sleep(0.8)  # the strangers take the connections that the learner allows, and come again once
         connection = dataclasses.replace(secured, address=server.address)
         for command in ("pause", "resume"):
             assert send_command(connection, command).endswith(f"{command}: accepted")
@@ -127,7 +127,7 @@ folder = Path(sys.argv[1])
 make_keys(folder / "keys", ["127.0.0.1"], ["robot"])
 server = make_server(TransportConfig("127.0.0.1:0", certificates=str(folder / "keys")), Intake(folder / "data", SPEC))
 strangers = [tls_stranger(("127.0.0.1", int(server.address.rpartition(":")[2])), kind) for kind in KINDS]
-time.sleep(0.5)
+time.sleep(0.5)  # the handshakes fail in another thread, and nothing says when
 server.close(0)
 """
 

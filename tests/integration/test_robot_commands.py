@@ -153,7 +153,7 @@ def test_a_reset_that_fails_is_tried_again_and_one_that_does_not_answer_never(mo
 
 
 def test_a_second_server_beside_the_one_that_resets_is_not_called(monkeypatch):
-    """As when a robot was brought up twice: a request would reach both, and each would move the robot."""
+    """A robot that was brought up twice has two servers. Both would receive a request and move the robot."""
     over, requests = threading.Event(), []
 
     def serve(node, name):

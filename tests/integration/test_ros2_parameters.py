@@ -78,8 +78,8 @@ def test_parameters_that_refuse_values_or_all(node: Node) -> None:
         return {"name": name, "value": {"type": 2, "integer_value": number}}
 
     def held() -> list[int]:
-        found = call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=["even", "limits.high"]).values
-        return [one.integer_value for one in found]
+        values = call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=["even", "limits.high"]).values
+        return [one.integer_value for one in values]
 
     described = call(node, f"{RCL}/DescribeParameters", "/peer/describe_parameters", names=["fixed", "even"])
     assert [one.read_only for one in described.descriptors] == [True, False]
@@ -106,8 +106,8 @@ def test_own_parameters(node: Node) -> None:
         node.parameters.declare("bad", object())
 
 
-def test_changes_of_parameters_are_told(node: Node) -> None:
-    """As rqt_reconfigure and rclcpp's ParameterEventHandler hear of them."""
+def test_changes_of_parameters_are_published(node: Node) -> None:
+    """rqt_reconfigure and rclcpp's ParameterEventHandler subscribe to this topic."""
     heard: list[Any] = []
     subscription = node.create_subscription(EVENT, "/parameter_events", heard.append, QoSProfile(depth=1000))
     wait_until(lambda: subscription.matched_count == 2)

@@ -40,9 +40,9 @@ def _episode(cell, numbers, renderer):
         for distance in (0.04, 0.02):
             moving = pose.copy()
             moving[:3, 3] += distance * np.array([np.cos(number), np.sin(number), 1])
-            seen = np.linalg.inv(moving @ cell.camera) @ cell.board
+            board_in_camera = np.linalg.inv(moving @ cell.camera) @ cell.board
             states.append(_state(moving))
-            pictures.append(renderer.picture(seen) if renderer else picture)
+            pictures.append(renderer.picture(board_in_camera) if renderer else picture)
         states += [_state(pose)] * 6
         pictures += [picture] * 6
     late = pictures[:1] * LAG + pictures

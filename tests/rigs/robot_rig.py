@@ -1,7 +1,6 @@
 """A virtual robot in a process of its own, and the driver that the tests drive it with over real DDS."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from robo_rl.drivers.ros2.dds.endpoints import DdsRepeater
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 
 from .command_line import Forked
+from .ros2_rig import wait_until as wait_until
 
 GROUPS = ("task=", "robot=")
 PATIENCE = tuple(
@@ -129,14 +129,6 @@ def begin(backend: Any, attempts: int = 5) -> Step:
             if attempt == attempts - 1:
                 raise
     raise AssertionError
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Wait until ``condition`` holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def largest(values: Sequence[float]) -> float:
