@@ -11,6 +11,7 @@ import numpy as np
 from robo_rl.core import PASSED, Observation, SafetyFilter, SafetyStop, Verdict, plain_text
 
 from .motion import Action
+from .own_filter import OwnFilter
 
 ACTION_NOT_FINITE = "action_not_finite"
 """Reason of the verdict on an action with NaN or infinity: its source must not be asked for actions again."""
@@ -79,8 +80,9 @@ class FilterChain:
             except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
-                name = type(safety_filter).__name__
-                message = plain_text(f"the filter {name} failed in reset: {type(error).__name__}: {error}")
+                message = plain_text(
+                    f"the filter {_name(safety_filter)} failed in reset: {type(error).__name__}: {error}"
+                )
                 raise SafetyStop(FILTER_FAULT, message) from error
 
     def hold(self, observation: Observation, action: Action) -> Action:
@@ -167,11 +169,11 @@ class FilterChain:
             if isinstance(verdict, Verdict) and isinstance(verdict.reasons, tuple):
                 reasons = tuple(map(str, verdict.reasons))
             held = self.hold(observation, action)
-            message = plain_text(f"the filter {type(safety_filter).__name__} {fault}")
+            message = plain_text(f"the filter {_name(safety_filter)} {fault}")
             return held, Verdict(changed=True, stop=True, reasons=(*reasons, FILTER_FAULT), message=message)
         assert isinstance(result, np.ndarray) and isinstance(verdict, Verdict)
         if not verdict.changed and result is not action and not np.array_equal(result, action):
-            verdict = replace(verdict, changed=True, reasons=verdict.reasons or (type(safety_filter).__name__,))
+            verdict = replace(verdict, changed=True, reasons=verdict.reasons or (_name(safety_filter),))
         return result, verdict
 
     def _combined(self, verdicts: list[Verdict]) -> Verdict:
@@ -190,6 +192,10 @@ class FilterChain:
         )
 
 
+def _name(safety_filter: SafetyFilter) -> str:
+    return type(safety_filter.inner if isinstance(safety_filter, OwnFilter) else safety_filter).__name__
+
+
 _verdict = lru_cache(maxsize=256)(Verdict)  # most verdicts repeat
 
 
@@ -199,6 +205,10 @@ def _fault(result: object, verdict: object, action: Action) -> str | None:
         return f"returned no verdict beside its action: {type(verdict).__name__}"
     if not isinstance(verdict.reasons, tuple) or not all(isinstance(name, str) for name in verdict.reasons):
         return f"returned a verdict whose reasons are no tuple of names: {verdict.reasons!r}"
+    if not isinstance(verdict.changed, bool | np.bool_) or not isinstance(verdict.stop, bool | np.bool_):
+        return f"returned a verdict with changed={verdict.changed!r} and stop={verdict.stop!r}, which are no booleans"
+    if not isinstance(verdict.message, str):
+        return f"returned a verdict whose message is no text: {verdict.message!r}"
     if result is action:
         return None
     if not isinstance(result, np.ndarray) or result.shape != action.shape or result.dtype != action.dtype:

@@ -40,6 +40,7 @@ from .native import NativeStopPlanner
 from .native import available as native_available
 from .native.filters import NativeFilters
 from .observations import FrozenImages, PlausibleEndEffector, PlausibleJoints, ValidObservation
+from .own_filter import OwnFilter
 from .reference import PythonStopPlanner
 from .serial_chain import serial_chain
 from .slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
@@ -341,10 +342,9 @@ def _user_filter(node: Any, spec: EnvSpec, robot: RobotDescription | None) -> Sa
     except Exception as error:
         raise ConfigError(f"safety.filters: {target!r} cannot be imported: {error}") from error
     try:
-        safety_filter: SafetyFilter = factory(spec=spec, robot=robot, **values)
-    except TypeError as error:
-        raise ConfigError(f"safety.filters: {target!r} cannot be made: {error}") from error
-    return safety_filter
+        return OwnFilter(factory(spec=spec, robot=robot, **values))
+    except Exception as error:
+        raise ConfigError(f"safety.filters: {target!r} cannot be made: {type(error).__name__}: {error}") from error
 
 
 def _zero(observation: Observation, action: Action) -> Action:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import PASSED, SafetyStop, StopButton, Verdict
+from robo_rl.core import PASSED, ConfigError, SafetyStop, StopButton, Verdict
 from robo_rl.safety import make_safe_backend
 from robo_rl.safety.chain import FilterChain
 from robo_rl.safety.config import BarrierConfig, ContactConfig, WorkspaceConfig
@@ -66,6 +66,12 @@ FAULTS = [
     lambda _, action: (action, Verdict(changed=True, reasons=None)),  # type: ignore[arg-type]
     lambda _, action: (action, Verdict(changed=True, reasons="half")),  # type: ignore[arg-type]
     lambda _, action: (action, {"changed": False}),
+    lambda _, action: (np.full_like(action, np.nan), PASSED),
+    lambda _, action: (np.full_like(action, 1.5), Verdict(changed=True)),
+    lambda _, action: (np.ma.array(action / 2, mask=True), PASSED),
+    lambda _, action: (action / 2, Verdict(changed=[True])),  # type: ignore[arg-type]
+    lambda _, action: (action, Verdict(changed=True, stop=np.zeros(2, bool))),  # type: ignore[arg-type]
+    lambda _, action: (action, Verdict(changed=True, message=5)),  # type: ignore[arg-type]
 ]
 
 
@@ -148,6 +154,84 @@ def test_an_episode_ends_held_and_stopped_and_the_next_may_begin() -> None:
                 assert step.executed_action is not None and not step.executed_action[:3].any()
     finally:
         MODE["fails"] = ""
+
+
+def standardises(observation: Any, action: Any) -> Any:
+    state = observation["state"]
+    state -= state.mean()
+    state /= 10.0
+    return action, PASSED
+
+
+def loses(observation: Any, action: Any) -> Any:
+    observation.clear()
+    return action, PASSED
+
+
+def invalidates(observation: Any, action: Any) -> Any:
+    observation["state"][:] = np.nan
+    return action, PASSED
+
+
+def locks(observation: Any, action: Any) -> Any:
+    action.flags.writeable = False
+    return action, PASSED
+
+
+DOES: list[Any] = []
+
+
+class Yours(Odd):
+    def __init__(self, spec: Any, robot: Any) -> None:
+        super().__init__(DOES[-1])
+
+
+def own(does: Any) -> list[dict[str, Any]]:
+    """Return the configuration of a filter that does it."""
+    DOES.append(does)
+    return [{"target": f"{__name__}.Yours"}]
+
+
+@pytest.mark.parametrize("does", [standardises, loses, invalidates, locks])
+def test_a_filter_that_writes_to_its_input_falsifies_nothing(does: Any) -> None:
+    """Otherwise the limits of the joints would be kept at a posture where the arm is not."""
+    backend, other = make_safe_backend(arm(), filters=own(does)), make_safe_backend(arm())
+    first = backend.reset(0)
+    other.reset(0)
+    for _ in range(3):
+        first_state = first.observation["state"].copy()
+        step, reference = backend.step(ACTION), other.step(ACTION)
+        np.testing.assert_array_equal(first.observation["state"], first_state)
+        np.testing.assert_array_equal(step.observation["state"], reference.observation["state"])
+        assert step.verdict == reference.verdict
+        first = step
+
+
+def test_a_filter_that_returns_the_same_array_changes_no_earlier_action() -> None:
+    buffer = np.zeros(4, np.float32)
+
+    def halves(_: Any, action: Any) -> Any:
+        buffer[:] = action / 2
+        return buffer, Verdict(changed=True, reasons=("half",))
+
+    backend = make_safe_backend(arm(), filters=own(halves))
+    backend.reset(0)
+    steps = [backend.step(share * ACTION) for share in np.float32([0.1, 0.2, 0.3])]
+    for step, share in zip(steps, (0.1, 0.2, 0.3), strict=True):
+        np.testing.assert_allclose(step.executed_action, share * ACTION / 2, rtol=1e-6)
+        assert step.verdict.reasons == ("half",)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("height"), FileNotFoundError(2, "No such file", "map.npy"), KeyError("a")]
+)
+def test_a_filter_that_cannot_be_made_is_named(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Yours, "__init__", fails)
+    with pytest.raises(ConfigError, match=rf"Yours' cannot be made: {type(error).__name__}: "):
+        make_safe_backend(arm(), filters=own(None))
 
 
 HOME = make_backend("reach").reset(0).observation["state"]
