@@ -133,7 +133,7 @@ class Listener:
                 self.passed_over[source] = list(message.name)
                 continue
             self.passed_over.pop(source, None)
-            if source not in self._velocities or self._velocities[source].fill(message, now_ns):
+            if source not in self._velocities or self._velocities[source].fill(message, now_ns, stamp):
                 if source in self.images:
                     self.images[source].take(message, now_ns)
                 self._assembler.put(source, message, now_ns, stamp)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from robo_rl.core import shortest
 
+from .assembly import Stamp
+
 Array = NDArray[np.float64]
 
 FEWEST = 3
@@ -25,6 +27,10 @@ class VelocityEstimator:
     one period of the source if the window holds fewer than three messages. Positions that wrap around after a whole
     turn are unwrapped.
 
+    The times of positions are the stamps of their messages, or the times of arrival without stamps. Messages that were
+    delayed arrive together, and their arrival would suggest a multiple of the velocity. Only differences of stamps
+    count, as they come from the clock of another machine; if that is set, the estimate restarts.
+
     Args:
         joints: names of the joints in messages.
         window: time span of the positions [s].
@@ -33,9 +39,10 @@ class VelocityEstimator:
     def __init__(self, joints: Collection[str], window: float) -> None:
         self._joints, self._window = sorted(joints), window
         self._turns = np.full(len(self._joints), True)
-        self._rows: deque[tuple[float, Array]] = deque()
+        self._rows: deque[tuple[int, Array]] = deque()
+        self._is_stamped = False
 
-    def fill(self, message: Any, now_ns: int) -> bool:
+    def fill(self, message: Any, now_ns: int, stamp: Stamp | None = None) -> bool:
         """Set the velocities in a JointState, replacing any that it has; return whether they are known yet.
 
         A message that lacks a joint or a position is left unchanged.
@@ -43,6 +50,7 @@ class VelocityEstimator:
         Args:
             message: JointState with joints in any order; the velocities of all other joints become NaN.
             now_ns: monotonic time of its arrival [ns].
+            stamp: stamp of its header; None and (0, 0) mean no stamp.
         """
         names, positions = list(message.name), np.asarray(message.position, np.float64)
         if len(positions) != len(names) or not set(self._joints) <= set(names):
@@ -50,8 +58,12 @@ class VelocityEstimator:
         places = [names.index(name) for name in self._joints]
         if not np.isfinite(positions[places]).all():
             return True
-        self._take(now_ns * 1e-9, positions[places])
-        times = np.array([time for time, _ in self._rows]) - self._rows[-1][0]
+        is_stamped = stamp is not None and stamp != (0, 0)
+        if is_stamped != self._is_stamped:
+            self._rows.clear()
+            self._is_stamped = is_stamped
+        self._take(stamp[0] * 10**9 + stamp[1] if is_stamped else now_ns, positions[places])
+        times = 1e-9 * np.array([time_ns - self._rows[-1][0] for time_ns, _ in self._rows])
         if len(times) < FEWEST or -times[0] < self._window / 2:
             return False
         times -= times.mean()
@@ -60,14 +72,18 @@ class VelocityEstimator:
         message.velocity = array("d", velocities.tolist())
         return True
 
-    def _take(self, now: float, positions: Array) -> None:
-        """Add positions (n,), and remove those that are too old."""
+    def _take(self, now_ns: int, positions: Array) -> None:
+        """Add positions (n,), and remove those that are too old. Positions of the time of the last ones are ignored."""
         rows = self._rows
-        if rows and now - rows[-1][0] > max(PAUSE, self._window):
-            rows.clear()
+        if rows:
+            passed = 1e-9 * (now_ns - rows[-1][0])
+            if passed == 0:
+                return
+            if not 0 < passed <= max(PAUSE, self._window):
+                rows.clear()
         if rows:
             last = rows[-1][1]
             positions = last + shortest(positions - last, self._turns)
-        rows.append((now, positions))
-        while len(rows) > FEWEST and now - rows[0][0] > self._window:
+        rows.append((now_ns, positions))
+        while len(rows) > FEWEST and 1e-9 * (now_ns - rows[0][0]) > self._window:
             rows.popleft()

@@ -127,6 +127,47 @@ def test_nothing_is_said_before_the_velocity_is_known_nor_made_up_across_a_pause
     np.testing.assert_allclose(robot.measured()[2:], robot.speeds(robot.time - 0.0125), atol=0.05)
 
 
+def arrived(time: float, begin: float, end: float) -> float:
+    """Return when a message of ``time`` arrives if nothing arrives from ``begin`` to ``end``."""
+    return end if begin < time < end else time
+
+
+def received(robot: Robot, time: float, arrival: float, stamp: float) -> None:
+    """Send the joints of ``time``, which arrive at ``arrival`` with ``stamp`` [s]."""
+    robot.clock.sleep_until_ns(10**9 + round(arrival * 1e9))
+    sec, nanosec = divmod(round((stamp + 1000) * 1e9), 10**9)
+    header = {"stamp": {"sec": sec, "nanosec": nanosec}}
+    robot.node.taking["joint_states"](
+        robot.node.types.make(KIND, header=header, name=list(JOINTS), position=robot.positions(time))
+    )
+
+
+@pytest.mark.parametrize("delayed", [0.03, 0.1, 0.19, 0.3, 1.0])
+@pytest.mark.parametrize("rate", [50.0, 200.0, 1000.0])
+def test_messages_that_arrive_together_after_a_delay_tell_no_other_speed(delayed: float, rate: float) -> None:
+    robot, known = Robot(0.06), 0
+    for number in range(1, round(2.5 * rate)):
+        time = number / rate
+        received(robot, time, arrived(time, 1.0, 1.0 + delayed), time)
+        if not robot.assembler.missing():
+            known += 1
+            np.testing.assert_allclose(robot.measured()[2:], robot.speeds(time - 0.03), atol=0.1)
+    assert known > 2 * rate
+
+
+@pytest.mark.parametrize("change", [-3600.0, -0.006, 0.5, 1e9])
+def test_a_clock_that_is_set_makes_no_velocity_up(change: float) -> None:
+    robot = Robot(0.048)
+    for number in range(1, 200):
+        time = number * 0.005
+        newest = robot.assembler.newest("joints")
+        received(robot, time, time, time + (change if number >= 100 else 0.0))
+        if 100 <= number < 105:
+            assert robot.assembler.newest("joints") is newest, "it is not known yet"
+        elif number > 20:
+            np.testing.assert_allclose(robot.measured()[2:], robot.speeds(time - 0.02), atol=0.06)
+
+
 @pytest.mark.parametrize(
     ("velocity", "message"),
     [
