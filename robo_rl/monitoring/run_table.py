@@ -106,9 +106,13 @@ def is_held(robot: str | None) -> bool:
 
 def newest_change(run: Path) -> float:
     """Return when a file of a run last changed [s of the wall clock]; it is only used for display."""
-    with os.scandir(run) as entries:
-        files = [entry for entry in itertools.islice(entries, ENTRIES) if entry.is_file()]
-        return max((entry.stat(follow_symlinks=False).st_mtime for entry in files), default=0.0)
+    newest = 0.0
+    with suppress(OSError), os.scandir(run) as entries:  # the run may be removed meanwhile
+        for entry in itertools.islice(entries, ENTRIES):
+            with suppress(OSError):  # a draft that replaces its file meanwhile
+                if entry.is_file():
+                    newest = max(newest, entry.stat(follow_symlinks=False).st_mtime)
+    return newest
 
 
 def show(path: Path, quiet_seconds: float) -> Panel:

@@ -1,15 +1,17 @@
 """Hostile run folders: nothing hangs, is followed, is overwritten or hides another run."""
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import math
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ pytest.importorskip("websockets")
 
 from robo_rl.monitoring.dashboard import Dashboard
 from robo_rl.monitoring.run_table import WatchConfig
+from robo_rl.monitoring.watched_runs import dated_runs
 
 from ..web.test_web_commands_of_pages import PATIENCE_SECONDS, PRESS, Page
 
@@ -127,6 +130,65 @@ def test_the_page_stops_robots_and_shows_the_honest_run_with_all_of_them_in_view
     assert "SECRET" not in json.dumps(results) and len(json.dumps(results)) < 200_000
     assert len(results["many_files"]["waiting"]) <= 100
     assert_untouched(tmp_path)
+
+
+def vanishes(file: Path) -> None:
+    file.unlink()
+
+
+def becomes_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def becomes_a_loop(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file)
+
+
+def folder_vanishes(file: Path) -> None:
+    shutil.rmtree(file.parent)
+
+
+@pytest.mark.parametrize("change", [vanishes, becomes_a_folder, becomes_a_loop, folder_vanishes])
+def test_files_that_change_while_a_run_is_dated_hide_no_other(
+    change: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As drafts do, which take the place of their files, and runs that a person removes or moves."""
+    runs = tmp_path / "runs"
+    honest(runs)
+    run = honest(tmp_path / "other").rename(runs / "changing")
+    (run / "draft").write_text("a draft")
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def changing(folder: Any) -> Iterator[Iterator[os.DirEntry[str]]]:
+        """List a folder, whose files change before they are looked at."""
+        if folder != run:
+            with scandir(folder) as entries:
+                yield entries
+            return
+        with scandir(folder) as entries:
+            listed = list(entries)
+        change(run / "draft")
+        yield iter(listed)
+
+    for show in (lambda: dated_runs(runs), lambda: look(TopConfig([str(runs)], 5, 1.0, True))):
+        with monkeypatch.context() as patched:
+            patched.setattr("robo_rl.monitoring.run_table.os.scandir", changing)
+            shown = show()
+        if isinstance(shown, list):
+            assert {path.name for _, path, _ in shown} == {"changing", "honest"}
+        else:
+            console = Console(record=True, width=200)
+            console.print(shown)
+            assert "reach  rlpd  seed 3" in console.export_text()
+        run.mkdir(exist_ok=True)
+        shutil.copy(runs / "honest" / "config.yaml", run)
+        if (run / "draft").is_dir():
+            (run / "draft").rmdir()
+        (run / "draft").unlink(missing_ok=True)
+        (run / "draft").write_text("a draft")
 
 
 def test_a_folder_that_never_answers_hides_no_other(
