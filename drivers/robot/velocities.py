@@ -58,11 +58,11 @@ class VelocityEstimator:
         places = [names.index(name) for name in self._joints]
         if not np.isfinite(positions[places]).all():
             return True
-        is_stamped = stamp is not None and stamp != (0, 0)
-        if is_stamped != self._is_stamped:
+        measured_ns = 0 if stamp is None else stamp[0] * 10**9 + stamp[1]
+        if self._is_stamped != (measured_ns != 0):
             self._rows.clear()
-            self._is_stamped = is_stamped
-        self._take(stamp[0] * 10**9 + stamp[1] if is_stamped else now_ns, positions[places])
+            self._is_stamped = measured_ns != 0
+        self._take(measured_ns or now_ns, positions[places])
         times = 1e-9 * np.array([time_ns - self._rows[-1][0] for time_ns, _ in self._rows])
         if len(times) < FEWEST or -times[0] < self._window / 2:
             return False

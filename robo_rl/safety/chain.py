@@ -196,6 +196,7 @@ def _name(safety_filter: SafetyFilter) -> str:
     return type(safety_filter.inner if isinstance(safety_filter, OwnFilter) else safety_filter).__name__
 
 
+_FIELDS = {"changed": bool | np.bool_, "stop": bool | np.bool_, "message": str}
 _verdict = lru_cache(maxsize=256)(Verdict)  # most verdicts repeat
 
 
@@ -205,10 +206,10 @@ def _fault(result: object, verdict: object, action: Action) -> str | None:
         return f"returned no verdict beside its action: {type(verdict).__name__}"
     if not isinstance(verdict.reasons, tuple) or not all(isinstance(name, str) for name in verdict.reasons):
         return f"returned a verdict whose reasons are no tuple of names: {verdict.reasons!r}"
-    if not isinstance(verdict.changed, bool | np.bool_) or not isinstance(verdict.stop, bool | np.bool_):
-        return f"returned a verdict with changed={verdict.changed!r} and stop={verdict.stop!r}, which are no booleans"
-    if not isinstance(verdict.message, str):
-        return f"returned a verdict whose message is no text: {verdict.message!r}"
+    for field, kinds in _FIELDS.items():
+        value = getattr(verdict, field)
+        if not isinstance(value, kinds):
+            return f"returned a verdict with {field} of the wrong type: {value!r}"
     if result is action:
         return None
     if not isinstance(result, np.ndarray) or result.shape != action.shape or result.dtype != action.dtype:
