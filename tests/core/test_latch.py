@@ -43,6 +43,22 @@ def pointed_elsewhere(folder: Path) -> None:
     folder.symlink_to(other)
 
 
+def home_pointed_elsewhere(folder: Path) -> None:
+    """A folder above it was a link, as to a share that is mounted."""
+    parent_renamed(folder)
+    other = folder.parent.with_name("other")
+    (other / folder.name).mkdir(parents=True)
+    folder.parent.symlink_to(other)
+
+
+def copied_without_it(folder: Path) -> None:
+    """As a backup does that leaves out new files."""
+    copy = folder.with_name("copy")
+    shutil.copytree(folder, copy, ignore=lambda *_: {"stop"})
+    shutil.rmtree(folder)
+    copy.rename(folder)
+
+
 def made_again(folder: Path) -> None:
     """Remove the folder and make it again: many file systems give the new one the inode of the old one."""
     shutil.rmtree(folder)
@@ -64,6 +80,8 @@ VANISHING = [
     parent_renamed,
     turned_into_a_file,
     pointed_elsewhere,
+    home_pointed_elsewhere,
+    copied_without_it,
 ]
 
 

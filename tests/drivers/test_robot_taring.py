@@ -113,6 +113,29 @@ def test_a_load_that_changes_is_no_bias(node: Driver, change: Any, when: float) 
     backend.close()
 
 
+@pytest.mark.parametrize(("seconds", "spoken"), [(0.2, 0.0), (0.2, 0.02), (0.5, 0.05), (0.5, 0.3), (5.0, 0.1)])
+def test_a_sensor_that_falls_silent_while_it_is_tared_begins_no_episode(
+    node: Driver, seconds: float, spoken: float
+) -> None:
+    """A few measurements are enough for a bias, but the robot is without its sensor."""
+    backend, clock = speaking_robot(node, f"robot.tare.seconds={seconds}")
+    tare = backend.inner._connection.tare
+    newest, asked = tare._newest, []
+
+    def until_then() -> Any:
+        asked.append(clock.now_ns())
+        if clock.now_ns() - asked[0] >= spoken * 1e9:
+            clock.silent[SENSOR] = asked[0] + 10**10
+        return newest()
+
+    tare._newest = until_then
+    with pytest.raises((SafetyStop, DriverError), match=r"/wrench is \d\.\d\d s old|too few to tare it"):
+        backend.reset()
+    with pytest.raises(RuntimeError, match="no episode is running"):
+        backend.step(np.zeros(3, np.float32))
+    backend.close()
+
+
 @pytest.mark.parametrize("second", [12.0, -9.0, 48.0])
 def test_a_bias_that_differs_from_the_last_one_is_said(node: Driver, second: float, capsys: Any) -> None:
     """A start in steady contact looks like a bias."""
