@@ -45,7 +45,8 @@ class VelocityEstimator:
     def fill(self, message: Any, now_ns: int, stamp: Stamp | None = None) -> bool:
         """Set the velocities in a JointState, replacing any that it has; return whether they are known yet.
 
-        A message that lacks a joint or a position is left unchanged.
+        A message that lacks a joint or a position is left unchanged. For positions older than the last ones the result
+        is false.
 
         Args:
             message: JointState with joints in any order; the velocities of all other joints become NaN.
@@ -62,7 +63,8 @@ class VelocityEstimator:
         if self._is_stamped != (measured_ns != 0):
             self._rows.clear()
             self._is_stamped = measured_ns != 0
-        self._take(measured_ns or now_ns, positions[places])
+        if not self._take(measured_ns or now_ns, positions[places]):
+            return False
         times = 1e-9 * np.array([time_ns - self._rows[-1][0] for time_ns, _ in self._rows])
         if len(times) < FEWEST or -times[0] < self._window / 2:
             return False
@@ -72,13 +74,16 @@ class VelocityEstimator:
         message.velocity = array("d", velocities.tolist())
         return True
 
-    def _take(self, now_ns: int, positions: Array) -> None:
-        """Add positions (n,), and remove those that are too old. Positions of the time of the last ones are ignored."""
+    def _take(self, now_ns: int, positions: Array) -> bool:
+        """Add positions (n,), and remove those that are too old; return whether these are not older than the last ones.
+
+        Messages of two publishers may arrive out of order. Positions of the same time are ignored.
+        """
         rows = self._rows
         if rows:
             passed = 1e-9 * (now_ns - rows[-1][0])
-            if passed == 0:
-                return
+            if -self._window / 2 < passed <= 0:
+                return passed == 0
             if not 0 < passed <= max(PAUSE, self._window):
                 rows.clear()
         if rows:
@@ -87,3 +92,4 @@ class VelocityEstimator:
         rows.append((now_ns, positions))
         while len(rows) > FEWEST and 1e-9 * (now_ns - rows[0][0]) > self._window:
             rows.popleft()
+        return True

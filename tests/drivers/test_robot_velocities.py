@@ -155,7 +155,21 @@ def test_messages_that_arrive_together_after_a_delay_tell_no_other_speed(delayed
     assert known > 2 * rate
 
 
-@pytest.mark.parametrize("change", [-3600.0, -0.006, 0.5, 1e9])
+@pytest.mark.parametrize("late", [0.001, 0.007, 0.019])
+def test_messages_out_of_order_are_left_out(late: float) -> None:
+    """As those of a second publisher of the same joints are."""
+    robot = Robot(0.048)
+    for number in range(1, 200):
+        time = number * 0.005
+        received(robot, time, time, time)
+        newest = robot.assembler.newest("joints")
+        if number > 20:
+            received(robot, time - late, time, time - late)
+            assert robot.assembler.newest("joints") is newest
+            np.testing.assert_allclose(robot.measured()[2:], robot.speeds(time - 0.024), atol=0.05)
+
+
+@pytest.mark.parametrize("change", [-3600.0, -0.04, 0.5, 1e9])
 def test_a_clock_that_is_set_makes_no_velocity_up(change: float) -> None:
     robot = Robot(0.048)
     for number in range(1, 200):
