@@ -239,7 +239,7 @@ class Agent(Policy, Protocol):
         ...
 
     def policy_state(self) -> State:
-        """Return the part of the state that ``act`` needs."""
+        """Return the part of the state that ``act`` needs; names, shapes and types never change."""
         ...
 
     def load_policy(self, state: State) -> None:

@@ -165,6 +165,7 @@ class ActingSession:
         self._resets = self._make_resets(config, derive_seed(seed, "actor", name), takeover)
         self._actor = Actor(backend, seed, name, link.session, self._resets)
         self._agent = build_acting_agent(config.agent, backend.spec, derive_seed(seed, "actor", name))
+        link.receive(self._agent.policy_state())
         self._policies = ReceivedPolicies(self._agent, backend.spec, self._notify)
         self._people = RemoteOperators(self._actor, link, takeover)
         expert = make_intervention(section(config, "intervention"), backend, derive_seed(seed, "intervention", name))

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import grpc
@@ -12,6 +13,8 @@ from robo_rl.core import (
     Closing,
     EnvSpec,
     MonotonicClock,
+    Repetitions,
+    State,
     TransitionOutbox,
 )
 
@@ -21,7 +24,7 @@ from .connection import Connection, SilenceNotice
 from .incoming import LearnerNews
 from .memory import keep_freed_memory
 from .outgoing import ActorReport
-from .policy import PolicyAssembly
+from .policy import PolicyAssembly, largest_policy
 from .sending import RETRY_SECONDS, StepSender, largest_step
 from .views import LinkStatus
 
@@ -40,7 +43,8 @@ class LearnerLink(Closing):
 
     Attributes:
         report, notify, show, end_run: methods for what is sent beside the steps, see :class:`.ActorReport`.
-        take_orders, take_policy, wait_for_policy: methods for what was received, see :class:`.LearnerNews`.
+        take_orders, take_policy, wait_for_policy: methods for what :meth:`receive` receives, see
+            :class:`.LearnerNews`.
         wake: signals that the outbox has something to send.
 
     Except for ``wait_for_policy``, none of these wait for the network.
@@ -62,6 +66,8 @@ class LearnerLink(Closing):
         step_bytes = largest_step(config, spec)
         keep_freed_memory()
         self._actor = actor
+        self._notify = notify
+        self._repetitions = Repetitions()
         self._outbox = outbox
         self._news, wake_event = LearnerNews(), threading.Event()
         self.take_orders, self.take_policy = self._news.take_orders, self._news.take_policy
@@ -99,17 +105,21 @@ class LearnerLink(Closing):
         return self._news.status
 
     def join(self, newest_session: int, should_stop: Callable[[], bool]) -> bool:
-        """Wait for a session, see :meth:`.StepSender.join`; :meth:`start` begins to send and receive."""
+        """Wait for a session, see :meth:`.StepSender.join`."""
         return self._sender.join(newest_session, should_stop)
 
     def start(self) -> None:
-        """Begin to send and receive, once the outbox has the session."""
-        self._threads = [
-            threading.Thread(target=self._sender.send, name="link-send", daemon=True),
-            threading.Thread(target=self._receive, name="link-receive", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        """Begin to send, once the outbox has the session."""
+        self._begin("link-send", self._sender.send)
+
+    def receive(self, policy: State) -> None:
+        """Begin to receive guidance, and policies that are no larger than ``policy``, the agent's own."""
+        self._begin("link-receive", partial(self._receive, largest_policy(policy)))
+
+    def _begin(self, name: str, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def finish(self, timeout: float) -> bool:
         """End the session and wait until the learner has settled the whole outbox; return whether it has.
@@ -134,13 +144,13 @@ class LearnerLink(Closing):
         self._threads = []
         self._connection.close()
 
-    def _receive(self) -> None:
+    def _receive(self, most_bytes: int) -> None:
         while not self._news.is_over:
             if self._news.status.connected:
-                self._watch()
+                self._watch(PolicyAssembly(most_bytes))
             self._news.wait(lambda: False, RETRY_SECONDS)
 
-    def _watch(self) -> None:
+    def _watch(self, assembly: PolicyAssembly) -> None:
         """Process notices until the connection to the learner is lost or this actor leaves."""
         version, checksum = self._news.policy_identity
         request = messages.WatchRequest(
@@ -151,12 +161,13 @@ class LearnerLink(Closing):
             policy_version=version,
             policy_sha256=checksum,
         )
-        assembly = PolicyAssembly()
         try:
             for notice in self._connection.watch(request):
                 try:
                     self._news.take_in(notice, assembly)
-                except CheckpointError:
+                except CheckpointError as error:
                     self._report.damaged_policies += 1
+                    if self._repetitions.count("policy"):
+                        self._notify(f"The learner's policy is not used: {error}")
         except grpc.RpcError:
             pass  # the sending thread finds out whether the learner is alive and accepts this actor

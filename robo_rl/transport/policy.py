@@ -4,6 +4,7 @@ import hashlib
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from safetensors import SafetensorError
@@ -15,8 +16,8 @@ from robo_rl.core import CheckpointError, State
 from .messages_pb2 import PolicyChunk
 
 CHUNK_BYTES = 1 << 20
-POLICY_BYTES = 1 << 30
-"""Largest policy that an actor accepts."""
+HEADER_BYTES = 4096
+"""Margin of a policy's size: other versions of safetensors may write another header for the same arrays."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ def pack_policy(version: int, state: State) -> PolicyMessage:
     return PolicyMessage(version, data, hashlib.sha256(data).digest())
 
 
+def largest_policy(state: State) -> int:
+    """Return the most bytes that a message with arrays like those of ``state`` has."""
+    return len(save_safetensors({key: np.asarray(value, order="C") for key, value in state.items()})) + HEADER_BYTES
+
+
 def unpack_policy(message: PolicyMessage) -> State:
     """Return the policy's arrays.
 
@@ -75,37 +81,50 @@ def unpack_policy(message: PolicyMessage) -> State:
 
 
 class PolicyAssembly:
-    """The assembly of a policy from its chunks. An incomplete policy is dropped when another one begins."""
+    """The assembly of a policy from its chunks. An incomplete policy is dropped when another one begins.
 
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
+    Args:
+        most_bytes: size of the largest policy that is taken in.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._data = bytearray()
         self._identity: tuple[int, bytes, int] | None = None
+        self._refused: tuple[int, bytes, int] | None = None
 
     def add(self, chunk: PolicyChunk) -> PolicyMessage | None:
-        """Add the next chunk; return the policy once it is complete.
+        """Add the next chunk; return the policy once it is complete. The rest of a refused policy is ignored.
 
         Raises:
             CheckpointError: if the chunk does not continue the policy, or the policy is too large.
         """
         identity = (chunk.version, chunk.sha256, chunk.total_bytes)
+        if identity == self._refused and chunk.offset:
+            return None
         if chunk.offset == 0:
-            self._parts, self._size, self._identity = [], 0, identity
-        if chunk.total_bytes > POLICY_BYTES:
-            raise CheckpointError(f"policy {chunk.version}: {chunk.total_bytes} bytes are more than {POLICY_BYTES}")
+            self._data, self._identity, self._refused = bytearray(), identity, None
+        if chunk.total_bytes > self._most_bytes:
+            text = (
+                f"it has {chunk.total_bytes} bytes, but a policy of this actor's agent has at most {self._most_bytes}; "
+                "install the same version of robo-rl on learner and actor"
+            )
+            self._refuse(identity, text)
         is_empty = not chunk.data and chunk.total_bytes > 0  # any number of them would fit
         if (
             is_empty
             or identity != self._identity
-            or chunk.offset != self._size
-            or self._size + len(chunk.data) > chunk.total_bytes
+            or chunk.offset != len(self._data)
+            or len(self._data) + len(chunk.data) > chunk.total_bytes
         ):
-            self._identity = None
-            raise CheckpointError(f"policy {chunk.version}: a chunk of it is missing")
-        self._parts.append(chunk.data)
-        self._size += len(chunk.data)
-        if self._size < chunk.total_bytes:
+            self._refuse(identity, "a chunk of it is missing")
+        self._data += chunk.data
+        if len(self._data) < chunk.total_bytes:
             return None
-        message = PolicyMessage(chunk.version, b"".join(self._parts), chunk.sha256)
-        self._parts, self._size, self._identity = [], 0, None
+        message = PolicyMessage(chunk.version, bytes(self._data), chunk.sha256)
+        self._data, self._identity = bytearray(), None
         return message
+
+    def _refuse(self, identity: tuple[int, bytes, int], text: str) -> NoReturn:
+        self._data, self._identity, self._refused = bytearray(), None, identity
+        raise CheckpointError(f"policy {identity[0]}: {text}")

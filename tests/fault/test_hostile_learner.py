@@ -3,6 +3,7 @@
 import hashlib
 import json
 import struct
+import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,16 +16,19 @@ import numpy as np
 import pytest
 
 from robo_rl.core import CheckpointError, TransportError
+from robo_rl.replay import Intake
 from robo_rl.training.received_policies import ReceivedPolicies
 from robo_rl.transport import TransportConfig, connection
 from robo_rl.transport import messages_pb2 as messages
 from robo_rl.transport.incoming import MOST_ORDERS, LearnerNews
-from robo_rl.transport.policy import POLICY_BYTES, PolicyAssembly
+from robo_rl.transport.policy import CHUNK_BYTES, PolicyAssembly, largest_policy, pack_policy
 from robo_rl.transport.service import JOIN, RETRY_KEY, SERVICE
 
 from ..rigs.deployed import make_agent
-from ..rigs.transport_rig import ActorRig
+from ..rigs.replay_episodes import SPEC
+from ..rigs.transport_rig import ActorRig, make_server, wait_until
 
+MOST_BYTES = 1 << 20
 SOUND = {"run": "run-1", "incarnation": "i", "session": 1, "message_bytes": 8 << 20}
 
 
@@ -99,7 +103,7 @@ def refusing(value: str) -> Callable[[Any, Any], Any]:
 def test_orders_without_end_take_no_memory(words: list[str]) -> None:
     news = LearnerNews()
     for _ in range(50):
-        news.take_in(messages.Notice(guidance=messages.Guidance(orders=words)), PolicyAssembly())
+        news.take_in(messages.Notice(guidance=messages.Guidance(orders=words)), PolicyAssembly(MOST_BYTES))
     orders = news.take_orders()
     assert len(orders) == MOST_ORDERS and set(orders) <= {"reset", "success", "failure"}
 
@@ -113,17 +117,69 @@ def chunk(**fields: Any) -> Any:
     [chunk(data=b"x"), chunk(offset=1)],
     [chunk(data=b"x"), chunk(offset=2, data=b"x")],
     [chunk(data=b"x" * 6)],
-    [chunk(total_bytes=POLICY_BYTES + 1, data=b"x")],
+    [chunk(total_bytes=MOST_BYTES + 1, data=b"x")],
     [chunk(total_bytes=2**64 - 1, offset=2**64 - 1)],
     [chunk(data=b"x"), chunk(version=2, offset=1, data=b"x")],
     [chunk(data=b"12345")],
 ])  # fmt: skip
 def test_chunks_that_make_no_policy_are_refused(chunks: list[Any]) -> None:
-    news, assembly = LearnerNews(), PolicyAssembly()
+    news, assembly = LearnerNews(), PolicyAssembly(MOST_BYTES)
     with pytest.raises(CheckpointError, match=r"^policy "):
         for each in chunks:
             news.take_in(messages.Notice(policy=each), assembly)
     assert news.take_policy() is None
+
+
+@pytest.mark.parametrize("kind", ["sac", "bc", "flow", "xqc", "qc", "fql", "iql", "drq"])
+def test_an_actor_takes_in_no_policy_that_is_larger_than_its_agents_own(kind: str) -> None:
+    own = make_agent(kind).policy_state()
+    policies: list[dict[str, np.ndarray]] = [
+        {name: np.concatenate([array.ravel()] * 2) for name, array in own.items()},
+        {name: array.astype(np.float64) for name, array in own.items()},
+        own | {"more": np.zeros(2 * CHUNK_BYTES, np.uint8)},
+        own | {"name " * 5000: np.zeros(1)},
+    ]
+    news, assembly = LearnerNews(), PolicyAssembly(largest_policy(own))
+    for version, policy in enumerate(policies):
+        chunks = list(pack_policy(version, policy).chunks())
+        with pytest.raises(CheckpointError, match=rf"policy {version}: it has \d+ bytes, but a policy of this actor's"):
+            assembly.add(chunks[0])
+        assert all(assembly.add(chunk) is None for chunk in chunks[1:]), "ignored, without another error"
+        assert not assembly._data
+    for sound in pack_policy(9, own).chunks():
+        news.take_in(messages.Notice(policy=sound), assembly)
+    taken = news.take_policy()
+    assert taken is not None and taken[0] == 9 and taken[1].keys() == own.keys()
+
+
+def test_chunks_of_a_byte_take_no_more_memory_than_the_policy() -> None:
+    assembly, size = PolicyAssembly(MOST_BYTES), 100_000
+    tracemalloc.start()
+    try:
+        for offset in range(size - 1):
+            assembly.add(chunk(total_bytes=size, offset=offset, data=b"x"))
+        assert tracemalloc.get_traced_memory()[0] < 3 * size
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_actor_reports_a_policy_that_is_too_large_in_one_message(tmp_path: Path) -> None:
+    intake, notes = Intake(tmp_path / "replay", SPEC), []
+    server = make_server(TransportConfig(f"unix:{tmp_path}/socket"), intake)
+    rig = ActorRig(TransportConfig(server.address), tmp_path / "spool")
+    rig.link._notify = notes.append
+    try:
+        rig.join()
+        for version in range(1, 4):
+            server.publish(version, {"weight": np.zeros(CHUNK_BYTES, np.float32)})
+            wait_until(lambda version=version: rig.link._report.damaged_policies == version)
+        server.publish(4, {"weight": np.zeros(3)})
+        assert rig.link.wait_for_policy(20)
+    finally:
+        rig.close()
+        server.close(0)
+        intake.close()
+    assert len(notes) == 1 and "The learner's policy is not used: policy 1: it has 41943" in notes[0]
 
 
 def tensor(kind: str, shape: list[int], size: int) -> dict[str, Any]:
@@ -148,7 +204,7 @@ def test_files_of_other_kinds_are_refused(header: Any) -> None:
     data = struct.pack("<Q", len(text)) + text + bytes(4)
     message = chunk(sha256=hashlib.sha256(data).digest(), total_bytes=len(data), data=data)
     with pytest.raises(CheckpointError, match="policy 1: not a safetensors file"):
-        LearnerNews().take_in(messages.Notice(policy=message), PolicyAssembly())
+        LearnerNews().take_in(messages.Notice(policy=message), PolicyAssembly(MOST_BYTES))
 
 
 @pytest.mark.parametrize("kind", ["sac", "flow", "xqc", "bc", "qc", "fql", "iql"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from robo_rl.actor import Spool
-from robo_rl.core import EnvSpec, Transition
+from robo_rl.core import EnvSpec, State, Transition
 from robo_rl.replay import EpisodeStore, Intake
 from robo_rl.transport import LearnerLink, LearnerServer, RecordEncoder, TransportConfig
 
@@ -55,8 +55,12 @@ def stored_steps(replay: Path) -> dict[tuple[str, int], list[Transition]]:
     return found
 
 
+LARGEST: State = {"weight": np.zeros(400_000)}
+"""Policy of the size that an actor in tests takes in at most."""
+
+
 class ActorRig:
-    """A spool and a link, and steps that are put through them."""
+    """A spool and a link, and steps that are put through them. Policies may be as large as ``LARGEST``."""
 
     def __init__(self, config: TransportConfig, folder: Path, actor: str = "robot", spec: EnvSpec = SPEC) -> None:
         self.spool = Spool(folder)
@@ -70,6 +74,7 @@ class ActorRig:
         self.spool.bind(self.link.run)
         self.spool.begin_session(self.link.session)
         self.link.start()
+        self.link.receive(LARGEST)
         return self.link.session
 
     def put(self, steps: list[Transition]) -> None:

@@ -81,6 +81,8 @@ class Link:
 
     def wake(self) -> None: ...
 
+    def receive(self, policy: State) -> None: ...
+
     def end_run(self) -> None:
         self.ends += 1
 
