@@ -13,8 +13,8 @@ from robo_rl.core import Clock, Repetitions, plain_text
 from .allowance import Allowance
 from .config import TransportConfig
 from .keys import NAME, OPERATOR
-from .service import CONTROL, RETRY_KEY, TOKEN_KEY, Call
-from .strangers import end_connection
+from .service import CONTROL, RETRY_KEY, TOKEN_KEY, Call, most_connections
+from .strangers import Strangers, end_connection
 from .waiting import WaitingCalls
 
 NOTE_INTERVAL_NS = 10_000_000_000
@@ -45,6 +45,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
 
     Attributes:
         refusals: number of refused requests by kind.
+        strangers: connections without a call whose token, and certificate, were right.
 
     Raises:
         ConfigError: if the token cannot be read.
@@ -63,6 +64,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         self._interval_ns, self._interval_notes, self._left_out = clock.now_ns(), 0, 0
         self._repetitions = Repetitions(clock)
         self.refusals = self._repetitions.counts
+        self.strangers = Strangers(most_connections() // 2)
 
     def guarded(
         self, call: Call, method: Callable[[Any, Any], Any], read: Callable[[bytes], Any] | None = None
@@ -156,6 +158,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
 
     def _receive(self, call: Call, read: Callable[[bytes], Any], requests: Iterator[bytes], context: Any) -> Any:
         peer = context.peer()  # it is forgotten when the call has ended, as gRPC ends one with a message too large
+        self.strangers.trust(peer)
         text = f"a {call.name} request without a message, or with one of more than {self._config.message_bytes} bytes"
         try:
             data = self._waiting.receive(requests, context)

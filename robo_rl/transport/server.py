@@ -71,6 +71,8 @@ class LearnerServer:
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, self._calls.handlers())])
         self.address = listen(self._server, config)
         self._server.start()
+        if config.host is not None:
+            self._admission.strangers.watch(int(self.address.rpartition(":")[2]))
 
     def publish(self, version: int, state: State) -> None:
         """Send a policy to all actors, now and when they join."""
@@ -124,3 +126,4 @@ class LearnerServer:
         """End all calls and stop listening."""
         self._notices.close()
         self._server.stop(grace_seconds).wait()
+        self._admission.strangers.close()

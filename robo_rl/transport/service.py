@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import shutil
 import socket
 import stat
@@ -35,8 +36,8 @@ _MAKING_SECONDS = 60.0
 STRANGER_SECONDS = 5.0
 """How long the handshake of a connection may take, and how long it may be without a call, before the learner closes
 it."""
-MOST_CONNECTIONS = 256
-"""Most connections of a learner; further ones wait until one is closed."""
+MOST_CONNECTIONS = 1024
+"""Most connections of a learner whose process may open enough files; further ones are closed."""
 MOST_CALLS = 100
 """Most calls of one connection at a time."""
 
@@ -77,12 +78,18 @@ def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
     ]
 
 
+def most_connections() -> int:
+    """Return how many connections a learner accepts: :data:`MOST_CONNECTIONS`, or half of the files it may open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // 2)
+
+
 def server_options(config: TransportConfig) -> list[tuple[str, Any]]:
     """Return the options of the learner, with limits so that idle connections do not use up its file descriptors."""
     return [
         *channel_options(config),
         ("grpc.server_handshake_timeout_ms", int(1000 * STRANGER_SECONDS)),
-        ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
+        ("grpc.max_allowed_incoming_connections", most_connections()),
         # An actor's connection is never idle, as it receives notices.
         ("grpc.max_connection_idle_ms", int(1000 * STRANGER_SECONDS)),
         ("grpc.max_concurrent_streams", MOST_CALLS),

@@ -1,14 +1,84 @@
-"""Connections of clients without the token, which the learner closes."""
+"""Connections of clients that have not shown the token or a certificate, which the learner limits and closes."""
 
 import contextlib
 import os
 import re
 import socket
+import threading
+import time
 import urllib.parse
+from collections import Counter, deque
+from collections.abc import Iterator
 from pathlib import Path
+
+GRACE_SECONDS = 0.1
+"""Time that every connection has for such a call [s]."""
+PAUSES_SECONDS = 0.05, 0.5
+"""Pause between two counts of the connections [s]: when there were too many of strangers, and otherwise."""
 
 _PEER = re.compile(r"ipv[46]:(?P<host>.+):(?P<port>\d+)")
 _FILES = Path("/proc/self/fd")
+
+_Address = tuple[str, int]
+
+
+class Strangers:
+    """The watch over the TCP connections of a server, of which strangers may hold only a few.
+
+    gRPC limits all connections alike, so strangers could occupy every one of them and take each that is closed. This
+    class closes connections of strangers beyond a limit: of the host with the most, the oldest first. The others remain
+    for clients with the token or a certificate, who are strangers until their first call.
+
+    Unix sockets have no strangers. Where a process cannot list its open files (outside Linux), nothing happens.
+
+    Args:
+        most: most connections of strangers.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._trusted: set[_Address] = set()
+        self._seen_seconds: dict[_Address, float] = {}
+        self._closing = threading.Event()
+
+    def trust(self, peer: str) -> None:
+        """Exempt the connection of ``peer``, an address as gRPC gives it: a call of it was let in."""
+        if (address := _parse(peer)) is not None:
+            self._trusted.add(address)
+
+    def watch(self, port: int) -> None:
+        """Begin to limit the connections to ``port`` of this process, in a thread of its own."""
+        threading.Thread(target=self._watch, args=(port,), name="transport-strangers", daemon=True).start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closing.set()
+
+    def _watch(self, port: int) -> None:
+        pause = 0.0
+        while not self._closing.wait(pause):
+            victims = self._choose({address for local, address, _ in _connections() if local == port})
+            if victims:
+                _end(victims)
+            pause = PAUSES_SECONDS[not victims]
+
+    def _choose(self, present: set[_Address]) -> set[_Address]:
+        """Return the connections to close."""
+        now = time.monotonic()
+        self._trusted -= {address for address in self._seen_seconds if address not in present}
+        self._seen_seconds = {address: self._seen_seconds.get(address, now) for address in present}
+        by_host: dict[str, deque[_Address]] = {}
+        for address in sorted(present - self._trusted, key=self._seen_seconds.__getitem__):
+            by_host.setdefault(address[0], deque()).append(address)
+        counts, victims = Counter({host: len(addresses) for host, addresses in by_host.items()}), set()
+        for _ in range(counts.total() - self._most):
+            busiest = max(counts, key=counts.__getitem__)
+            oldest = by_host[busiest].popleft()
+            if now - self._seen_seconds[oldest] < GRACE_SECONDS:
+                break
+            counts[busiest] -= 1
+            victims.add(oldest)
+        return victims
 
 
 def end_connection(peer: str) -> None:
@@ -20,32 +90,36 @@ def end_connection(peer: str) -> None:
     Args:
         peer: address as gRPC gives it, ``ipv4:HOST:PORT`` or ``ipv6:[HOST]:PORT``; other connections stay.
     """
+    if (address := _parse(peer)) is not None:
+        _end({address})
+
+
+def _parse(peer: str) -> _Address | None:
     match = _PEER.fullmatch(urllib.parse.unquote(peer))
     if match is None or not _FILES.is_dir():
+        return None
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def _end(addresses: set[_Address]) -> None:
+    for _, address, connection in _connections():
+        if address in addresses:
+            with contextlib.suppress(OSError):  # closed meanwhile
+                connection.shutdown(socket.SHUT_RD)
+
+
+def _connections() -> Iterator[tuple[int, _Address, socket.socket]]:
+    """Yield the port, the other side's address and a copy of each TCP connection of this process."""
+    if not _FILES.is_dir():
         return
-    address = match["host"].strip("[]"), int(match["port"])
     for entry in _FILES.iterdir():
-        with contextlib.suppress(OSError):  # closed meanwhile
+        with contextlib.suppress(OSError):  # closed meanwhile, or not connected
             if not str(entry.readlink()).startswith("socket:"):
                 continue
-            copy = os.dup(int(entry.name))  # the number of the file may get another meaning at any time
-            try:
-                if _shut(copy, address):
-                    return
-            finally:
-                os.close(copy)
-
-
-def _shut(descriptor: int, address: tuple[str, int]) -> bool:
-    """End the reception of a socket if it is connected to ``address``; return whether it is."""
-    connection = socket.socket(fileno=descriptor)
-    try:
-        if connection.family not in (socket.AF_INET, socket.AF_INET6):
-            return False
-        host, port = connection.getpeername()[:2]
-        if (host.removeprefix("::ffff:"), port) != address:  # IPv4 on a socket for both protocols
-            return False
-        connection.shutdown(socket.SHUT_RD)
-        return True
-    finally:
-        connection.detach()
+            # A copy, because the number of the file may get another meaning at any time.
+            with socket.socket(fileno=os.dup(int(entry.name))) as connection:
+                if connection.family not in (socket.AF_INET, socket.AF_INET6):
+                    continue
+                host, port = connection.getpeername()[:2]
+                address = host.removeprefix("::ffff:"), port  # IPv4 on a socket for both protocols
+                yield connection.getsockname()[1], address, connection
