@@ -27,6 +27,7 @@ from robo_rl.core import (
 from .disk import CommitLog, disk_errors, make_folder
 from .refusals import ledger_entries, refusal_bytes
 from .ring import ReplayRing
+from .session_numbers import MOST_ACTORS, SessionNumbers
 from .store import EpisodeStore
 
 EPISODES_FOLDER = "episodes"
@@ -111,7 +112,7 @@ class Intake:
         try:
             self.store.check_against(spec)
             self._ledger = CommitLog(path / LEDGER, writable=True)
-            self._sessions = _recover_sessions(self.store, self._ledger, path / LEDGER)
+            self._sessions, self._numbers = _recover_sessions(self.store, self._ledger, path / LEDGER)
         except BaseException:
             self.store.close()
             raise
@@ -133,31 +134,38 @@ class Intake:
     # --- for the transport -------------------------------------------------------------------------------------------
 
     def open_session(self, actor: str, newest: int) -> int:
-        """Return a session number above ``newest`` that ``actor`` never had; it is on disk on return.
+        """Return a session number above ``newest`` that ``actor`` never had; it is reserved on disk on return.
 
         Raises:
-            DataError: if the ledger cannot be written.
+            DataError: if the ledger cannot be written, :data:`MOST_ACTORS` others had sessions, or the numbers of
+                ``actor`` left some out too often.
         """
         with self._changed:
-            session = max(newest, self.newest_session(actor)) + 1
-            self._enter({"actor": actor, "session": session})
-            self._sessions[actor, session] = _Session()
+            if actor not in self._numbers and len(self._numbers) >= MOST_ACTORS:
+                raise DataError(f"{self.path} holds sessions of {MOST_ACTORS} actors; use one of their names")
+            numbers = self._numbers.get(actor, SessionNumbers())
+            session = max(newest, numbers.newest) + 1
+            reservation = numbers.reserve(session)
+            if reservation is not None:
+                self._enter({"actor": actor, "session": session, "reserved": reservation.count})
+            numbers.give(session, reservation)
+            self._numbers[actor] = numbers
             return session
 
     def newest_session(self, actor: str) -> int:
         """Return the largest number that :meth:`open_session` gave to ``actor``, also before a restart; 0: none."""
         with self._changed:
-            return max((session for name, session in self._sessions if name == actor), default=0)
+            return self._numbers.get(actor, SessionNumbers()).newest
 
     def has_session(self, actor: str, session: int) -> bool:
         """Return whether :meth:`open_session` gave this number to ``actor``, also before a restart."""
         with self._changed:
-            return (actor, session) in self._sessions
+            return session in self._numbers.get(actor, SessionNumbers())
 
     def progress(self, actor: str, session: int) -> SessionProgress:
         """Return the progress of a session."""
         with self._changed:
-            return self._sessions[actor, session].progress()
+            return self._sessions.get((actor, session), _Session()).progress()
 
     def blocked(self) -> str:
         """Return the reason why no steps can be received at present, or an empty string."""
@@ -177,7 +185,7 @@ class Intake:
             DataError: if an item leaves a gap.
         """
         with self._changed:
-            state = self._sessions[actor, session]
+            state = self._sessions.setdefault((actor, session), _Session())
             for item in items:
                 if item.sequence < state.wanted:
                     self._duplicates += 1
@@ -217,8 +225,8 @@ class Intake:
             self._close_episode(key)
 
     def _close_episode(self, key: _Key) -> None:
-        state = self._sessions[key]
-        if state.open:
+        state = self._sessions.get(key)
+        if state is not None and state.open:
             self._unstored_bytes += state.open_bytes
             self._queue.append((key, state.open))
             state.open, state.open_bytes = [], 0
@@ -349,9 +357,14 @@ def _next_batch(
     return list(itertools.takewhile(lambda each: isinstance(each[1], Refusal) == holds_refusals, queue))
 
 
-def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dict[_Key, _Session]:
-    """Return the sessions on disk; the progress of each is its steps on disk from the first step to the first gap."""
-    sessions: dict[_Key, _Session] = {}
+def _recover_sessions(
+    store: EpisodeStore, ledger: CommitLog, file: Path
+) -> tuple[dict[_Key, _Session], dict[str, SessionNumbers]]:
+    """Return the sessions with steps on disk, and the numbers of all sessions by actor.
+
+    The progress of a session is its steps on disk from the first step to the first gap.
+    """
+    numbers: dict[str, SessionNumbers] = {}
     settled: dict[_Key, dict[int, tuple[int, bool]]] = {}
     for number, line in enumerate(ledger.lines, start=1):
         with reading(f"{file}: line {number}", advice="restore it from a copy"):
@@ -359,11 +372,12 @@ def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dic
             key = str(entry["actor"]), whole_number(entry["session"])
             if "refused" in entry:
                 settled.setdefault(key, {})[whole_number(entry["sequence"])] = whole_number(entry["count"], 1), False
-        sessions.setdefault(key, _Session())
+            numbers.setdefault(key[0], SessionNumbers()).add(key[1], whole_number(entry.get("reserved", 1), 1))
     for record in store.records:
         key = record.actor, record.session
-        sessions.setdefault(key, _Session())
+        numbers.setdefault(record.actor, SessionNumbers()).add(record.session)
         settled.setdefault(key, {})[record.sequence] = record.steps, True
+    sessions = {key: _Session() for key in settled}
     for key, pieces in settled.items():
         session = sessions[key]
         while (piece := pieces.get(session.settled)) is not None:
@@ -374,4 +388,4 @@ def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dic
             else:
                 session.refused += count
         session.wanted = session.settled
-    return sessions
+    return sessions, numbers

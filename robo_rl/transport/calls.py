@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from robo_rl.core import Clock, EnvSpec, RoboRLError, TransitionInbox, parse_json
+from robo_rl.core import Clock, DataError, EnvSpec, RoboRLError, TransitionInbox, parse_json
 
 from . import messages_pb2 as messages
 from .admission import Admission, Code
@@ -131,7 +131,12 @@ class LearnerCalls:
             if self._leases.present_beside(name) >= most:
                 self._admission.postpone(context, PRESENT_SECONDS, "actors", f"{most} actors are connected already")
             if not session:
-                session = self._receiver.open_session(name, request.newest_session, set(request.held_sessions))
+                try:
+                    session = self._receiver.open_session(name, request.newest_session, set(request.held_sessions))
+                except DataError as error:
+                    self._admission.refuse(
+                        context, Code.UNAVAILABLE, "session", f"no session of {name} can begin: {error}"
+                    )
             if lease is not None and lease.session == session:
                 lease.seen_ns = self._clock.now_ns()
                 lease.watch += 1  # its earlier stream used a connection that is lost

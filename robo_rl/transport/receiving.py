@@ -9,6 +9,9 @@ from .codec import RecordDecoder
 from .leases import Leases
 from .received import ReceivedRecord
 
+MOST_OPEN = 8
+"""Most sessions of an actor that stay open when it begins another one. It sends their steps one after the other."""
+
 
 class StepReceiver:
     """Decoder of the records of all sessions, each in order, which also counts lost records.
@@ -40,9 +43,12 @@ class StepReceiver:
         return session
 
     def end_sessions(self, actor: str, held: Collection[int] = ()) -> None:
-        """Close all sessions of an actor except those with numbers in ``held``."""
-        for number in [number for name, number in list(self._decoders) if name == actor and number not in held]:
-            self.end_session(actor, number)
+        """Close all sessions of an actor except the newest :data:`MOST_OPEN` with numbers in ``held``."""
+        numbers = [number for name, number in list(self._decoders) if name == actor]
+        kept = [number for number in numbers if number in held][-MOST_OPEN:]
+        for number in numbers:
+            if number not in kept:
+                self.end_session(actor, number)
 
     def end_session(self, actor: str, session: int) -> None:
         """Close a session, of which no more steps come."""
