@@ -147,7 +147,7 @@ class Intake:
             session = max(newest, numbers.newest) + 1
             reservation = numbers.reserve(session)
             if reservation is not None:
-                self._enter({"actor": actor, "session": session, "reserved": reservation.count})
+                self._enter({"actor": actor, "session": session, "reserved": reservation.length})
             numbers.give(session, reservation)
             self._numbers[actor] = numbers
             return session

@@ -18,7 +18,7 @@ class Reservation(NamedTuple):
     """Numbers from ``first`` on that are given to no other session, also after a restart."""
 
     first: int
-    count: int
+    length: int
 
 
 class SessionNumbers:
@@ -57,7 +57,7 @@ class SessionNumbers:
     def give(self, number: int, reservation: Reservation | None) -> None:
         """Give ``number`` to a session, once ``reservation`` is on disk."""
         if reservation is not None:
-            self._reserved = reservation.first + reservation.count - 1
+            self._reserved = reservation.first + reservation.length - 1
         self._begun += 1
         self.add(number)
 

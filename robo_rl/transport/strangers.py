@@ -57,7 +57,10 @@ class Strangers:
     def _watch(self, port: int) -> None:
         pause = 0.0
         while not self._closing.wait(pause):
-            victims = self._choose({address for local, address, _ in _connections() if local == port})
+            trusted = set(self._trusted)  # those that are trusted from now on may be missing in the list
+            present = {address for local, address, _ in _connections() if local == port}
+            self._trusted -= trusted - present
+            victims = self._choose(present)
             if victims:
                 _end(victims)
             pause = PAUSES_SECONDS[not victims]
@@ -65,7 +68,6 @@ class Strangers:
     def _choose(self, present: set[_Address]) -> set[_Address]:
         """Return the connections to close."""
         now = time.monotonic()
-        self._trusted -= {address for address in self._seen_seconds if address not in present}
         self._seen_seconds = {address: self._seen_seconds.get(address, now) for address in present}
         by_host: dict[str, deque[_Address]] = {}
         for address in sorted(present - self._trusted, key=self._seen_seconds.__getitem__):
@@ -96,9 +98,7 @@ def end_connection(peer: str) -> None:
 
 def _parse(peer: str) -> _Address | None:
     match = _PEER.fullmatch(urllib.parse.unquote(peer))
-    if match is None or not _FILES.is_dir():
-        return None
-    return match["host"].strip("[]"), int(match["port"])
+    return None if match is None else (match["host"].strip("[]"), int(match["port"]))
 
 
 def _end(addresses: set[_Address]) -> None:
@@ -110,14 +110,21 @@ def _end(addresses: set[_Address]) -> None:
 
 def _connections() -> Iterator[tuple[int, _Address, socket.socket]]:
     """Yield the port, the other side's address and a copy of each TCP connection of this process."""
-    if not _FILES.is_dir():
+    try:
+        files = list(_FILES.iterdir())
+    except OSError:  # outside Linux, or no more files may be opened
         return
-    for entry in _FILES.iterdir():
+    for entry in files:
         with contextlib.suppress(OSError):  # closed meanwhile, or not connected
             if not str(entry.readlink()).startswith("socket:"):
                 continue
-            # A copy, because the number of the file may get another meaning at any time.
-            with socket.socket(fileno=os.dup(int(entry.name))) as connection:
+            copy = os.dup(int(entry.name))  # the number of the file may get another meaning at any time
+            try:
+                connection = socket.socket(fileno=copy)
+            except OSError:
+                os.close(copy)
+                continue
+            with connection:
                 if connection.family not in (socket.AF_INET, socket.AF_INET6):
                     continue
                 host, port = connection.getpeername()[:2]

@@ -87,6 +87,9 @@ def test_strangers_beyond_a_share_are_closed_and_an_actor_keeps_its_connection(
         assert rig.link._connection._watching is call
         rig.put(steps_of(session, [5]))
         rig.finish()
+        rig.close()
+        assert send_command(dataclasses.replace(LOCAL, address=server.address), "pause")
+        wait_until(lambda: not server._admission.strangers._trusted)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_new_connections_have_time_for_a_call_and_closed_ones_are_forgotten(monk
     watch.trust("ipv4:a:3")
     seconds[0] = 2 * strangers.GRACE_SECONDS
     assert len(watch._choose(present)) == 19
-    assert watch._choose(set()) == set() and not watch._trusted and not watch._seen_seconds
+    assert watch._choose(set()) == set() and not watch._seen_seconds
 
 
 @pytest.mark.parametrize("address", ["unix:/tmp/learner", "unix:", "", "ipv4:127.0.0.1"])
