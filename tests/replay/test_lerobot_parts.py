@@ -79,16 +79,67 @@ def test_what_info_has_to_state_is_named(copy, key, value):
         steps(path)
 
 
+@pytest.mark.parametrize("fps", ["10", [10], {}, 0, -5, float("nan"), float("inf")])
+def test_a_rate_that_is_no_number_above_0_is_refused(copy, fps):
+    path = copy()
+    info = json.loads((path / "meta/info.json").read_text())
+    (path / "meta/info.json").write_text(json.dumps({**info, "fps": fps}))
+    with pytest.raises(DataError, match=r"info\.json: fps must be a number above 0, found"):
+        steps(path)
+
+
+@pytest.mark.parametrize("order", ["swapped", "interleaved", "one apart"])
+def test_episodes_whose_rows_are_not_together_are_read_or_refused_by_their_order(copy, order):
+    """Numbers are selected by episode; images are read once, in the order of the table."""
+    rows = {"swapped": [*range(12, 21), *range(12)], "one apart": [*range(11), *range(12, 21), 11]}
+    rows["interleaved"] = sorted(range(21), key=lambda row: row % 12)
+    numbers, images = copy(), copy("image_other_size")
+    expected = steps(numbers)
+    for path in (numbers, images):
+        change(path, TABLE, lambda table: table.take(pyarrow.array(rows[order])))
+    assert steps(numbers) == expected
+    with pytest.raises(DataError, match=r"the 12 rows of episode 0 do not follow one another, .* sort the table"):
+        list(LeRobot().load(images, ForeignConfig(images={"front": {"axes": "whc"}})).episodes())
+
+
+@pytest.mark.parametrize("names", [("environment_state", "object"), ("images.top", "images/top")])
+def test_two_features_of_one_name_are_refused(copy, names):
+    path = copy()
+    info = json.loads((path / "meta/info.json").read_text())
+    for name in names:
+        info["features"][f"observation.{name}"] = {"dtype": "float32", "shape": [1], "names": None}
+    (path / "meta/info.json").write_text(json.dumps(info))
+    with pytest.raises(DataError, match=rf"'observation.{names[0]}' and '.*' would both be named '.*'; rename one"):
+        steps(path)
+
+
+@pytest.mark.parametrize(
+    ("start", "kind", "accepted"),
+    [(86400, "float32", True), (86400 * 30, "float32", False), (1.7e9, "float32", False), (1.7e9, "float64", True)],
+)
+def test_times_too_coarse_for_the_rate_are_named(copy, start, kind, accepted):
+    path = copy()
+    times = pyarrow.array([start + (n if n < 12 else n - 12) / 10 for n in range(21)], kind)
+    change(path, TABLE, lambda table: table.drop(["timestamp"]).append_column("timestamp", times))
+    if accepted:
+        assert steps(path) == [11, 8]
+        return
+    with pytest.raises(DataError, match=r"episode 0: 'timestamp' reaches .* float32 has steps of .* too coarse"):
+        steps(path)
+
+
 # --- videos ----------------------------------------------------------------------------------------------------------
 
 
-def write_video(path, count, codec="libx264", form="yuv420p", missing=()):
+def write_video(path, count, codec="libx264", form="yuv420p", missing=(), turn=0):
     """Write a video of 10 Hz, each image brighter than the one before."""
     path.parent.mkdir(parents=True)
     options = {"x265-params": "log-level=none"} if codec == "libx265" else {}
     with av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream(codec, rate=Fraction(10), options=options)
         stream.height, stream.width, stream.pix_fmt, stream.thread_count = *SIZE, form, 1
+        if turn:
+            stream.set_display_rotation(turn)
         for number in range(count):
             frame = av.VideoFrame.from_ndarray(np.full((*SIZE, 3), 10 * number, np.uint8), format="rgb24")
             frame.pts, frame.time_base = number, Fraction(1, 10)
@@ -124,6 +175,14 @@ def test_each_episode_gets_its_own_images(copy, fields):
     for episode, first, length in zip(data.episodes(), firsts, LENGTHS, strict=True):
         brightness = episode.observation["images/front"].mean((1, 2, 3))
         np.testing.assert_allclose(brightness, 10 * np.arange(first, first + length), atol=3)
+
+
+@pytest.mark.parametrize("turn", [0, 90, 180, 270])
+def test_a_rotation_that_a_video_states_is_ignored_and_said(copy, turn):
+    data = LeRobot().load(filmed(copy(), turn=turn), ForeignConfig())
+    assert {episode.observation["images/front"].shape[1:] for episode in data.episodes()} == {(*SIZE, 3)}
+    line = f"Videos that state a rotation of {turn} degrees, which is ignored: 1 (images/front)"
+    assert (line in data.notes.lines()) == (turn != 0)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ class LeRobotFiles:
         features: features of the data, by name.
         rate: frames per second [Hz].
         episodes: metadata of each episode: ``length``, ``tasks`` and, for v3.0, the files that it is in.
+        rotations: counter-clockwise rotation [degrees] that the newest video of each camera states.
 
     Raises:
         DataError: if the data set is missing, damaged, or of another version or layout.
@@ -67,9 +68,10 @@ class LeRobotFiles:
         if missing := [key for key in _REQUIRED if self.info.get(key) is None]:
             raise DataError(f"{root / layout.INFO} lacks {', '.join(missing)}, which every LeRobotDataset states")
         self.features: dict[str, layout.Feature] = self.info["features"]
-        self.rate = float(self.info["fps"])
-        if not 0 < self.rate < float("inf"):
-            raise DataError(f"{root / layout.INFO}: fps must be above 0, found {self.info['fps']!r}")
+        fps = self.info["fps"]
+        if not isinstance(fps, int | float) or not 0 < fps < float("inf"):
+            raise DataError(f"{root / layout.INFO}: fps must be a number above 0, found {fps!r}")
+        self.rate = float(fps)
         self._frames = self._number("total_frames", MAX_FRAMES)
         self.episodes = self._read_episodes(self._number("total_episodes", MAX_EPISODES))
         self._rows_listed = self._list_tables()
@@ -79,6 +81,7 @@ class LeRobotFiles:
         self._table: tuple[Path, tuple[str, ...], Any] | None = None
         self._videos: dict[str, tuple[Path, VideoDecoder]] = {}
         self._cells: dict[str, _Cells] = {}
+        self.rotations: dict[str, int] = {}
 
     def read_json(self, name: str) -> Any:
         """Return the content of a JSON file."""
@@ -182,6 +185,7 @@ class LeRobotFiles:
         if self.features[feature]["dtype"] == "video":
             decoder, first = self._video(number, feature, stored[:2])
             images: Array = decoder.read(first, length)
+            self.rotations[feature] = decoder.rotation
             path, _, is_last = self._spans[feature][number]
             if is_last and not decoder.is_over():
                 raise DataError(f"{path}: more images than the {first + length} rows of the episodes in it")
@@ -202,10 +206,10 @@ class LeRobotFiles:
             if image.shape != stored or (rows and image.dtype != rows[0].dtype):
                 raise DataError(f"{place}: expected an image of shape {stored}, found {image.dtype} {image.shape}")
             rows.append(image)
-        if len(rows) + len(absent) != length:
-            count = len(rows) + len(absent)
+        if len(rows) + len(absent) != length:  # the rows of the episode have been counted
             raise DataError(
-                f"{self.data_path(number)}: episode {number} has {count} images of {feature!r}, expected {length}"
+                f"{self.data_path(number)}: the {length} rows of episode {number} do not follow one another, or follow "
+                "those of a later episode; sort the table by episode_index and frame_index"
             )
         if missing is not None:
             missing += absent

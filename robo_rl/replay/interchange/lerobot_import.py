@@ -110,7 +110,14 @@ class ForeignReader:
         self._layouts: dict[str, ImageLayout] = {}
         self._left_out: list[str] = []
         observed = [name for name in files.features if name.startswith("observation.")]
-        config.check_keys({layout.key_of(name): None for name in observed})
+        named: dict[str, str] = {}
+        for name in observed:
+            if (first := named.setdefault(layout.key_of(name), name)) != name:
+                raise DataError(
+                    f"{files.root}: {first!r} and {name!r} would both be named {layout.key_of(name)!r}; rename one of "
+                    "them"
+                )
+        config.check_keys(named)
         self._numbers: list[str] = []
         observation = {}
         for name in observed:
@@ -199,6 +206,8 @@ class ForeignReader:
                     frames: list[int] | None = None if self._config.faults == "refuse" else []
                     observation[key] = images.convert(files.images(number, name, images.stored, frames))
                     missing[key] = frames or []
+                    if turn := files.rotations.get(name):
+                        self._notes.add(f"Videos that state a rotation of {turn} degrees, which is ignored", key)
                 else:
                     rows = columns[name] if columns[name].ndim > 1 else columns[name][:, None]
                     observation[key] = as_float32(rows, name, self._notes)
@@ -236,6 +245,14 @@ class ForeignReader:
                 f"{place}: its rows are not in the order of 'frame_index': frame {frames[row + 1]:g} follows frame "
                 f"{frames[row]:g}; sort the table by episode_index and frame_index"
             )
+        if seconds is not None and seconds.dtype.kind == "f":
+            resolution = float(np.spacing(np.abs(seconds).max()))
+            if resolution * self.spec.control_rate > GAP:  # rounding alone would look like gaps
+                raise DataError(
+                    f"{place}: 'timestamp' reaches {np.abs(seconds).max():.10g} s, where {seconds.dtype} has steps of "
+                    f"{resolution:.3g} s, too coarse for a control rate of {self.spec.control_rate:g} Hz; store the "
+                    "time since the beginning of the episode"
+                )
         if seconds is None:
             seconds = (
                 np.arange(self._files.episodes[number]["length"]) if frames is None else frames

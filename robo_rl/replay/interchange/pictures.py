@@ -123,6 +123,8 @@ class VideoDecoder:
 
     Attributes:
         size: height and width.
+        rotation: counter-clockwise rotation [degrees] with which players show the images, once one was read. It is not
+            applied.
 
     Raises:
         DataError: if the file is missing or damaged, has another size, claims more images, or is grey with more than
@@ -134,7 +136,7 @@ class VideoDecoder:
             raise DataError(f"{path} is missing; the data is incomplete")
         check_mp4(path, frames)
         self._path, self._rate = path, rate
-        self._next = 0
+        self._next = self.rotation = 0
         with self._errors(), self._container() as container:
             if not container.streams.video:
                 raise DataError(f"{path} holds no video")
@@ -200,6 +202,7 @@ class VideoDecoder:
             )
         if self._next == 0:
             self._begin = frame.time or 0.0
+            self.rotation = frame.rotation % 360
         expected = self._next / self._rate
         if frame.time is not None and abs(frame.time - self._begin - expected) * self._rate > _LATE:
             raise DataError(
