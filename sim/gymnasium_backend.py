@@ -55,8 +55,8 @@ class GymnasiumBackend:
     - Reward terms: ``reward`` as the environment gives it and, if its first step or the configuration shows that it
       reports success, ``success``. Otherwise success is looked up when an episode ends.
     - The environment's time limit is a truncation. The backend never resets automatically. If the environment does, the
-      last observation of an episode is ``info["final_observation"]`` or ``info["final_obs"]``. ``Step.stamp_ns`` is
-      simulated time since the reset, counted in control periods, so that the same seed gives the same data.
+      last observation of an episode is in ``info``, see :data:`FINAL_OBSERVATIONS`. ``Step.stamp_ns`` is simulated time
+      since the reset, counted in control periods, so that the same seed gives the same data.
 
     Attributes:
         relabel: see :class:`~robo_rl.core.GoalTask`.
@@ -266,7 +266,12 @@ class GymnasiumBackend:
                 options need it.
         """
         config = self._config
-        self._env.reset(seed=0)
+        first: Any = self._env.reset(seed=0)
+        if not isinstance(first, tuple) or len(first) != 2:
+            raise ConfigError(
+                f"task.env_id={config.env_id}: expected reset() to return (observation, info), got "
+                f"{type(first).__name__}; the interface of Gym before 0.26 is not supported"
+            )
         observation, reward, terminated, truncated, info = self._env.step(
             self.translation.action(np.zeros(self.translation.action_size, np.float32))
         )

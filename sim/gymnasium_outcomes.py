@@ -12,9 +12,10 @@ from .gymnasium_options import GymnasiumConfig
 
 SUCCESS_KEYS = ("is_success", "success", "succeed")
 """Names under which environments report success: Gymnasium-Robotics and Stable-Baselines3, Meta-World, gym-hil."""
-FINAL_OBSERVATIONS = ("final_observation", "final_obs")
+FINAL_OBSERVATIONS = ("final_observation", "final_obs", "terminal_observation")
 """Keys of ``info`` for the true last observation if an environment resets itself and returns the next first one."""
-FINAL_INFO = "final_info"
+FINAL_INFOS = ("final_info", "terminal_info")
+"""The same for ``info`` itself."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -91,14 +92,14 @@ class SuccessReader:
 
         Args:
             info: ``info`` of a step or reset.
-            ends: whether the episode ends; if so, ``info["final_info"]``, if present, has precedence.
+            ends: whether the episode ends; if so, the ``info`` under :data:`FINAL_INFOS`, if present, has precedence.
 
         Raises:
             ValueError: if ``info`` is no dict, or the value is no truth value and no limit is configured.
         """
         if not isinstance(info, Mapping):
             raise ValueError(f"expected info to be a dict, got {type(info).__name__}")
-        for source in [final(info, (FINAL_INFO,)), info] if ends else [info]:
+        for source in [final(info, FINAL_INFOS), info] if ends else [info]:
             for key in self.keys:
                 value = _find(source, key)
                 if value is not None:

@@ -195,7 +195,7 @@ def boxed(value: Any) -> Any:
     return array
 
 
-@pytest.mark.parametrize("key", ["final_observation", "final_obs"])
+@pytest.mark.parametrize("key", ["final_observation", "final_obs", "terminal_observation"])
 @pytest.mark.parametrize("wrap", [lambda value: value, boxed])
 @pytest.mark.parametrize("end", ["terminated", "truncated"])
 def test_environments_that_reset_themselves_tell_how_the_episode_ended(key: str, wrap: Any, end: str) -> None:
@@ -206,7 +206,7 @@ def test_environments_that_reset_themselves_tell_how_the_episode_ended(key: str,
             return {"is_success": False}
         last = env.observation()
         env.reset()
-        return {"is_success": False, key: wrap(last), "final_info": wrap({"is_success": True})}
+        return {"is_success": False, key: wrap(last), f"{key.split('_')[0]}_info": wrap({"is_success": True})}
 
     with registered(info=info, **{end: lambda env: env.count >= 5}) as env_id:
         steps = episode(make(env_id))
@@ -317,6 +317,18 @@ def test_an_environment_that_exits_when_it_is_made_is_refused() -> None:
     with (
         registered(reset=lambda env: sys.exit("no licence")) as env_id,
         pytest.raises(ConfigError, match=r"does not work with task.env_kwargs=\{\} \(SystemExit: no licence"),
+    ):
+        make(env_id)
+
+
+@pytest.mark.parametrize("first", [np.zeros(3), {"state": 1}, (np.zeros(3), {}, 0)])
+def test_a_reset_of_another_interface_is_refused_when_the_environment_is_made(
+    first: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Odd, "reset", lambda *_, **__: first)
+    with (
+        registered() as env_id,
+        pytest.raises(ConfigError, match=r"expected reset\(\) to return \(observation, info\)"),
     ):
         make(env_id)
 
