@@ -139,6 +139,17 @@ def test_flags_within_an_episode_are_refused(tmp_path, flag, place):
         load(path)
 
 
+def test_files_without_an_episode_are_said(tmp_path):
+    """As after a copy that was cut short; the names of the files are complete."""
+    path = write(tmp_path / "set")
+    (path / "x-train.tfrecord-00000-of-00001").rename(path / "x-train.tfrecord-00001-of-00003")
+    for number in (0, 2):
+        (path / f"x-train.tfrecord-{number:05d}-of-00003").touch()
+    data, episodes = load(path)
+    files = ", ".join(f"x-train.tfrecord-{number:05d}-of-00003" for number in (0, 2))
+    assert len(episodes) == 1 and f"Files without an episode: 2 ({files})" in data.notes.lines()
+
+
 def test_numbers_of_episodes_are_compared(tmp_path):
     path = write(tmp_path / "set")
     (path / "dataset_info.json").write_text(json.dumps({"splits": [{"name": "train", "shardLengths": ["2"]}]}))

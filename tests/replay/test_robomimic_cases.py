@@ -120,8 +120,9 @@ def test_a_slight_excess_is_clipped_on_request():
         ),
         ("wrist_image", np.zeros((STEPS, 3, 3, 3), np.uint8), r"set it with 'foreign\.images=\{wrist:\{axes"),
         ("wrist", np.zeros((STEPS, 2, 8, 6, 3), np.uint8), r"images of shape \(2, 8, 6, 3\)"),
+        ("wrist_image", np.zeros((STEPS, 144), np.uint8), r"obs/wrist_image: wrist: .*\(144,\).*images/wrist\] leaves"),
     ],
-    ids=["rgba", "float", "depth", "ambiguous", "stack"],
+    ids=["rgba", "float", "depth", "ambiguous", "stack", "flat"],
 )
 def test_images_of_another_kind_are_refused_by_name(tmp_path, name, rows, message):
     with pytest.raises(DataError, match=message):
@@ -191,6 +192,31 @@ def test_counts_are_compared_with_what_the_file_says(tmp_path):
         file["data/demo_1"].attrs["num_samples"] = STEPS + 2
     with pytest.raises(DataError, match="/data/demo_1 has 6 actions, but its attribute 'num_samples' states 8"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("listed", "absent"),
+    [
+        ([b"demo_0", b"demo_1"], ""),
+        ([b"demo_1"], ""),
+        ([b"demo_0", b"demo_7", b"demo_12"], "2 (demo_12, demo_7)"),
+        (["demo_2"], "1 (demo_2)"),
+        ([0, 1], ""),
+    ],
+)
+def test_episodes_that_lists_of_the_file_name_but_do_not_exist_are_said(tmp_path, listed, absent):
+    path = write(tmp_path / "a.hdf5")
+    with h5py.File(path, "r+") as file:
+        file["mask/train"] = listed
+    data, episodes = load(path)
+    line = f"Episodes that a list of the file names, but that it does not have: {absent}"
+    assert len(episodes) == 2 and (line in data.notes.lines()) == bool(absent)
+
+
+@pytest.mark.parametrize(("channels", "kind"), [(1, "depth"), (3, "images")])
+def test_images_of_16_bits_that_are_left_out_are_called_what_they_are(tmp_path, channels, kind):
+    data, _ = load(write(tmp_path / "a.hdf5", **{"obs/top_image": np.zeros((STEPS, 8, 6, channels), np.uint16)}))
+    assert any(f"(images/top: 16-bit {kind}, which" in line for line in data.notes.lines())
 
 
 def test_arrays_that_were_written_in_part_are_refused(tmp_path):

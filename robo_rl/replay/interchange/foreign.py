@@ -175,7 +175,8 @@ def foreign_images(
     depth = np.dtype(dtype) == np.uint16 and (declared is None or declared[2] == 1)
     if depth and camera not in config.images:
         override = image_override("foreign.images", camera, "low:LOW,high:HIGH")
-        reason = f"16-bit depth, which {override} converts to 8 bits"
+        kind = "depth" if declared is not None or 3 not in shape else "images"
+        reason = f"16-bit {kind}, which {override} converts to 8 bits"
         notes.add("Observations left out", f"images/{camera}: {reason}")
         return None
     try:

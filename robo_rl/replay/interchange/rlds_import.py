@@ -177,7 +177,9 @@ class ForeignReader:
             "",
         )
         instructions = []
-        for _, example in _examples(self._shards, {instruction_name}):
+        empty = dict.fromkeys(self._shards)
+        for file, example in _examples(self._shards, {instruction_name}):
+            empty.pop(file, None)
             texts = example.get(instruction_name, [])
             instructions.append(
                 texts[0].decode(errors="replace") if isinstance(texts, list) and texts else self._config.task
@@ -186,6 +188,8 @@ class ForeignReader:
         if not instructions or declared not in (None, len(instructions)):
             expected = "at least one episode" if declared is None else f"{declared} episodes, as {layout.INFO} states"
             raise DataError(f"{where}: expected {expected}, found {len(instructions)}")
+        if empty:
+            self._notes.add("Files without an episode", *(file.name for file in empty))
         _, first = next(_examples(self._shards, set(self._keys)))
         self._observations = self._observe(first)
         observation = {

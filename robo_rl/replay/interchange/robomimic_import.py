@@ -63,6 +63,7 @@ def read_robomimic(path: Path, foreign: ForeignConfig, time: str | None = None) 
             count = len(instructions)
             return DataSet(spec, metadata, instructions, lambda: counted(_own_episodes(path, demos, spec), count, path))
         reader = _ForeignReader(path, group, demos, foreign, time)
+        _compare_masks(file, demos, path, reader.notes)
         instructions = [_instruction(group[demo], path) or foreign.task for demo in demos]
     metadata = {"imported": {"format": "robomimic", "environment": reader.environment}}
     return DataSet(reader.spec, metadata, instructions, reader.episodes, reader.notes)
@@ -282,6 +283,16 @@ class _ForeignReader:
         return read_array(demo, name, self._path).reshape(len(rows))
 
 
+def _compare_masks(file: Any, demos: list[str], path: Path, notes: ImportNotes) -> None:
+    """Add a note about the episodes that the lists in ``mask`` (of training, validation, ...) name but do not exist."""
+    masks = file.get("mask")
+    for name in _arrays(file, "mask"):
+        rows = read_array(masks, name, path)
+        listed = {text.decode(errors="replace") for text in rows.ravel().tolist() if isinstance(text, bytes)}
+        if absent := listed.difference(demos):
+            notes.add("Episodes that a list of the file names, but that it does not have", *sorted(absent))
+
+
 def _arrays(demo: Any, part: str = "obs") -> list[str]:
     """Return the names of the arrays in a group of observations, or of an episode itself."""
     members = demo.get(part) if part else demo
@@ -305,9 +316,10 @@ def _is_array(group: Any, name: str) -> bool:
 def _key(name: str, rows: Any) -> str:
     """Return the key of an observation.
 
-    Rows of three axes are images; rows of two axes are if their name or their size and type indicate it.
+    Rows of three axes are images; rows of two axes are if their name or their size and type indicate it. Bytes of one
+    axis are if they are named so.
     """
-    is_image = rows.ndim >= 4
+    is_image = rows.ndim >= 4 or (rows.ndim == 2 and rows.dtype == np.uint8 and name.endswith((IMAGE, _DEPTH)))
     if rows.ndim == 3:
         is_pixels = rows.dtype in (np.uint8, np.uint16) and min(rows.shape[1:]) >= _SMALLEST
         is_image = name.endswith((IMAGE, _DEPTH)) or is_pixels
