@@ -83,6 +83,8 @@ class NamedNumbers:
             for name in self.wanted:
                 if name not in message.name:
                     raise SpecError(f"{self.topic}: expected {name!r}, got {', '.join(message.name) or 'no names'}")
+                if message.name.count(name) > 1:
+                    raise SpecError(f"{self.topic}: {name!r} occurs twice in {', '.join(message.name)}")
             self._order = list(message.name)
             self._places = np.array([message.name.index(name) for name in self.wanted], int)
         parts = []

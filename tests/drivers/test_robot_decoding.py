@@ -69,6 +69,12 @@ def test_joints_are_found_by_name_in_any_order():
     np.testing.assert_array_equal(decode(other), [1, 2, 3, 4, 5, 6])
     with pytest.raises(SpecError, match="topic: expected 'y', got x, z"):
         decode(joint_state(name=["x", "z"], position=[1, 2]))
+    with pytest.raises(SpecError, match="topic: 'y' occurs twice in x, y, y, z"):
+        decode(joint_state(name=["x", "y", "y", "z"], position=[1, 2, 9, 3], velocity=[4, 5, 9, 6]))
+    with pytest.raises(SpecError, match="topic: expected 'x', got left/x, left/y, left/z"):
+        decode(joint_state(name=["left/x", "left/y", "left/z"], position=[1, 2, 3], velocity=[4, 5, 6]))
+    others = joint_state(name=["x", "y", "z", "k", "k"], position=[1, 2, 3, 9, 9], velocity=[4, 5, 6, 9, 9])
+    np.testing.assert_array_equal(decode(others), [1, 2, 3, 4, 5, 6])
     with pytest.raises(SpecError, match="topic: expected 3 values in 'velocity', got 0"):
         decode(joint_state(name=["z", "y", "x"], position=[1, 2, 3]))
     with pytest.raises(ConfigError, match="2 joint names are given, the task has 3"):
