@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar, overload
 
 from .errors import ConfigError
@@ -39,10 +40,10 @@ class Bounds:
     choices: tuple[Any, ...] | None = None
 
     def admit(self, value: Any) -> bool:
-        """Return whether ``value`` is valid. NaN is never valid if there is a bound."""
+        """Return whether ``value`` is valid. NaN and what is no number are never valid if there is a bound."""
         if self.choices is not None:
             return value in self.choices
-        return (
+        return isinstance(value, Real) and (
             (self.low is None or value >= self.low)
             and (self.above is None or value > self.above)
             and (self.high is None or value <= self.high)
@@ -138,7 +139,9 @@ class Options:
             if bounds is None or (value is None and _may_be_none(field)):
                 continue
             expected = f"null or {bounds}" if _may_be_none(field) else str(bounds)
-            require(bounds.admit(value), f"{self._section}.{field.name}".lstrip("."), expected, value)
+            key = f"{self._section}.{field.name}".lstrip(".")
+            require(bounds.admit(value), key, expected, value)
+            require(not _is_whole(field) or isinstance(value, Integral), key, f"a whole number, {expected}", value)
 
     def refuse_unused(self, names: Collection[str], is_used: bool, where: str) -> None:
         """Refuse options that differ from their defaults but have no effect.
@@ -162,6 +165,10 @@ class Options:
 
 def _may_be_none(field: "dataclasses.Field[Any]") -> bool:
     return "None" in str(field.type)
+
+
+def _is_whole(field: "dataclasses.Field[Any]") -> bool:
+    return field.type is int or str(field.type) in ("int", "int | None")
 
 
 def bounds_of(kind: type, name: str) -> Bounds | None:

@@ -7,6 +7,7 @@ import re
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 from robo_rl.agents.sac import SACConfig
@@ -14,7 +15,8 @@ from robo_rl.app import register_all_configs
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Options, SpecError, bounds_of, moved_section, option, require
 from robo_rl.drivers.fake.config import FakeArmConfig
 from robo_rl.replay.interchange import ForeignConfig
-from robo_rl.sim.config import TaskConfig
+from robo_rl.sim import make_backend
+from robo_rl.sim.config import ObservationConfig, TaskConfig
 from robo_rl.sim.driving import DriveConfig
 from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
@@ -57,6 +59,13 @@ def test_values_within_bounds_are_valid(fields: dict[str, Any]) -> None:
         ({"share": 1.1}, "own.share must be in (0, 1], got 1.1"),
         ({"share": math.nan}, "own.share must be in (0, 1], got nan"),
         ({"count": 0}, "own.count must be null or 1 or more, got 0"),
+        ({"share": "0.5"}, "own.share must be in (0, 1], got '0.5'"),
+        ({"share": None}, "own.share must be in (0, 1], got None"),
+        ({"share": [0.5]}, "own.share must be in (0, 1], got [0.5]"),
+        ({"share": 1j}, "own.share must be in (0, 1], got 1j"),
+        ({"count": "3"}, "own.count must be null or 1 or more, got '3'"),
+        ({"count": 10.5}, "own.count must be a whole number, null or 1 or more, got 10.5"),
+        ({"count": math.inf}, "own.count must be a whole number, null or 1 or more, got inf"),
         ({"kind": "c"}, "own.kind must be one of a, b, got 'c'"),
         ({"open": 2.0}, "own.open must be below 2, got 2.0"),
         ({"size": math.inf}, "own.size must be above 0, and finite, got inf"),
@@ -67,6 +76,19 @@ def test_an_error_names_the_option_its_bounds_and_the_value(fields: dict[str, An
     with pytest.raises(ConfigError) as caught:
         Own(**fields)
     assert str(caught.value) == message
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert Own(share=np.float32(0.5), count=np.int64(3), size=np.float64(2), open=True).count == 3
+
+
+@pytest.mark.parametrize("value", ["8", [8], {}, 8.5, math.nan, object()])
+@pytest.mark.parametrize("name", ["width", "frame_stack", "picture_height"])
+def test_other_kinds_of_values_given_from_python_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"^observation\.{name} must be "):
+        ObservationConfig(**{name: value})
+    with pytest.raises(ConfigError, match=r"^max_episode_steps must be "):
+        make_backend("reach", max_episode_steps=value)
 
 
 def test_bounds_stay_where_a_class_has_another_default() -> None:
