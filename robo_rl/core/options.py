@@ -43,11 +43,14 @@ class Bounds:
         """Return whether ``value`` is valid. NaN and what is no number are never valid if there is a bound."""
         if self.choices is not None:
             return value in self.choices
-        return isinstance(value, Real) and (
-            (self.low is None or value >= self.low)
-            and (self.above is None or value > self.above)
-            and (self.high is None or value <= self.high)
-            and (self.below is None or value < self.below)
+        if not isinstance(value, Real):
+            return False
+        number: Any = value  # mypy does not compare a Real with a float
+        return (
+            (self.low is None or number >= self.low)
+            and (self.above is None or number > self.above)
+            and (self.high is None or number <= self.high)
+            and (self.below is None or number < self.below)
         )
 
     def __str__(self) -> str:
