@@ -29,8 +29,8 @@ class OwnFilter:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return the action and the verdict of the user's filter."""
-        given = action.copy()
-        result, verdict = self.inner({key: value.copy() for key, value in observation.items()}, given, now_ns)
-        if result is given and np.array_equal(given, action):
+        copied = action.copy()
+        result, verdict = self.inner({key: value.copy() for key, value in observation.items()}, copied, now_ns)
+        if result is copied and np.array_equal(copied, action):
             return action, verdict
         return result.copy() if isinstance(result, np.ndarray) else result, verdict

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 GRACE_SECONDS = 0.1
-"""Time that every connection has for such a call [s]."""
+"""Time in which a new connection may show the token or a certificate before it can be closed [s]."""
 PAUSES_SECONDS = 0.05, 0.5
 """Pause between two counts of the connections [s]: when there were too many of strangers, and otherwise."""
 

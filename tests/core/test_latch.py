@@ -52,7 +52,7 @@ def home_pointed_elsewhere(folder: Path) -> None:
 
 
 def copied_without_it(folder: Path) -> None:
-    """As a backup does that leaves out new files."""
+    """Replace the folder by a backup that lacks the newest file."""
     copy = folder.with_name("copy")
     shutil.copytree(folder, copy, ignore=lambda *_: {"stop"})
     shutil.rmtree(folder)

@@ -157,7 +157,7 @@ def test_messages_that_arrive_together_after_a_delay_tell_no_other_speed(delayed
 
 @pytest.mark.parametrize("late", [0.001, 0.007, 0.019])
 def test_messages_out_of_order_are_left_out(late: float) -> None:
-    """As those of a second publisher of the same joints are."""
+    """A second publisher of the same joints sends such messages."""
     robot = Robot(0.048)
     for number in range(1, 200):
         time = number * 0.005

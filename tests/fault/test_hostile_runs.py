@@ -155,7 +155,7 @@ def folder_vanishes(file: Path) -> None:
 def test_files_that_change_while_a_run_is_dated_hide_no_other(
     where: str, change: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As drafts do, which take the place of their files, and runs that a person removes or moves."""
+    """Drafts replace their files, and a person may remove or move a run."""
     runs = tmp_path / "runs"
     honest(runs)
     run = honest(tmp_path / "other").rename(runs / "changing")

@@ -140,7 +140,7 @@ def test_flags_within_an_episode_are_refused(tmp_path, flag, place):
 
 
 def test_files_without_an_episode_are_said(tmp_path):
-    """As after a copy that was cut short; the names of the files are complete."""
+    """A copy that was interrupted may leave all file names, but some files empty."""
     path = write(tmp_path / "set")
     (path / "x-train.tfrecord-00000-of-00001").rename(path / "x-train.tfrecord-00001-of-00003")
     for number in (0, 2):

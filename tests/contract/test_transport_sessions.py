@@ -15,10 +15,9 @@ from robo_rl.transport import LearnerServer
 from robo_rl.transport.receiving import MOST_OPEN
 from robo_rl.transport.service import EXCHANGE
 
-from ..contract.conftest import LOCAL
-from ..contract.test_transport_requests import Wire, encoded, exchange_of
 from ..rigs.replay_episodes import SPEC, assert_same
-from ..rigs.transport_rig import make_server, steps_of, stored_steps
+from ..rigs.transport_rig import steps_of, stored_steps
+from .test_transport_requests import Wire, encoded, exchange_of
 
 SESSIONS = 3600
 """Restarts of an actor once a second for an hour."""
@@ -31,20 +30,6 @@ class Joins(Wire):
         with pytest.raises(grpc.RpcError) as caught:
             self.join(**fields)
         return caught.value.code(), caught.value.details()
-
-
-@pytest.fixture
-def intake(tmp_path: Path) -> Iterator[Intake]:
-    made = Intake(tmp_path / "replay", SPEC)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def server(intake: Intake) -> Iterator[LearnerServer]:
-    made = make_server(LOCAL, intake)
-    yield made
-    made.close(0)
 
 
 @pytest.fixture
