@@ -25,6 +25,8 @@ READ_POSITION = bytes.fromhex("ff ff 01 04 02 38 02 be")
 """Example of Feetech's manual: read two bytes from address 0x38 of servo 1."""
 ANSWER = bytes.fromhex("ff ff 01 04 00 18 05 dd")
 """Its answer in the manual: position 0x0518."""
+PATIENCE = 0.3
+"""Time-out [s] of the master and of the vendor's package: the answers must arrive on a busy machine, too."""
 SYNC_READ = bytes.fromhex("ff ff fe 06 82 38 08 01 02 36")
 """The manual's sync read of 8 bytes from 0x38 of servos 1 and 2, in its form, with the sum computed by its rule."""
 
@@ -39,7 +41,7 @@ def line() -> Iterator[tuple[VirtualBus, ServoChain]]:
 
 @pytest.fixture
 def master(line: tuple[VirtualBus, ServoChain]) -> Iterator[ServoBus]:
-    bus = ServoBus(str(line[0].path), timeout=0.05)
+    bus = ServoBus(str(line[0].path), timeout=PATIENCE)
     bus.open()
     yield bus
     bus.close()
@@ -135,8 +137,11 @@ def test_read_only_registers_are_not_written(line: tuple[VirtualBus, ServoChain]
     assert master.read(1, "present_position") == 2048
 
 
-def test_vendors_package_drives_the_servos(line: tuple[VirtualBus, ServoChain]) -> None:
-    """Ping, read, write, sync read and sync write of feetech-servo-sdk, unchanged."""
+def test_vendors_package_drives_the_servos(
+    line: tuple[VirtualBus, ServoChain], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ping, read, write, sync read and sync write of feetech-servo-sdk, whose adapter has any latency."""
+    monkeypatch.setattr("scservo_sdk.port_handler.LATENCY_TIMER", PATIENCE * 1e3 / 2)  # it waits for twice this [ms]
     bus, chain = line
     port, packets = scservo_sdk.PortHandler(str(bus.path)), scservo_sdk.PacketHandler(0)
     assert port.openPort() and port.setBaudRate(1_000_000)
@@ -195,7 +200,7 @@ def test_answer_of_another_length_is_no_value(line: tuple[VirtualBus, ServoChain
 
 
 def test_silent_servo_fails_the_whole_sync_read(master: ServoBus) -> None:
-    with pytest.raises(BusError, match=r"servo 9 on .* did not answer in 50 ms; is it powered"):
+    with pytest.raises(BusError, match=r"servo 9 on .* did not answer in 300 ms; is it powered"):
         master.sync_read([1, 9], ["present_position"])
     assert master.errors == {"silent": 3}
 
