@@ -171,10 +171,11 @@ def test_without_a_main_process_all_are_waited_for(capsys):
     assert "[b] 2" in capsys.readouterr().out
 
 
-def test_what_does_not_end_is_killed(monkeypatch, capsys):
+def test_what_does_not_end_is_killed(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("robo_rl.command_line.launching.GRACE_SECONDS", 0.5)
-    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
-    ready = "import time; time.sleep(3)"
+    up = tmp_path / "up"
+    stubborn = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(up)!r}, 'w'); time.sleep(60)"
+    ready = f"import os, time\nwhile not os.path.exists({str(up)!r}): time.sleep(0.02)"
     assert run(plan("robot", stubborn), plan("train", ready, main=True)) == 0
     assert "[robot] has not ended after 0.5 s and is killed" in capsys.readouterr().out
 

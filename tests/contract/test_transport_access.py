@@ -230,10 +230,15 @@ def test_mutual_tls(
     ):
         capsys.readouterr()
         rig = ActorRig(dataclasses.replace(config, certificates=certificates), tmp_path / "c")
-        end = time.monotonic() + 1.0
-        assert not rig.link.join(0, lambda end=end: time.monotonic() > end)
+        end, printed = time.monotonic() + 60.0, []
+
+        def is_said(hint=hint, end=end, printed=printed) -> bool:
+            printed.append(capsys.readouterr().out)
+            return hint in "".join(printed) or time.monotonic() > end
+
+        assert not rig.link.join(0, is_said)
         rig.close()
-        output = capsys.readouterr().out
+        output = "".join(printed)
         assert f"The learner at {server.address} has not answered" in output and hint in output
     server.close(0)
 

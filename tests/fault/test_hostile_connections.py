@@ -20,7 +20,7 @@ from ..rigs.transport_rig import ActorRig, make_server, steps_of, wait_until
 
 LOCAL = TransportConfig("127.0.0.1:0", timeout_seconds=20.0)
 STRANGERS = 300
-SECONDS = 3.0
+SECONDS = 10.0
 """Longest time until a client with the token is answered while there are :data:`STRANGERS`."""
 
 
@@ -68,6 +68,7 @@ def test_strangers_beyond_a_share_are_closed_and_an_actor_keeps_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "MOST_CONNECTIONS", 40)
+    monkeypatch.setattr(service, "STRANGER_SECONDS", 600.0)  # after which connections without a call are closed anyway
     with contextlib.ExitStack() as ends:
         intake = Intake(tmp_path / "replay", SPEC)
         ends.callback(intake.close)
@@ -79,11 +80,9 @@ def test_strangers_beyond_a_share_are_closed_and_an_actor_keeps_its_connection(
         wait_until(lambda: rig.link._connection._watching is not None)
         call = rig.link._connection._watching
         visitors = [ends.enter_context(connected(server.address)) for _ in range(30)]
-        start = time.monotonic()
         wait_until(lambda: sum(map(is_closed, visitors)) == 10)
         time.sleep(0.6)  # another count of the connections
         assert sum(map(is_closed, visitors)) == 10
-        assert time.monotonic() - start < 4, "connections without a call are closed after 5 s anyway"
         assert rig.link._connection._watching is call
         rig.put(steps_of(session, [5]))
         rig.finish()

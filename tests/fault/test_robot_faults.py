@@ -5,7 +5,6 @@ missing topic and a watchdog that has stopped the robot.
 """
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -72,7 +71,7 @@ def test_a_robot_that_falls_silent_ends_the_episode_without_a_made_up_step(domai
             backend.step(UP)
             robot.send_signal(number)
             began = time.monotonic()
-            with pytest.raises(SafetyStop, match=r"fallen silent: .* is 1\.\d+ s old \(1 s are") as caught:
+            with pytest.raises(SafetyStop, match=r"fallen silent: .* is \d\.\d+ s old \(1 s are") as caught:
                 for _ in range(20):
                     backend.step(UP)
             assert caught.value.reason == "driver_silent"
@@ -97,10 +96,10 @@ def test_a_short_silence_ends_the_episode_and_another_begins(domain):
             for _ in range(2):
                 begin(inner)
                 robot.send_signal(signal.SIGSTOP)
-                threading.Timer(1.5, robot.send_signal, [signal.SIGCONT]).start()
                 with pytest.raises(SafetyStop, match="fallen silent"):
                     for _ in range(20):
                         inner.step(UP)
+                robot.send_signal(signal.SIGCONT)
             begin(inner)
             assert not inner.step(UP).ended
         finally:
@@ -109,7 +108,7 @@ def test_a_short_silence_ends_the_episode_and_another_begins(domain):
 
 def test_when_commands_stop_the_robot_holds_then_stops_and_the_driver_is_told(domain, bystander):
     inner = patient_driver()
-    with virtual_robot(domain, "virtual.watchdog.hold_after=0.2", "virtual.watchdog.stop_after=0.6"):
+    with virtual_robot(domain, "virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=2"):
         try:
             begin(inner)
             inner.step(UP)
@@ -193,7 +192,7 @@ def test_what_is_missing_is_named(domain):
         ):
             inner = patient_driver("robot.start_timeout=3", *options)
             try:
-                with pytest.raises(DriverError, match=r"is not all there after 3 s: " + message):
+                with pytest.raises(DriverError, match=r"is not all there after 3 s: .*" + message):
                     inner.reset(0)
             finally:
                 inner.close()

@@ -108,7 +108,7 @@ def test_a_slow_answer_is_not_waited_for(connect, model):
     began = time.monotonic()
     with pytest.raises(EndpointError, match=r"no whole answer within 0.5 s"):
         connect(model, timeout_seconds=0.5, retries=0).ask(("Well?",))
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 8  # the server drips for ten seconds
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -191,20 +191,20 @@ def test_a_key_that_is_missing_or_would_be_overheard_is_refused(monkeypatch):
         Endpoint(EndpointConfig())
 
 
-def test_whoever_asks_is_not_held_up(connect):
-    endpoint = connect("slow")
+def test_whoever_asks_is_not_held_up(connect, server):
+    endpoint = connect("waiting")
     inquiries = Inquiries(lambda question: endpoint.ask((question,)), workers=3)
-    began = time.monotonic()
     for question in ("a", "b", "c"):
         inquiries.put(question)
     assert inquiries.collect() == [] and inquiries.waiting
-    assert time.monotonic() - began < 1
+    while sum(request["model"] == "waiting" for request in requests(server[0])) < 3:  # all three at the same time
+        time.sleep(0.01)
+    (server[0] / "go").touch()
     found = []
     while inquiries.outstanding:
         found += inquiries.collect()
         time.sleep(0.01)
     assert sorted(question for question, _ in found) == ["a", "b", "c"]
-    assert time.monotonic() - began < 8  # three seconds each, together
 
 
 def test_errors_come_back_as_answers_and_defects_as_what_they_are():

@@ -21,6 +21,7 @@ from robo_rl.monitoring.data_page import DataPage, edit_settings
 from robo_rl.operators import stop_button
 from robo_rl.recording import edits as edits_module
 from robo_rl.replay import EpisodeStore
+from robo_rl.web.reading import Readers
 
 from ..rigs.command_line import robo_rl
 from ..rigs.data_page import PRESS, AskingPage, answers_to, listed, recorded
@@ -235,10 +236,11 @@ def test_a_long_save_is_neither_given_up_nor_joined_by_another(tmp_path: Path, m
         time.sleep(0.5)
         return original(*arguments)
 
-    monkeypatch.setattr(data_page, "READ_SECONDS", 0.2)
-    monkeypatch.setattr(data_page, "FLAG_SECONDS", 0.2)
     monkeypatch.setattr(data_page, "edit", slow)
-    _, saved = listed(tmp_path, save)
+    page = DataPage([str(tmp_path)])
+    answers_to(page, {"request": "list"})
+    page._readers, page._flag_readers = Readers(0.2), Readers(0.2)
+    (saved,) = answers_to(page, save)
     assert saved["saved"] == str(tmp_path / "new")
 
 
@@ -266,7 +268,7 @@ def test_a_late_answer_of_a_folder_is_not_that_of_its_data_set(tmp_path: Path, m
         release.wait(10)
         return original(pattern)
 
-    monkeypatch.setattr(data_page, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(data_page, "READ_SECONDS", 1.5)
     page = DataPage([path])
     page._saved.append(Path(path))
     monkeypatch.setattr(data_page, "data_sets_in", slow)

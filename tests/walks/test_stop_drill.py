@@ -105,7 +105,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drill]:
             return terminal
 
         robot = stack.enter_context(virtual_robot(environment, "virtual.watchdog.stop_after=5"))
-        guard = start("guard", "task=reach", "robot=virtual")
+        guard = start("guard", "task=reach", "robot=virtual", "guard.silence=3")
         patience = [*PATIENCE, "robot.start_timeout=120"]
         training = start("train", "robot=virtual", *ENDLESS, *patience, f"run.dir={run}")
         yield Drill(environment, run, robot, guard, training)
