@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.002
 """Longest wait for bytes before the time is looked at again [s]."""
-WRITE_SECONDS = 0.1
-"""Longest wait for a port that takes no bytes, because its adapter hangs [s]."""
+WRITE_SECONDS = 1.0
+"""Longest wait for a port that takes no bytes, because its adapter hangs [s]. pyserial counts time in which this
+process was suspended, too, even if all bytes were taken."""
 
 
 class BusError(DriverError):
