@@ -193,9 +193,9 @@ def test_a_person_who_waits_begins_with_what_is_observed_then(tmp_path: Path) ->
     """In real time the observation grows old and the watchdog stops the arm while nobody moves: no step is lost."""
     inner = make_fake_arm()
     try:
-        backend = make_safe_backend(inner, observations=ObservationsConfig(max_age=0.3))
+        backend = make_safe_backend(inner, observations=ObservationsConfig(max_age=1.0))
         rest, go = (0, False, ""), (0.5, True, "")
-        device = Device([rest] * 12 + [go] * 5 + [(0.5, True, "success"), rest, (0, False, "stop")])
+        device = Device([rest] * 20 + [go] * 5 + [(0.5, True, "success"), rest, (0, False, "stop")])
         with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
             person = HumanChooser(Panel(backend, device), 10, DiskSpace(store).describe)
             options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
