@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from .rigs.ros2_domain import free_domain
 
 # Processes of tests run beside each other: threads of one would wait for a core while those of others wait for them.
 # Before PyTorch is imported, and for all processes that are started.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Hypothesis limits the time of an example and of its generation, which a busy machine exceeds.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,7 @@ def test_a_robot_without_a_domain_belongs_to_domain_0(variable: str | None, monk
 def test_a_call_that_hangs_or_dies_is_an_error(program: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = "robo_rl.drivers.robot.own_stop"
     monkeypatch.setattr(f"{module}.own_command", lambda _: [sys.executable, "-c", program])
-    monkeypatch.setattr(f"{module}.START_SECONDS", 0.5)
+    monkeypatch.setattr(f"{module}.START_SECONDS", 0.5 if "sleep" in program else 60.0)
     monkeypatch.setattr(f"{module}.REARM_SECONDS", 0.0)
     with pytest.raises(DriverError, match=problem):
         rearm_robot("/rearm", "lab")

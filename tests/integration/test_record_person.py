@@ -31,6 +31,7 @@ from robo_rl.core import (
     StopButton,
 )
 from robo_rl.drivers.fake import make_fake_arm
+from robo_rl.drivers.watchdog import WatchdogConfig
 from robo_rl.operators.panel import Panel
 from robo_rl.recording.disk_space import DiskSpace
 from robo_rl.recording.episodes import open_data_set, record_episodes
@@ -191,11 +192,11 @@ def test_a_robot_that_cannot_be_reset_is_given_up_whoever_records(tmp_path: Path
 
 def test_a_person_who_waits_begins_with_what_is_observed_then(tmp_path: Path) -> None:
     """In real time the observation grows old and the watchdog stops the arm while nobody moves: no step is lost."""
-    inner = make_fake_arm()
+    inner = make_fake_arm(silence=5.0, watchdog=WatchdogConfig(hold_after=0.5, stop_after=1.0))
     try:
         backend = make_safe_backend(inner, observations=ObservationsConfig(max_age=1.0))
         rest, go = (0, False, ""), (0.5, True, "")
-        device = Device([rest] * 20 + [go] * 5 + [(0.5, True, "success"), rest, (0, False, "stop")])
+        device = Device([rest] * 40 + [go] * 5 + [(0.5, True, "success"), rest, (0, False, "stop")])
         with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
             person = HumanChooser(Panel(backend, device), 10, DiskSpace(store).describe)
             options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}

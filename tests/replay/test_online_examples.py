@@ -177,7 +177,7 @@ def test_a_run_has_them(tmp_path: Path) -> None:
     assert batch["online_example"][500:].any()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_outcomes_are_those_of_the_episodes(data: st.DataObject) -> None:
     """Two robots whose episodes interleave in a ring too small for all of them, some of which never end."""

@@ -5,7 +5,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from robo_rl.core import CheckpointError, ConfigError, DataError, RoboRLError
@@ -28,7 +28,6 @@ def shares(batch, block):
     return [[int((row == kind).sum()) for kind in range(3)] for row in kinds]
 
 
-@settings(deadline=None)
 @given(data=st.data(), minibatches=st.integers(1, 4), block=st.integers(1, 17))
 def test_each_minibatch_holds_its_exact_share_of_each(data, minibatches, block):
     ratio = data.draw(st.floats(0, 1))

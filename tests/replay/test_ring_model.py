@@ -107,7 +107,7 @@ def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, action_ch
         assert labels["truncated"][row] == transition.truncated
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     capacity=st.integers(2, 23),
     script=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(EVENTS)), min_size=1, max_size=120),

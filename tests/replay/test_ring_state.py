@@ -13,7 +13,7 @@ from robo_rl.replay import ReplayRing
 from ..rigs.replay_stream import EVENTS, REWARD, SPEC, Stream, episode, fill
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     capacity=st.integers(3, 20),
     before=st.lists(st.tuples(st.integers(0, 1), st.sampled_from(EVENTS)), max_size=60),

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -83,7 +83,6 @@ DEMONSTRATIONS = ring_of(range(-1, -16, -1))
 TAKEN_OVER = ring_of(range(1, 31), teachers={5: Source.HUMAN, **dict.fromkeys((20, 21, 22), Source.SCRIPT)})
 
 
-@settings(deadline=None)
 @given(ratio=st.floats(0, 1), minibatches=st.integers(1, 5), block=st.integers(1, 17), n_step=st.integers(1, 4))
 def test_each_minibatch_holds_its_exact_share_of_demonstrations(ratio, minibatches, block, n_step):
     batch = sampler_of(ONLINE, DEMONSTRATIONS, ratio, n_step).sample(minibatches * block, block)

@@ -37,7 +37,7 @@ def unit(vectors):
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10_000), size=st.integers(2, 40), alpha=st.floats(0, 1))
 def test_projection_is_that_of_the_matrix(seed, size, alpha):
     rng = np.random.default_rng(seed)

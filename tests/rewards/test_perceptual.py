@@ -37,7 +37,7 @@ def brute_force(features, segments, min_length):
     return best
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10_000), steps=st.integers(4, 11), segments=st.integers(1, 4), min_length=st.integers(1, 2))
 def test_segmentation_is_the_best_of_all(seed, steps, segments, min_length):
     features = np.random.default_rng(seed).normal(size=(steps, 3)) + 100
@@ -69,7 +69,7 @@ def squares(trajectories, cuts):
     return sum(np.square(np.concatenate(part) - np.concatenate(part).mean(0)).sum() for part in pooled)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000),
     lengths=st.lists(st.integers(4, 9), min_size=1, max_size=3),

@@ -226,7 +226,7 @@ def test_to_stay_where_demonstrations_begin_is_worth_minus_one_a_step(factor):
     assert fitted([episode(np.ones((4, 2)))], **PUBLISHED)(episode(np.ones((5, 2)))).sum() == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.integers(0, 9), max_size=9))
 def test_longest_increasing_subsequence(numbers):
     lengths = [

@@ -32,7 +32,6 @@ TIP_RADIUS = 0.02
 """Radius of the sphere there [m]."""
 
 
-@settings(deadline=None)
 @given(speed=st.floats(0, 10), jerk=st.floats(1, 1e5), rate=st.floats(5, 1000))
 def test_the_strongest_deceleration_is_eased_out_exactly(speed, jerk, rate):
     period = 1 / rate
@@ -46,7 +45,6 @@ def test_the_strongest_deceleration_is_eased_out_exactly(speed, jerk, rate):
     assert not decelerations or decelerations[-1] <= jerk * period * (1 + 1e-9)
 
 
-@settings(deadline=None)
 @given(
     speed=st.floats(-4, 4),
     share=st.floats(-1, 1),
@@ -222,7 +220,7 @@ def write_arm(arm: dict, file: Path) -> ArmCase:
     )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(arm=arms())
 def test_from_every_state_that_is_let_happen_the_arm_can_stop(arm, tmp_path, monkeypatch):
     """The invariant: the stop that would be done next breaks no limit, to its end, and nothing broke one before."""

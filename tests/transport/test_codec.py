@@ -159,7 +159,7 @@ def test_a_record_is_paired_with_the_observation_before_it_alone() -> None:
     assert all(isinstance(item, Refusal) for item in repeated)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.builds(

@@ -26,7 +26,7 @@ RECORDS = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(RECORDS)
 def test_a_record_and_its_images(record: Record) -> None:
     received = read_record(record.SerializeToString(), has_images=True)
@@ -36,7 +36,7 @@ def test_a_record_and_its_images(record: Record) -> None:
     assert received.message == record
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(RECORDS, max_size=3), NUMBERS, st.floats(allow_nan=False))
 def test_a_request_and_its_records(records: list[Record], session: int, held: float) -> None:
     request = ExchangeRequest(
@@ -75,7 +75,7 @@ def test_what_is_no_message_is_refused() -> None:
             split_fields(damaged, Record.IMAGES_FIELD_NUMBER)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_as_protobuf_reads_them_or_refused(data: bytes) -> None:
     with contextlib.suppress(DecodeError):
