@@ -20,7 +20,8 @@ from torch import Tensor
 
 from robo_rl.core import ArraySpec
 from robo_rl.rewards.modules.clip import ClipConfig
-from robo_rl.rewards.vision.encoder import EncoderConfig, Preprocessing, load_encoder
+from robo_rl.rewards.vision.encoder import Preprocessing, load_encoder
+from robo_rl.rewards.vision.encoder_config import EncoderConfig
 
 FRAMES = 200
 REPETITIONS = 100

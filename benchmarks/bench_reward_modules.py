@@ -18,7 +18,7 @@ from table_runs import make_parser
 from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore, ReplayRing
 from robo_rl.rewards import MODULES, ComposedRewardConfig
-from robo_rl.rewards.vision.images import ImagesConfig
+from robo_rl.rewards.vision.encoder_config import ImagesConfig
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig
 

@@ -21,7 +21,8 @@ import numpy as np
 from PIL import Image
 from safetensors.torch import load_file
 
-from robo_rl.rewards.vision.encoder import ClipEncoder, EncoderConfig, load_encoder
+from robo_rl.rewards.vision.encoder import ClipEncoder, load_encoder
+from robo_rl.rewards.vision.encoder_config import EncoderConfig
 from robo_rl.rewards.vision.files import find_files
 
 SCORES = {

@@ -18,7 +18,8 @@ from robo_rl.core import Batch, EnvSpec, derive_seed
 from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards.modules.classifier import ClassifierConfig
-from robo_rl.rewards.vision.images import Floats, ImagesConfig
+from robo_rl.rewards.vision.encoder_config import ImagesConfig
+from robo_rl.rewards.vision.images import Floats
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig
 

@@ -36,6 +36,14 @@ MODULES = ClassTable(
 )
 """Configuration classes of the modules by their name in the group ``reward/module``."""
 
+OPTIONS = ClassTable(
+    "robo_rl.rewards.modules",
+    optimal_transport="optimal_transport_options.OptimalTransportOptions",
+    perceptual="perceptual_options.PerceptualOptions",
+    stages="stages_options.StagesOptions",
+)
+"""Options, which need no PyTorch, of the modules that commands choose unless others are chosen."""
+
 
 def register_configs() -> None:
     """Register the weighted sum of a task's terms, the composition and the modules with Hydra (group ``reward``)."""
@@ -64,7 +72,7 @@ def register_module(name: str, config_class: type) -> None:
 
 
 def _module_node(name: str) -> DictConfig:
-    return config_node(MODULES[name], MODULES[name])
+    return config_node(MODULES.path(name), OPTIONS[name] if name in OPTIONS else MODULES[name])
 
 
 def _writer_node() -> DictConfig:

@@ -21,7 +21,8 @@ from robo_rl.core import (
 from ..parts.demonstrations import long_enough, succeeded
 from ..parts.module import Floats
 from ..parts.state_guard import StateGuard
-from ..parts.vector_module import NetworkConfig, NetworkModule
+from ..parts.vector_config import NetworkConfig
+from ..parts.vector_module import NetworkModule
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, op
 from ..parts.arrays import taken
 from ..parts.module import Floats, Module
 from ..parts.vector_input import image_keys
-from ..vision.encoder import ClipEncoder, EncoderConfig, load_encoder
+from ..vision.encoder import ClipEncoder, load_encoder
+from ..vision.encoder_config import EncoderConfig
 
 Doubles = NDArray[np.float64]
 

@@ -28,8 +28,9 @@ from ..asking.oracles import Answered, Oracle
 from ..parts.arrays import with_prefix, without_prefix
 from ..parts.demonstrations import require_episodes
 from ..parts.module import Floats
+from ..parts.vector_config import NetworkConfig
 from ..parts.vector_input import image_keys
-from ..parts.vector_module import NetworkConfig, NetworkModule
+from ..parts.vector_module import NetworkModule
 from .ensemble import combined, require_combination
 
 

@@ -20,7 +20,8 @@ from robo_rl.core import (
 
 from ..parts.demonstrations import constant_elements, succeeded
 from ..parts.module import Floats
-from ..parts.vector_module import NetworkConfig, NetworkModule
+from ..parts.vector_config import NetworkConfig
+from ..parts.vector_module import NetworkModule
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from robo_rl.core import (
 )
 
 from ..parts.module import Floats
-from ..parts.vector_module import VectorConfig, VectorModule
+from ..parts.vector_config import VectorConfig
+from ..parts.vector_module import VectorModule
 
 
 @dataclass(frozen=True)

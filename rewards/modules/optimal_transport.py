@@ -9,54 +9,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, CheckpointError, EnvSpec, Metrics, State, option
+from robo_rl.core import Batch, CheckpointError, EnvSpec, Metrics, State
 
 from ..parts.arrays import taken
 from ..parts.demonstrations import succeeded
 from ..parts.module import Floats
 from ..parts.sinkhorn import sinkhorn
-from ..parts.vector_module import VectorConfig, VectorModule
-
-REWARDS = ("progress", "cost")
-METRICS = ("cauchy", "euclidean", "cosine")
+from ..parts.vector_module import VectorModule
+from .optimal_transport_options import OptimalTransportOptions
 
 ALIKE = 0.1
 """Difference of an element, in its deviations, above which the metric ``cauchy`` grows like its logarithm."""
 
 
 @dataclass(frozen=True)
-class OptimalTransportConfig(VectorConfig):
-    """Reward for episodes that pass through the same states as a demonstration. No actions are needed.
-
-    Attributes (besides those of :class:`.VectorConfig`):
-        reward: reward of a step: ``progress``, minus the share of the demonstrations that is still ahead of the part to
-            which the step is transported; or ``cost``, minus the cost of this transport, as published.
-        metric: cost of two states: ``cauchy`` (mean over elements, divided by their standard deviations over the
-            demonstrations, of minus their log density under Cauchy's distribution, so that a few that are far from all
-            demonstrations do not dominate the others), ``euclidean`` (of such elements, as published for states) or
-            ``cosine`` (as published for features of images).
-        epsilon: weight of the plan's entropy, relative to the mean cost.
-        iterations: number of iterations of Sinkhorn's algorithm.
-        scheduled_discount: limit the agent's horizon to how far it has learned to follow the demonstrations.
-        first_progress: share of a demonstration that counts as followed at the beginning, in (0, 1].
-        discount_base: base of the discount, which is this number to the power of 1/k, where k is the number of followed
-            steps.
-        interval: number of episodes between two checks of the progress, which use the newest ``interval`` episodes.
-        threshold: share of the demonstrations' median score for keeping their order that the 90th percentile of the
-            episodes has to reach for progress.
-        largest_advance: largest number of steps by which progress grows at one check.
-    """
-
-    reward: str = option("progress", choices=REWARDS)
-    metric: str = option("cauchy", choices=METRICS)
-    epsilon: float = option(0.1, above=0)
-    iterations: int = option(100, low=1)
-    scheduled_discount: bool = False
-    first_progress: float = option(0.2, above=0, high=1)
-    discount_base: float = option(0.2, above=0, below=1)
-    interval: int = option(10, low=1)
-    threshold: float = option(0.9, above=0, high=1)
-    largest_advance: int = option(5, low=1)
+class OptimalTransportConfig(OptimalTransportOptions):
+    """The module as configured by :class:`.OptimalTransportOptions`."""
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "OptimalTransportReward":
         """Return the module of term ``name``."""
@@ -64,7 +32,7 @@ class OptimalTransportConfig(VectorConfig):
 
 
 class OptimalTransportReward(VectorModule):
-    """Reward for similarity to demonstrations by optimal transport; see :class:`OptimalTransportConfig`.
+    """Reward for similarity to demonstrations by optimal transport; see :class:`.OptimalTransportOptions`.
 
     An episode of L steps is compared with each demonstration. The plan T (L, M) transports the states of the episode to
     those of the demonstration at the least cost C. The reward of step t is -L * sum_j T_tj C_tj / u, minus the mean
@@ -228,7 +196,7 @@ class OptimalTransportReward(VectorModule):
 
 
 def state_costs(ones: Tensor, others: Tensor, metric: str) -> Tensor:
-    """Return the costs (n, m) of states (n, F) and (m, F); see :class:`OptimalTransportConfig` for the metrics."""
+    """Return the costs (n, m) of states (n, F) and (m, F); see :class:`.OptimalTransportOptions` for the metrics."""
     if metric == "cosine":
         return 1 - ones @ others.T
     if metric == "cauchy":

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from robo_rl.core import Batch, EnvSpec, Metrics, option
 
 from ..parts.module import Floats
-from ..parts.vector_module import VectorConfig, VectorModule
+from ..parts.vector_config import VectorConfig
+from ..parts.vector_module import VectorModule
 
 Doubles = NDArray[np.float64]
 

@@ -7,15 +7,14 @@ import numpy as np
 
 from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, generator, nearest
 
+from ..vision.encoder_config import COLOURS, CONVOLUTIONAL, ImagesConfig
 from ..vision.images import (
     CELLS,
-    COLOURS,
-    CONVOLUTIONAL,
     FINE_CELLS,
-    ImagesConfig,
     cell_colours,
     each_moved,
     features,
+    images_encoder,
     moved,
 )
 from .module import Floats
@@ -71,7 +70,7 @@ class VectorInput:
                 f"{option}.images.model: {TRAINERS} alone train a {CONVOLUTIONAL} network; here choose "
                 f"{COLOURS}, tabletop or another model that is trained already"
             )
-        self._encoder = images.load()
+        self._encoder = images_encoder(images)
         self.encodes = self._encoder is not None
         if self._encoder is not None:
             image_keys([key.removeprefix("images/") for key in image_inputs], spec, f"{option}.keys")

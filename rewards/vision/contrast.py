@@ -13,7 +13,8 @@ from torch.nn import functional
 from robo_rl.core import DataError, derive_seed, generator
 
 from .config import ContrastConfig
-from .encoder import EncoderConfig, Preprocessing, TimmEncoder
+from .encoder import Preprocessing, TimmEncoder
+from .encoder_config import EncoderConfig
 from .files import TIMM_CONFIG_NAME, TIMM_WEIGHTS_NAME, write_model
 from .images import each_moved
 from .libraries import timm

@@ -4,7 +4,6 @@ import hashlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -13,46 +12,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from robo_rl.core import ConfigError, DataError, Options, option, require
+from robo_rl.core import ConfigError, DataError
 
 from .cache import Floats, FrameCache, Frames
+from .encoder_config import EncoderConfig
 from .files import ModelFiles, encoder_class, find_files
 from .libraries import open_clip, timm
-
-
-@dataclass(frozen=True)
-class EncoderConfig(Options):
-    """Model that encodes images, and how it is run.
-
-    Attributes:
-        model: ``tabletop``, a small CLIP model, or ``play``, a small encoder without texts; both are part of this
-            package. ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in the format of open_clip or
-            timm; an architecture of open_clip, such as ``ViT-bigG-14``, or of timm, such as ``timm:resnet18``; or a
-            class of PyTorch modules, such as ``torch:my_package.MyEncoder`` (see :class:`TorchEncoder`). Only models of
-            open_clip encode texts.
-        pretrained: weights of an architecture or a class: a safetensors file, or a tag of open_clip. Null for timm: its
-            own weights.
-        download: whether weights may be downloaded from the Hugging Face Hub; otherwise only its cache is used.
-        device: device of PyTorch on which the model runs: ``cpu``, ``cuda``, ``cuda:1``.
-        batch_size: number of frames encoded at a time. A smaller batch is padded, so that the last bits of an embedding
-            do not depend on the other frames of its batch.
-        cache_frames: number of frames whose embeddings are cached; 0: none.
-    """
-
-    model: str = "tabletop"
-    pretrained: str | None = None
-    download: bool = False
-    device: str = "cpu"
-    batch_size: int = option(20, low=1)
-    cache_frames: int = option(20_000, low=0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(bool(self.model), "model", "a name", self.model)
-
-    def encoder(self) -> "EncoderConfig":
-        """Return only the fields of this class, which identify an encoder."""
-        return EncoderConfig(**{item.name: getattr(self, item.name) for item in fields(EncoderConfig)})
 
 
 class FrozenEncoder(ABC):

@@ -1,19 +1,16 @@
 """Representations of images for reward modules: coarse colours, features of a frozen network, or small pictures."""
 
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .encoder import EncoderConfig, FrozenEncoder, load_encoder
+from .encoder import FrozenEncoder, load_encoder
+from .encoder_config import COLOURS, CONVOLUTIONAL, ImagesConfig
 
 Floats = NDArray[np.float32]
 Images = NDArray[np.uint8]
 Pictures = TypeVar("Pictures", Floats, Images)
-
-COLOURS = "colours"
-CONVOLUTIONAL = "convolutional"
 
 CELLS = 16
 """Largest number of cells along each side of an image, whose colours are averaged."""
@@ -21,27 +18,14 @@ FINE_CELLS = 64
 """The same limit for a convolutional network that is trained with the module."""
 
 
-@dataclass(frozen=True)
-class ImagesConfig(EncoderConfig):
-    """Processing of images by a module.
+def images_encoder(config: ImagesConfig) -> FrozenEncoder | None:
+    """Return the frozen network of a representation, or None if it needs none.
 
-    Attributes (besides those of :class:`.EncoderConfig`):
-        model: ``colours``: the mean colours of at most 16 x 16 cells. ``convolutional``: those of at most 64 x 64
-            cells, as an image for a small convolutional network, which is trained with the rest of the module.
-            Otherwise the features of a model that is not trained further, computed once for each content of a frame:
-            one of :class:`.EncoderConfig`.
+    Raises:
+        ConfigError: if there is no such model or device.
+        DataError: if the files of the model are damaged.
     """
-
-    model: str = COLOURS
-
-    def load(self) -> FrozenEncoder | None:
-        """Return the frozen network, or None if the representation needs none.
-
-        Raises:
-            ConfigError: if there is no such model or device.
-            DataError: if the files of the model are damaged.
-        """
-        return None if self.model in (COLOURS, CONVOLUTIONAL) else load_encoder(self.encoder())
+    return None if config.model in (COLOURS, CONVOLUTIONAL) else load_encoder(config.encoder())
 
 
 def features(images: Images, encoder: FrozenEncoder) -> Floats:

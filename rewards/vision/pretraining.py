@@ -12,7 +12,8 @@ from torch import Tensor
 from robo_rl.core import DataError, derive_seed, generator
 
 from .config import VOCABULARY, PretrainingConfig
-from .encoder import ClipEncoder, EncoderConfig, Preprocessing
+from .encoder import ClipEncoder, Preprocessing
+from .encoder_config import EncoderConfig
 from .files import CONFIG_NAME, WEIGHTS_NAME, write_model
 from .images import moved
 from .libraries import open_clip

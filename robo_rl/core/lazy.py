@@ -26,6 +26,10 @@ class ClassTable(Mapping[str, type]):
         found: type = getattr(importlib.import_module(f"{self._package}.{module}"), class_name)
         return found
 
+    def path(self, name: str) -> str:
+        """Return the full name of a class, without importing it."""
+        return f"{self._package}.{self._classes[name]}"
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._classes)
 

@@ -12,7 +12,8 @@ import pytest
 
 from robo_rl.cli import main
 from robo_rl.learner import CheckpointFolder
-from robo_rl.rewards.vision.encoder import ClipEncoder, EncoderConfig
+from robo_rl.rewards.vision.encoder import ClipEncoder
+from robo_rl.rewards.vision.encoder_config import EncoderConfig
 from robo_rl.rewards.vision.pretraining import ClipTrainer
 
 from ..rigs.run_folder import records

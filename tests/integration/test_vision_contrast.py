@@ -13,7 +13,8 @@ from robo_rl.cli import main
 from robo_rl.core import Source
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards.vision import contrast
-from robo_rl.rewards.vision.encoder import EncoderConfig, load_encoder
+from robo_rl.rewards.vision.encoder import load_encoder
+from robo_rl.rewards.vision.encoder_config import EncoderConfig
 
 PLAY = ["record", "task=reach", "record.source=play", "record.episodes=3"]
 CAMERAS = ["task.observation.cameras=[ahead,side]", "task.observation.width=32", "task.observation.height=32"]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
 from robo_rl.rewards.modules.clip import PROMPTS, ClipConfig, Prompts, projected_reward
 from robo_rl.rewards.vision.cache import FrameCache
-from robo_rl.rewards.vision.encoder import EncoderConfig, load_encoder
+from robo_rl.rewards.vision.encoder import load_encoder
+from robo_rl.rewards.vision.encoder_config import EncoderConfig
 from robo_rl.sim import TASKS, make_backend
 
 from ..rigs.small_clip import frames, make_small_clip

@@ -11,7 +11,8 @@ from robo_rl.rewards.modules.preferences import PreferencesConfig
 from robo_rl.rewards.modules.stages import StagesConfig
 from robo_rl.rewards.parts.networks import TrainedNetwork
 from robo_rl.rewards.parts.vector_input import VectorInput
-from robo_rl.rewards.vision.images import ImagesConfig, each_moved, moved
+from robo_rl.rewards.vision.encoder_config import ImagesConfig
+from robo_rl.rewards.vision.images import each_moved, moved
 
 CONVOLUTIONAL = ImagesConfig(model="convolutional")
 SHAPE = (24, 24, 3)

@@ -16,7 +16,8 @@ from robo_rl.rewards.modules.clip import ClipConfig
 from robo_rl.rewards.modules.stages import StagesConfig
 from robo_rl.rewards.parts.vector_input import VectorInput
 from robo_rl.rewards.vision.encoder import load_encoder
-from robo_rl.rewards.vision.images import ImagesConfig, moved
+from robo_rl.rewards.vision.encoder_config import ImagesConfig
+from robo_rl.rewards.vision.images import moved
 from robo_rl.rewards.vision.libraries import timm
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig

@@ -5,7 +5,8 @@ import pytest
 
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec
 from robo_rl.rewards.parts.vector_input import VectorInput
-from robo_rl.rewards.vision.images import ImagesConfig, cell_colours
+from robo_rl.rewards.vision.encoder_config import ImagesConfig
+from robo_rl.rewards.vision.images import cell_colours
 
 SPEC = EnvSpec(
     task="test",

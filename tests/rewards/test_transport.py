@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog, minimize
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.modules.optimal_transport import METRICS, OptimalTransportConfig, longest_increasing
+from robo_rl.rewards.modules.optimal_transport import OptimalTransportConfig, longest_increasing
+from robo_rl.rewards.modules.optimal_transport_options import METRICS
 from robo_rl.rewards.parts.sinkhorn import sinkhorn
 
 SPEC = EnvSpec(

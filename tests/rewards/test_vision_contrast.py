@@ -13,7 +13,8 @@ from robo_rl.agents.parts.resnet import apply_resnet, load_resnet
 from robo_rl.core import ConfigError, DataError
 from robo_rl.rewards.vision.config import ContrastConfig
 from robo_rl.rewards.vision.contrast import TimeContrastiveTrainer, contrastive_loss, misalignment
-from robo_rl.rewards.vision.encoder import EncoderConfig, load_encoder
+from robo_rl.rewards.vision.encoder import load_encoder
+from robo_rl.rewards.vision.encoder_config import EncoderConfig
 from robo_rl.rewards.vision.files import BUNDLED, find_files
 from robo_rl.rewards.vision.libraries import timm
 

@@ -15,7 +15,8 @@ from PIL import Image
 
 from robo_rl.core import ConfigError, DataError
 from robo_rl.rewards.vision.config import PretrainingConfig
-from robo_rl.rewards.vision.encoder import EncoderConfig, Preprocessing, load_encoder
+from robo_rl.rewards.vision.encoder import Preprocessing, load_encoder
+from robo_rl.rewards.vision.encoder_config import EncoderConfig
 from robo_rl.rewards.vision.files import BUNDLED, find_files
 from robo_rl.rewards.vision.libraries import open_clip
 from robo_rl.rewards.vision.pretraining import ClipTrainer
@@ -237,7 +238,8 @@ def test_the_cache_of_the_hub_serves_and_the_network_is_left_alone(made, tmp_pat
     shutil.copytree(made, repository / "snapshots" / "abc")
     code = """
 from robo_rl.core import RoboRLError
-from robo_rl.rewards.vision.encoder import EncoderConfig, load_encoder
+from robo_rl.rewards.vision.encoder import load_encoder
+from robo_rl.rewards.vision.encoder_config import EncoderConfig
 print(load_encoder(EncoderConfig(model="hf-hub:somebody/small")).fingerprint)
 for name, tag in (("hf-hub:somebody/else", None), ("ViT-B-32", "laion2b_s34b_b79k")):
     try:
