@@ -1,11 +1,15 @@
-"""The curves of a run for the web page, thinned to the resolution of a screen."""
+"""The curves of a run for pages, thinned to the resolution of a screen, and the stops of its robots."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..evaluation.runs import Run
+from ..core import plain_text
+from .runs import Run
 
 POINTS = 240
+"""Most points of a curve, unless a page sets another limit."""
+MOST_STOPS = 200
+REASON_CHARACTERS = 200
 EPISODES = 20
 """Episodes over which returns and successes are averaged."""
 
@@ -13,15 +17,25 @@ SINGLE = (
     ("episode", "intervention_share", "share of intervened steps, last 10 episodes"),
     ("train", "q_mean", "mean Q"),
     ("train", "critic_loss", "critic loss"),
+    ("train", "actor_loss", "actor loss"),
     ("train", "entropy", "entropy"),
+    ("episode", "safety/changed_steps", "steps changed by safety filters"),
     ("runtime", "ratio", "learner steps to environment steps"),
     ("runtime", "staleness_seconds", "age of the acting policy [s]"),
     ("runtime", "spooled", "steps in spools"),
 )
 
 
-def curves(run: Run) -> list[dict[str, Any]]:
-    """Return curves over environment steps with ``title``, ``x``, ``y``, and ``share`` if y is a share from 0 to 1."""
+def curves(run: Run, points: int = POINTS) -> list[dict[str, Any]]:
+    """Return the curves of a run over environment steps.
+
+    Args:
+        run: a run of any task and agent.
+        points: most points of a curve.
+
+    Returns:
+        Curves with ``title``, ``x``, ``y``, and ``share`` if y is a share from 0 to 1.
+    """
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
     plots = [
         _curve("success of evaluations", *run.evaluations.curve("success_rate"), share=True),
@@ -34,7 +48,13 @@ def curves(run: Run) -> list[dict[str, Any]]:
         plots.append(
             _curve(title, [line["step"] for line in lines], [line[key] for line in lines], key.endswith("_share"))
         )
-    return [curve for curve in plots if curve["x"]]
+    return [_thinned(curve, points) for curve in plots if curve["x"]]
+
+
+def stops(run: Run) -> list[tuple[int, str]]:
+    """Return the step and the reason of each stop of a robot, at most the last :data:`MOST_STOPS`."""
+    stopped = [line for line in run.metrics if line.get("kind") == "episode" and line.get("stopped")]
+    return [(int(line["step"]), plain_text(line["stopped"], REASON_CHARACTERS)) for line in stopped[-MOST_STOPS:]]
 
 
 def _averaged(title: str, episodes: Iterable[Mapping[str, Any]], key: str, share: bool = False) -> dict[str, Any]:
@@ -48,9 +68,12 @@ def _averaged(title: str, episodes: Iterable[Mapping[str, Any]], key: str, share
 
 
 def _curve(title: str, x: Sequence[float], y: Sequence[float], share: bool = False) -> dict[str, Any]:
-    """Return a curve of at most ``POINTS`` points, including the newest."""
-    stride = -(-len(x) // POINTS) or 1
-    first = (len(x) - 1) % stride
-    return {"title": title, "x": list(x[first::stride]), "y": [round(value, 6) for value in y[first::stride]]} | (
-        {"share": True} if share else {}
-    )
+    return {"title": title, "x": list(x), "y": list(y)} | ({"share": True} if share else {})
+
+
+def _thinned(curve: Mapping[str, Any], points: int) -> dict[str, Any]:
+    """Return a curve of at most ``points`` points, including the newest."""
+    stride = -(-len(curve["x"]) // points)
+    first = (len(curve["x"]) - 1) % stride
+    thin = {"x": curve["x"][first::stride], "y": [float(f"{value:.4g}") for value in curve["y"][first::stride]]}
+    return {**curve, **thin}

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from ..core import DataError, ForeignFolder
 from .aggregate import Group, group_runs
+from .charts import charts
 from .cycle_time import CycleTimes
 from .page import data_url, figure, relative, section, table, write_page
 from .plots import plot_groups
@@ -35,9 +36,10 @@ finish. For several runs, the figure is the interquartile mean with its 95 % str
 it is the fraction of episodes with its Wilson interval. In the columns "to 95 %", a run that never reached 95 % counts
 as infinitely long; a figure with > is a lower bound. Robot minutes are environment steps over the control rate. Time to
 success is the median over the successful episodes of the final evaluation, in robot time; the last column divides it by
-that of the demonstrations. In the curves, a dashed line marks what cloning the demonstrations
+that of the demonstrations. In the learning curves, a dashed line marks what cloning the demonstrations
 alone reached (the evaluation before the first environment step), and a dash-dotted line the success rate of the
-demonstrations themselves."""
+demonstrations themselves. In the charts over the run, drag to enlarge a part, and click twice to see everything again;
+red lines mark the stops of robots."""
 _NOTHING = "–"
 
 
@@ -60,6 +62,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
         _warning("Some runs have the same seed.", [("", text) for text in repeated_seeds(groups)]),
         section("Results", table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
         _curves(groups),
+        _time_line(runs),
         _videos(runs, path, embed),
         section("Runs", _run_table(runs)),
         _starts(runs),
@@ -197,8 +200,14 @@ def _curves(groups: Sequence[Group]) -> str:
         if any(run.evaluations.lines for group in members for run in group.runs):
             figures.append(figure(partial(plot_groups, members), f"learning curve of {task}"))
     if not figures:
-        return section("Learning curves", '<p class="soft">No run holds an evaluation yet.</p>', boxed=False)
+        return section("Learning curves", '<p class="quiet">No run holds an evaluation yet.</p>', boxed=False)
     return section("Learning curves", f'<div class="curves">{"".join(figures)}</div>', boxed=False)
+
+
+def _time_line(runs: Sequence[Run]) -> str:
+    """Return interactive charts of losses, episodes and stops over environment steps."""
+    content = charts(runs)
+    return section("Over the run", content, boxed=False) if content else ""
 
 
 def _videos(runs: Sequence[Run], page: Path, embed: bool) -> str:

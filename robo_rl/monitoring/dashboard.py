@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core import RoboRLError
+from ..evaluation.charts import STATIC as CHARTS
 from ..evaluation.runs import load_run
 from ..operators.rearming import find_stops
 from ..operators.stop_button import StopButton, described
@@ -30,7 +31,11 @@ ALIVE_SECONDS = 1.0
 SHARE_OF_CORE = 0.1
 """Largest share of one processor core for reading files: long metrics are read less often."""
 
-PAGES = {"/": "runs.html"} | {f"/{name}": name for name in ("runs.js", "held.js", "link.js", "page.css", "icon.svg")}
+PAGES = (
+    {"/": "runs.html"}
+    | {f"/{name}": name for name in ("runs.js", "held.js", "link.js", "page.css", "icon.svg")}
+    | {f"/{name}": str(CHARTS / name) for name in ("charts.js", "uplot.js", "charts.css")}
+)
 
 
 class Look(NamedTuple):

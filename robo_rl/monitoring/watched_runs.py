@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core import RoboRLError
+from ..evaluation.curves import curves, stops
 from ..evaluation.runs import Run, folders_in, is_run, matching, runs_below
 from ..telemetry import COMMANDS, LiveStatus, LiveWatch
-from .curves import curves
 from .run_table import clip, facts, newest_change, results, robot_of
 
 PICTURES_BYTES = 8 << 20
@@ -53,7 +53,7 @@ def stamp_of(file: Path) -> tuple[int, int] | None:
 def describe(run: Run, going_on: bool) -> dict[str, Any]:
     """Return the facts, curves and faults in the files of a run as JSON values."""
     all_facts = facts(run, going_on)
-    stops = [line for line in run.metrics if line.get("kind") == "episode" and line.get("stopped")]
+    stopped = stops(run)
     return {
         "path": str(run.path),
         "title": clip(f"{run.task}  {run.agent}  seed {run.seed}"),
@@ -62,8 +62,9 @@ def describe(run: Run, going_on: bool) -> dict[str, Any]:
         "result": [] if going_on else [(name, clip(text)) for name, text in results(run)],
         # The curves already show the omitted facts.
         "facts": [(name, text) for name, text in all_facts if name not in ("evaluations", "learning", "stopped")],
-        "faults": [clip(f"step {line['step']:,}: {line['stopped']}") for line in reversed(stops[-10:])],
+        "faults": [f"step {step:,}: {reason}" for step, reason in reversed(stopped[-10:])],
         "curves": curves(run),
+        "stops": stopped,
     }
 
 
@@ -78,6 +79,7 @@ def unreadable(path: Path, error: Exception) -> dict[str, Any]:
         "facts": [("note", clip(reason))],
         "faults": [],
         "curves": [],
+        "stops": [],
         "going_on": False,
         "live": asdict(LiveStatus("")),
         "refused": dict.fromkeys(COMMANDS, "the run cannot be read"),

@@ -54,7 +54,7 @@ class PageServer:
 
     Args:
         config: address and keys.
-        pages: file of ``static/`` by path; ``/`` is the first page.
+        pages: file of ``static/``, or absolute path of another file, by path; ``/`` is the first page.
         handler: called with each websocket that has shown the token; the websocket is closed when it returns.
         notify: reports messages to operators.
         message_bytes: largest message that a page may send.

@@ -14,11 +14,11 @@ import pytest
 from robo_rl.actor import Spool
 from robo_rl.core import CheckpointError, DataError, EnvSpec, RoboRLError, SpecError, parse_json
 from robo_rl.evaluation.aggregate import group_runs
+from robo_rl.evaluation.curves import curves
 from robo_rl.evaluation.report import _configuration, _run_table, _starts, _versions, results
 from robo_rl.evaluation.runs import load_run
 from robo_rl.learner import Checkpoint, CheckpointFolder, load_checkpoint
 from robo_rl.learner.checkpoint import _digest
-from robo_rl.monitoring.curves import curves
 from robo_rl.monitoring.run_table import facts, step_rate
 from robo_rl.monitoring.viewer import record_run
 from robo_rl.replay import EpisodeStore, Intake, ReplayRing

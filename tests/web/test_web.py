@@ -22,8 +22,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 from robo_rl.core import ConfigError
+from robo_rl.evaluation.curves import POINTS, curves
 from robo_rl.evaluation.runs import Run
-from robo_rl.monitoring.curves import POINTS, curves
 from robo_rl.transport import make_keys
 from robo_rl.web import WebConfig, listening
 from robo_rl.web import server as web_server

@@ -1,7 +1,8 @@
 // The page that shows runs and sends them commands.
 
+import { Charts } from "/charts.js";
 import { Held } from "/held.js";
-import { EmergencyStops, Link, at, make, shorten, showPicture } from "/link.js";
+import { EmergencyStops, Link, at, make, showPicture } from "/link.js";
 
 const ARMED_MS = 3000;
 const EMERGENCY = "emergency_stop";
@@ -41,6 +42,7 @@ const link = new Link({
 });
 const stops = new EmergencyStops(link);
 const held = new Held(link, showAnswer);
+const charts = new Charts(at("curves"));
 
 at("runs").addEventListener("change", () => {
   cameras.clear();
@@ -52,8 +54,6 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-command]");
   if (button && !button.disabled && confirmed(button)) press(button);
 });
-addEventListener("resize", () => run && drawCurves(run.curves));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => run && drawCurves(run.curves));
 setInterval(showAges, 1000);
 
 // --- commands ---------------------------------------------------------------------------------------------------------
@@ -137,7 +137,8 @@ function showRun(news) {
   const faults = run.faults.length ? run.faults : ["none"];
   at("faults").replaceChildren(...faults.map((text) => make("li", text)));
   showRobots(run.live.robots);
-  drawCurves(run.curves);
+  charts.show([{ ...run, name: run.title }]);
+  at("no-curves").hidden = run.curves.length > 0;
   enableButtons();
 }
 
@@ -190,6 +191,7 @@ function showCamera({ robot, camera }, blob) {
     const age = make("span");
     const figure = make("figure", "", {}, image, make("figcaption", `${robot}: ${camera} `, {}, age));
     shown = { image, age };
+    if (!cameras.size) at("cameras").replaceChildren(); // the reason why there was none
     cameras.set(key, shown);
     at("cameras").append(figure);
   }
@@ -208,67 +210,4 @@ function showAges() {
   const problems = run.live.robots.map((robot) => robot.picture_problem).filter((problem) => problem);
   const text = problems[0] || (run.going_on ? "No picture has come yet" : "Cameras are live: the run is not going on");
   at("cameras").replaceChildren(make("p", text, { class: "quiet" }));
-}
-
-// --- curves -----------------------------------------------------------------------------------------------------------
-
-function drawCurves(curves) {
-  const box = at("curves");
-  if (!curves.length) {
-    box.replaceChildren(make("p", "Nothing to draw yet", { class: "quiet" }));
-    return;
-  }
-  if (box.childElementCount !== curves.length || !box.querySelector("canvas")) {
-    box.replaceChildren(...curves.map(() => {
-      const title = make("figcaption", "", {}, make("span"), make("b"));
-      return make("figure", "", {}, title, make("canvas"));
-    }));
-  }
-  curves.forEach((curve, index) => {
-    const [title, value] = box.children[index].querySelectorAll("span, b");
-    title.textContent = curve.title;
-    value.textContent = shorten(curve.y.at(-1), curve.share);
-    draw(box.children[index].querySelector("canvas"), curve);
-  });
-}
-
-function draw(canvas, { x, y, share }) {
-  const style = getComputedStyle(document.documentElement);
-  const [line, grid, text] = ["--accent", "--line", "--quiet"].map((name) => style.getPropertyValue(name));
-  const scale = devicePixelRatio;
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  [canvas.width, canvas.height] = [width * scale, height * scale];
-  const pen = canvas.getContext("2d");
-  pen.scale(scale, scale);
-  let [low, high] = share ? [0, 1] : [Math.min(...y), Math.max(...y)];
-  if (low === high) [low, high] = [low - 1, high + 1];
-  const [left, right, top, bottom] = [46, width - 8, 8, height - 18];
-  const [first, last] = [x[0], x.at(-1)];
-  const across = (value) => left + ((value - first) / (last - first || 1)) * (right - left);
-  const up = (value) => bottom - ((value - low) / (high - low)) * (bottom - top);
-  pen.font = "11px system-ui, sans-serif";
-  pen.fillStyle = text;
-  pen.strokeStyle = grid;
-  pen.textBaseline = "middle";
-  for (const value of [low, (low + high) / 2, high]) {
-    pen.beginPath();
-    pen.moveTo(left, up(value));
-    pen.lineTo(right, up(value));
-    pen.stroke();
-    pen.textAlign = "right";
-    pen.fillText(shorten(value, share), left - 5, up(value));
-  }
-  pen.textAlign = "left";
-  pen.fillText(first.toLocaleString("en"), left, height - 7);
-  pen.textAlign = "right";
-  pen.fillText(last.toLocaleString("en"), right, height - 7);
-  pen.strokeStyle = pen.fillStyle = line;
-  pen.lineWidth = 1.8;
-  pen.lineJoin = "round";
-  pen.beginPath();
-  x.forEach((value, index) => pen.lineTo(across(value), up(y[index])));
-  pen.stroke();
-  pen.beginPath();
-  pen.arc(across(last), up(y.at(-1)), 2.6, 0, 2 * Math.PI);
-  pen.fill();
 }
