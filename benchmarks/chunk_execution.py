@@ -16,22 +16,21 @@ import torch
 from table_runs import RESULTS, make_parser, write_json
 
 from robo_rl.app import acting_config, evaluated_policy
-from robo_rl.residual import ExecutionConfig
 
 
-def ways(latency: float) -> dict[str, ExecutionConfig]:
+def ways(latency: float) -> dict[str, dict[str, Any]]:
     """Return the compared ways of execution by name."""
     return {
-        "no latency": ExecutionConfig(latency=0.0),
-        "no latency, asynchronous": ExecutionConfig(asynchronous=True, latency=0.0),
-        "waiting": ExecutionConfig(latency=latency),
-        "asynchronous, none": ExecutionConfig(asynchronous=True, latency=latency, blending="none"),
-        "asynchronous, linear": ExecutionConfig(asynchronous=True, latency=latency),
-        "asynchronous, exponential": ExecutionConfig(asynchronous=True, latency=latency, blending="exponential"),
+        "no latency": {"latency": 0.0},
+        "no latency, asynchronous": {"asynchronous": True, "latency": 0.0},
+        "waiting": {"latency": latency},
+        "asynchronous, none": {"asynchronous": True, "latency": latency, "blending": "none"},
+        "asynchronous, linear": {"asynchronous": True, "latency": latency},
+        "asynchronous, exponential": {"asynchronous": True, "latency": latency, "blending": "exponential"},
     }
 
 
-def measure(run: Path, name: str, way: ExecutionConfig, episodes: int, seed: int) -> dict[str, Any]:
+def measure(run: Path, name: str, way: dict[str, Any], episodes: int, seed: int) -> dict[str, Any]:
     """Return the result of one policy with one way of execution."""
     config = acting_config(run, on_robot=False)
     with evaluated_policy(run, config, checkpoint="best", episodes=episodes, seed=seed, execution=way) as evaluated:

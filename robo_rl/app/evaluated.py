@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ..core import ConfigError, Policy, nearest, require
+from ..core import ConfigError, Policy, moved_section, nearest, require, section
 from ..evaluation import EvaluationResult, evaluate
 from ..residual import BaseActionBackend, BasePolicy, ExecutedPolicy, ExecutionConfig, FrozenPolicy
 from ..safety import NoticingBackend
@@ -62,7 +62,7 @@ def evaluated_policy(
     file: str | None = None,
     episodes: int,
     seed: int,
-    execution: ExecutionConfig | None = None,
+    execution: Mapping[str, Any] | None = None,
 ) -> Iterator[Evaluated]:
     """Make the environment of a run, for the block, and load a policy to evaluate in it.
 
@@ -73,26 +73,28 @@ def evaluated_policy(
         file: path of an ONNX file, or of a folder of LeRobot, with another policy; None: the policy of the run.
         episodes: number of episodes of an evaluation.
         seed: seed of the start states.
-        execution: how the chunks of the policy are executed or, if the run corrects a base policy, those of the base;
-            None: as the run says.
+        execution: options of :class:`~robo_rl.residual.ExecutionConfig` for the chunks of the policy or, if the run
+            corrects a base policy, for those of the base. Others are as the run says.
 
     Raises:
         CheckpointError, ConfigError, DataError: see :func:`.load_evaluated`.
         ConfigError: also if the policy cannot be executed like this.
     """
     simulated = not has_robot(config)
-    if execution is not None:
-        expected = "null on a robot, where it is measured"
-        require(simulated or execution.latency is None, "execution.latency", expected, execution.latency)
-        if "base" in config:
-            config.base.execution = execution
+    latency = (execution or {}).get("latency")
+    require(simulated or latency is None, "execution.latency", "null on a robot, where it is measured", latency)
+    with moved_section("execution", "base.execution"):
+        configured: ExecutionConfig = section(config.base, "execution") if "base" in config else ExecutionConfig()
+    changed = configured.changed(execution or {})
+    if "base" in config:
+        config.base.execution = changed
     inner = build_backend(config)
     backend = NoticingBackend(inner, print)
     frozen: BasePolicy | None = inner.base if isinstance(inner, BaseActionBackend) else None
     try:
         trained = load_evaluated(folder, backend.spec, checkpoint, file)
-        if execution is not None and frozen is None and execution.is_used(simulated):
-            frozen = executed(as_base(trained, file or str(folder)), trained.spec, execution, simulated=simulated)
+        if execution and frozen is None and changed.is_used(simulated):
+            frozen = executed(as_base(trained, file or str(folder)), trained.spec, changed, simulated=simulated)
             trained = replace(trained, policy=FrozenPolicy(frozen))
         with networks_of(trained.checkpoint, "reward"):
             reward = build_reward(config.reward, backend.spec, config.seed).task

@@ -28,7 +28,7 @@ class Schema(NamedTuple):
 SCHEMAS = {
     "web_schema": Schema("web", "robo_rl.web", "WebConfig"),
     "board_schema": Schema("board", "robo_rl.calibration", "BoardConfig"),
-    "execution_schema": Schema("execution", "robo_rl.residual", "ExecutionConfig"),
+    "execution_schema": Schema("execution", "robo_rl.residual", "ExecutionChanges"),
     "control_schema": Schema("transport", "robo_rl.transport", "TransportConfig"),
 }
 """Sections by their names in the list ``defaults`` of a configuration."""

@@ -21,7 +21,7 @@ from ..evaluation import (
     evaluate_decision_periods,
 )
 from ..evaluation.runs import load_run
-from ..residual import ExecutionConfig
+from ..residual import ExecutionChanges
 from ..telemetry import Console
 
 
@@ -41,7 +41,7 @@ class EvalConfig:
     decision_periods: list[int]
     explore: bool
     on_robot: bool
-    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+    execution: ExecutionChanges = field(default_factory=ExecutionChanges)
 
     def __post_init__(self) -> None:
         check_periods(self.decision_periods)
@@ -53,7 +53,7 @@ class EvalConfig:
             "left out where policy names a file, which holds one policy",
             self.checkpoint,
         )
-        executed = self.execution.is_used(simulated=True)
+        executed = bool(self.execution.given())
         is_other = bool(self.policy or self.decision_periods or executed)
         expected = "false with policy, decision_periods or execution: the policy of the run explores, as it decides"
         require(not (self.explore and is_other), "explore", expected, self.explore)
@@ -91,7 +91,7 @@ def run(config: DictConfig) -> int:
         file=settings.policy,
         episodes=settings.episodes,
         seed=settings.seed,
-        execution=settings.execution if settings.execution.is_used(simulated=True) else None,
+        execution=settings.execution.given(),
     ) as evaluated:
         policy = evaluated.trained
         video, filmed = Path(settings.video) if settings.video else None, settings.video_episodes

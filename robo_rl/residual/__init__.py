@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from robo_rl.core.lazy import imported_on_use
 
-from .config import BaseConfig, ExecutionConfig, ServerConfig
+from .config import BaseConfig, ExecutionChanges, ExecutionConfig, ServerConfig
 
 if TYPE_CHECKING:
     from .agent import ResidualAgent, residual_scale
@@ -22,6 +22,7 @@ __all__ = [
     "BaseConfig",
     "BasePolicy",
     "ExecutedPolicy",
+    "ExecutionChanges",
     "ExecutionConfig",
     "FrozenPolicy",
     "ResidualAgent",
@@ -38,5 +39,5 @@ def register_configs() -> None:
 
     from robo_rl.core import config_node
 
-    node = OmegaConf.create({"execution": config_node(None, ExecutionConfig)})
+    node = OmegaConf.create({"execution": config_node(None, ExecutionChanges)})
     ConfigStore.instance().store(name="execution_schema", node=node)

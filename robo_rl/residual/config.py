@@ -1,7 +1,9 @@
 """Configuration of a base policy and of the residuals on top of it."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from math import inf
+from typing import Any
 
 from robo_rl.core import Options, option, require
 
@@ -73,6 +75,42 @@ class ExecutionConfig(Options, section="execution"):
     def is_used(self, simulated: bool) -> bool:
         """Return whether chunks are executed in any other way than the default, in simulation or on a robot."""
         return self.asynchronous or (simulated and self.latency is not None)
+
+    def changed(self, options: Mapping[str, Any]) -> "ExecutionConfig":
+        """Return this configuration with other values of ``options``.
+
+        Options that no longer have an effect, because chunks are not blended, return to their defaults.
+
+        Raises:
+            ConfigError: if a value is out of range, or one of ``options`` has no effect.
+        """
+        values = asdict(self) | dict(options)
+        is_blended = values["asynchronous"] and values["blending"] != "none"
+        unused = () if is_blended else ("blended_steps",) if values["asynchronous"] else ("blending", "blended_steps")
+        return ExecutionConfig(**{name: values[name] for name in values if name in options or name not in unused})
+
+
+@dataclass(frozen=True)
+class ExecutionChanges(Options, section="execution"):
+    """Other values of :class:`ExecutionConfig` for an evaluation.
+
+    Null: as ``base.execution`` of the run says, if it corrects a base policy, and else the default.
+
+    Attributes:
+        asynchronous: whether the next chunk is computed while the current one is executed.
+        blending: transition from the current chunk to the next: ``linear``, ``exponential`` or ``none``.
+        blended_steps: length of the cross-fade [control periods].
+        latency: emulated time of a decision in simulation [s], rounded up to whole control periods.
+    """
+
+    asynchronous: bool | None = None
+    blending: str | None = option(None, choices=("linear", "exponential", "none"))
+    blended_steps: int | None = option(None, low=1, high=1000)
+    latency: float | None = option(None, low=0, high=60)
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that are not null."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)

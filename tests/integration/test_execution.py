@@ -97,8 +97,10 @@ def test_the_base_of_a_residual_run_decides_meanwhile(
     robo_rl("train", *run, "base.execution.latency=0.15")
     robo_rl("train", f"resume={tmp_path / 'run'}", "run.env_steps=30")
     assert "Decision in 150.0 ms" in robo_rl("eval", f"run={tmp_path / 'run'}", "episodes=1")
-    slower = ["execution.latency=0.3", "execution.asynchronous=true", "execution.blending=exponential"]
-    assert "Decision in 300.0 ms" in robo_rl("eval", f"run={tmp_path / 'run'}", "episodes=1", *slower)
+    slower = evaluated(tmp_path / "run", tmp_path / "slower.json", "execution.latency=0.3")["execution"]
+    waiting = evaluated(tmp_path / "run", tmp_path / "waiting.json", "execution.asynchronous=false")["execution"]
+    assert (slower["latency_median"], waiting["latency_median"]) == (0.3, 0.15)  # what is not given is as in training
+    assert waiting["held_steps"] > slower["held_steps"] == 0
 
 
 def test_options_that_exclude_one_another_are_refused(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -329,6 +329,12 @@ def test_options_without_effect_and_policies_of_several_observations_are_refused
         ExecutionConfig(blending="none")
     with pytest.raises(ConfigError, match=r"execution\.blended_steps must be given only where .* chunks are blended"):
         ExecutionConfig(asynchronous=True, blending="none", blended_steps=3)
+    faded = ExecutionConfig(asynchronous=True, blending="exponential", blended_steps=3, latency=0.1)
+    assert faded.changed({"latency": 0.2}) == replace(faded, latency=0.2)
+    assert faded.changed({"blending": "none"}) == ExecutionConfig(asynchronous=True, blending="none", latency=0.1)
+    assert faded.changed({"asynchronous": False}) == ExecutionConfig(latency=0.1)
+    with pytest.raises(ConfigError, match=r"execution\.blending must be given only where execution\.asynchronous=true"):
+        faded.changed({"asynchronous": False, "blending": "none"})
     base = BasePolicy.of_function(clock_chunk, "history")
     base.observed_steps = 2
     with pytest.raises(ConfigError, match="history decides on 2 consecutive observations"):
