@@ -19,6 +19,8 @@ AXES: dict[str, tuple[int, ...]] = {
 
 ACTION_SPACES = ("end_effector_delta", "joint_delta", "joint_position")
 ACTION_FRAMES = ("base", "end_effector")
+MAX_DELAY = 10.0
+"""Longest delay of an observation [s]."""
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,9 @@ class ObservationConfig(Options, section="observation"):
         height: height of these images [pixels].
         frame_stack: number of newest frames of each camera in one image (height, width, 3 * frame_stack), oldest first;
             after a reset, the first frame is repeated.
+        delay: time by which observations arrive late, by key [s], as ``{state: 0.02, images/front: 0.1}``
+            (:class:`~robo_rl.core.DelayedBackend`); rounded up to whole control periods.
+        delay_range: largest further delay, drawn for each of these keys and each episode [s].
         picture_width: width of images for people, from ``render()`` [pixels].
         picture_height: height of images for people [pixels].
     """
@@ -260,12 +265,17 @@ class ObservationConfig(Options, section="observation"):
     width: int = option(128, low=8, high=4096)
     height: int = option(128, low=8, high=4096)
     frame_stack: int = option(1, low=1, high=16)
+    delay: dict[str, float] = field(default_factory=dict)
+    delay_range: float = option(0.0, low=0, high=MAX_DELAY)
     picture_width: int = option(640, low=8, high=4096)
     picture_height: int = option(480, low=8, high=4096)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(len(set(self.cameras)) == len(self.cameras), "observation.cameras", "distinct", self.cameras)
+        for key, seconds in self.delay.items():
+            require(0 <= seconds <= MAX_DELAY, f"observation.delay.{key}", f"in [0, {MAX_DELAY:g}]", seconds)
+        self.refuse_unused(("delay_range",), bool(self.delay), "observation.delay names what arrives late")
 
 
 @dataclass(frozen=True)

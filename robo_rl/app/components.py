@@ -6,6 +6,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..core import (
     ConfigError,
+    DelayedBackend,
     EnvBackend,
     RelativeBackend,
     ResetController,
@@ -40,11 +41,14 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
             backend = RelativeBackend(backend)
         elif turning_positions(backend.spec, backend.robot):
             backend = TurningBackend(backend)
+        is_simulated = simulated or not has_robot(config)
+        delay = OmegaConf.select(config, "task.observation.delay")
+        if delay and is_simulated:  # observations of a robot have their own
+            backend = DelayedBackend(backend, delay, config.task.observation.delay_range)
         base = load_base(config)
         if base is None:
             return backend
         settings: BaseConfig = section(config, "base")
-        is_simulated = simulated or not has_robot(config)
         base = executed(base, backend.spec, settings.execution, simulated=is_simulated)
         return BaseActionBackend(backend, base, settings.residual_scale)
     except BaseException:

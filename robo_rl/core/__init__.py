@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .clock import Clock, ManualClock, MonotonicClock
     from .closing import Closing
     from .config import as_config, check_seed, config_node, section, typed
+    from .delayed import DelayedBackend
     from .drafts import draft_of, remove_abandoned_drafts, scratch_folder
     from .durable import copy_durably, sync_folder, sync_tree, write_durably
     from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
@@ -168,6 +169,7 @@ __all__ = [
     "DataError",
     "DeadmanSwitch",
     "Decision",
+    "DelayedBackend",
     "Deployable",
     "DivergenceError",
     "DriverError",

@@ -143,8 +143,9 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
     if relabel is None:
         raise ConfigError(
             f"run.hindsight={copies} needs a task that observes its goal and can compute the reward for others: reach "
-            "and push_cube with task.observation.object=true, or an environment with achieved_goal, desired_goal and a "
-            f"sparse compute_reward, as those of Gymnasium-Robotics; task {online.spec.task!r} cannot"
+            "and push_cube with task.observation.object=true and without task.observation.delay, or an environment "
+            "with achieved_goal, desired_goal and a sparse compute_reward, as those of Gymnasium-Robotics; task "
+            f"{online.spec.task!r} cannot"
         )
     if images := [key for key in agent.observed if key not in ("state", "object")]:
         raise ConfigError(
