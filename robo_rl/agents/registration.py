@@ -4,12 +4,13 @@ from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import config_node
 
-from . import bc, cpl, drq, flow, fql, iql, qc, sac, xqc
+from . import bc, cpl, drq, dsrl, flow, fql, iql, qc, sac, xqc
 
 CONFIGS: dict[str, type] = {
     "bc": bc.BCConfig,
     "cpl": cpl.CPLConfig,
     "drq": drq.DrQConfig,
+    "dsrl": dsrl.DSRLConfig,
     "flow": flow.FlowCloningConfig,
     "fql": fql.FQLConfig,
     "iql": iql.IQLConfig,

@@ -35,11 +35,22 @@ class Preparation:
         if self._experience.demonstrations is not None and self._run.started_from is None:
             self._clone()
             self._pretrain_critics()
-        elif self._run.started_from is None and getattr(self._agent.config, "exploration", "fixed") == "demonstrations":
-            raise ConfigError("agent.exploration=demonstrations measures a clone: set demonstrations.episodes above 0")
+        elif self._run.started_from is None:
+            self._require_no_demonstrations()
         self._run.save()
         if self._evaluate():
             self._run.save()  # with the score
+
+    def _require_no_demonstrations(self) -> None:
+        """Check that the agent can learn without demonstrations, and without the policy of another run."""
+        config = self._agent.config
+        if getattr(config, "exploration", "fixed") == "demonstrations":
+            raise ConfigError("agent.exploration=demonstrations measures a clone: set demonstrations.episodes above 0")
+        if getattr(config, "needs_demonstrations", False):
+            raise ConfigError(
+                "this agent improves a policy that it clones first: set demonstrations.episodes above 0, or give "
+                "start.run=RUN"
+            )
 
     def _fit_rewards(self) -> None:
         experience, scorer, episodes = self._experience, self._experience.scorer, self._run.demonstration_episodes

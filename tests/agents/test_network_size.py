@@ -14,6 +14,7 @@ from robo_rl import cli
 from robo_rl.agents.bc import make_bc
 from robo_rl.agents.cpl import make_cpl
 from robo_rl.agents.drq import EncoderConfig, make_drq
+from robo_rl.agents.dsrl import make_dsrl
 from robo_rl.agents.fql import make_fql
 from robo_rl.agents.iql import make_iql
 from robo_rl.agents.qc import make_qc
@@ -36,7 +37,7 @@ from robo_rl.safety.feasibility import FeasibilityModel
 from ..rigs.specs import toy_spec
 
 SPEC = toy_spec({"state": ArraySpec((5,)), "images/front": ArraySpec((32, 32, 3), "uint8", 0, 255)}, 3)
-AGENTS = (make_bc, make_cpl, make_drq, make_fql, make_iql, make_qc, make_sac, make_xqc)
+AGENTS = (make_bc, make_cpl, make_drq, make_dsrl, make_fql, make_iql, make_qc, make_sac, make_xqc)
 LARGE: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     *((make, {"hidden": (6000, 6000)}) for make in AGENTS),
     *((make, {"hidden": (2_000_000_000,)}) for make in AGENTS),

@@ -1,4 +1,4 @@
-"""docs/guide/improve_a_policy.md: a clone is corrected, as a run and as a file, and a function in Python is a base."""
+"""docs/guide/improve_a_policy.md: a clone is corrected, as run and file; a flow is steered; a function is a base."""
 
 from pathlib import Path
 
@@ -18,4 +18,9 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
     reader.follow("robo-rl deploy", "observations=20")
     output = reader.follow("robo-rl train task=push_cube agent=residual base.policy", *RUN)
     assert "Base policy clone.onnx (task push_cube, agent bc, step 0)" in output
+    flow = ["agent.hidden=[32]", "agent.batch_size=32", "agent.pretrain_steps=20", "agent.flow_steps=2"]
+    reader.follow("robo-rl train task=push_cube agent=flow", *OFFLINE, *flow, "run.env_steps=0")
+    online = ["run.env_steps=15", "agent.learning_starts=5", "agent.actor_delay=8"]
+    output = reader.follow("robo-rl train task=push_cube agent=dsrl", *OFFLINE, *flow, *online)
+    assert "Started from flow (task push_cube, agent flow, step 0" in output
     assert reader.run_python().startswith("success ")

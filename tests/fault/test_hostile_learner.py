@@ -130,7 +130,7 @@ def test_chunks_that_make_no_policy_are_refused(chunks: list[Any]) -> None:
     assert news.take_policy() is None
 
 
-@pytest.mark.parametrize("kind", ["sac", "bc", "flow", "xqc", "qc", "fql", "iql", "drq"])
+@pytest.mark.parametrize("kind", ["sac", "bc", "flow", "xqc", "qc", "fql", "dsrl", "iql", "drq"])
 def test_an_actor_takes_in_no_policy_that_is_larger_than_its_agents_own(kind: str) -> None:
     own = make_agent(kind).policy_state()
     policies: list[dict[str, np.ndarray]] = [
@@ -207,7 +207,7 @@ def test_files_of_other_kinds_are_refused(header: Any) -> None:
         LearnerNews().take_in(messages.Notice(policy=message), PolicyAssembly(MOST_BYTES))
 
 
-@pytest.mark.parametrize("kind", ["sac", "flow", "xqc", "bc", "qc", "fql", "iql"])
+@pytest.mark.parametrize("kind", ["sac", "flow", "xqc", "bc", "qc", "fql", "dsrl", "iql"])
 def test_policies_of_wrong_names_shapes_and_types_leave_the_one_that_acts(kind: str) -> None:
     agent, notes = make_agent(kind), []
     sound = agent.policy_state()

@@ -1,4 +1,4 @@
-"""Runs of the agents with a flow and critics: offline, continued online, and without demonstrations."""
+"""Runs of the agents with a flow and critics: offline, continued online, without demonstrations, and from a flow."""
 
 import json
 from pathlib import Path
@@ -53,3 +53,25 @@ def test_qc_learns_without_demonstrations(tmp_path: Path) -> None:
     updates = [record for record in records(tmp_path / "run", "train") if "critic_loss" in record]
     assert newest_state(tmp_path / "run")["agent/critic_updates"] == 4 and len(updates) == 4
     assert not any("offline_update" in record for record in updates)
+
+
+def test_a_cloned_flow_is_steered_by_a_run_that_starts_from_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = [word for word in TRAIN if not word.startswith(("agent.offline", "agent.learning"))]
+    robo_rl("train", *common, "agent=flow", "run.env_steps=0", f"run.dir={tmp_path}/flow")
+    steered = ["train", *common, "agent=dsrl", "agent.learning_starts=5", "agent.actor_delay=8"]
+    with pytest.raises(SystemExit) as refused:
+        main([*steered, "demonstrations.episodes=0", f"run.dir={tmp_path}/none"])
+    assert refused.value.code == 2 and "give start.run=RUN" in capsys.readouterr().err
+    for name, steps in (("unbroken", 14), ("run", 8)):  # in mid-chunk
+        robo_rl(*steered, f"start.run={tmp_path}/flow", f"run.dir={tmp_path}/{name}", f"run.env_steps={steps}")
+    assert "agent flow" in capsys.readouterr().out
+    robo_rl("train", f"resume={tmp_path}/run", "run.env_steps=14")
+    first, second = newest_state(tmp_path / "unbroken"), newest_state(tmp_path / "run")
+    assert first["agent/critic_updates"] == 40 and first["policy/steered"] == 1
+    for key in first.keys() - {"agent/generator/evaluation", "agent/plan/actions", "agent/plan/left"}:
+        np.testing.assert_array_equal(first[key], second[key], err_msg=key, strict=True)
+    flow = newest_state(tmp_path / "flow")
+    for key in (key for key in flow if key.startswith("policy/averaged/flow/")):
+        np.testing.assert_array_equal(first[key], flow[key], err_msg=key)

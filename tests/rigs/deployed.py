@@ -9,6 +9,7 @@ import torch
 
 from robo_rl.agents.bc import make_bc
 from robo_rl.agents.drq import make_drq
+from robo_rl.agents.dsrl import make_dsrl
 from robo_rl.agents.flow import make_flow
 from robo_rl.agents.fql import make_fql
 from robo_rl.agents.iql import make_iql
@@ -25,6 +26,14 @@ IMAGES = toy_spec({"state": ArraySpec((4,)), "images/front": ArraySpec((32, 24, 
 KEYS = ("object", "state")
 SMALL = {"hidden": (32, 32), "observation_keys": KEYS}
 
+
+def _make_steered(**fields: Any) -> Any:
+    """Return an agent of ``agent=dsrl`` whose actor has learned."""
+    agent = make_dsrl(**fields)
+    agent._policy.steer()
+    return agent
+
+
 GAUSSIAN: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "sac": (make_sac, SMALL),
     "sac_chunk": (make_sac, {**SMALL, "action_chunk": 4, "activation": "gelu", "actor_layer_norm": True}),
@@ -32,6 +41,7 @@ GAUSSIAN: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "sac_raw": (make_sac, {**SMALL, "normalise_observations": False}),
     "bc": (make_bc, {**SMALL, "activation": "tanh"}),
     "iql": (make_iql, SMALL),
+    "dsrl": (_make_steered, {**SMALL, "action_chunk": 3}),
     "xqc": (make_xqc, {**SMALL, "network": "xqc"}),
     "crossq": (make_xqc, {**SMALL, "network": "crossq"}),
     "simbav2": (make_xqc, {**SMALL, "network": "simbav2"}),

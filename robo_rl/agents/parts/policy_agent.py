@@ -12,7 +12,7 @@ from robo_rl.core import Agent, Batch, ConfigError, Decision, FeatureExtractor, 
 from .plan import check_plans
 from .policy import NetworkPolicy
 from .slots import load_generators, load_slots, save_generators, save_slots
-from .warm_start import CRITIC_OPTIONS, POLICY_OPTIONS, check_class, has_critics, option_differences, transferred
+from .warm_start import CRITIC_OPTIONS, check_class, check_policy, has_critics, transferred
 
 
 class PolicyAgent(ABC):
@@ -114,14 +114,7 @@ class PolicyAgent(ABC):
         if critics and not has_critics(slots):
             raise ConfigError(f"agent {type(self).__name__} has no critics to start from")
         critics = critics or has_critics(policy)
-        lines = option_differences(
-            other.config, self._policy.config, POLICY_OPTIONS + (CRITIC_OPTIONS if critics else ())
-        )
-        if other.observed != self.observed:
-            expected, found = ", ".join(other.observed), ", ".join(self.observed)
-            lines.insert(0, f"observations: expected {expected}, found {found}")
-        if lines:
-            raise ConfigError("; ".join(lines))
+        check_policy(other, self, CRITIC_OPTIONS if critics else ())
         taken, state = transferred(slots, policy, critics), other.state()
         load_slots(taken, {name: array for name, array in state.items() if name in taken}, "the agent")
         parts = {"policy": True, "normalisation": bool(self._policy.observations.fitted), "critics": critics}

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from robo_rl.core import ConfigError
+from robo_rl.core import Agent, ConfigError
 
 POLICY_OPTIONS = (
     "network",
@@ -26,6 +26,7 @@ CRITIC_OPTIONS = ("critic_hidden", "ensemble_size", "layer_norm", "value_bins", 
 _WITH_POLICY = ("flow/", "critic_normaliser/")
 _WITH_CRITICS = (
     "critic/",
+    "noise_critic/",
     "critic_statistics/",
     "target_critic/",
     "averaged/critic/",
@@ -45,7 +46,21 @@ def check_class(start: object, own: object) -> None:
         raise ConfigError(f"{kinds}: an agent can start from one of its own class alone")
 
 
-def option_differences(start: Any, own: Any, names: tuple[str, ...]) -> list[str]:
+def check_policy(start: Agent, own: Agent, options: tuple[str, ...] = ()) -> None:
+    """Check that an agent can take over the policy of another one, and what depends on further ``options``.
+
+    Raises:
+        ConfigError: naming each difference.
+    """
+    lines = _option_differences(start.config, own.config, POLICY_OPTIONS + options)
+    if start.observed != own.observed:
+        expected, found = ", ".join(start.observed), ", ".join(own.observed)
+        lines.insert(0, f"observations: expected {expected}, found {found}")
+    if lines:
+        raise ConfigError("; ".join(lines))
+
+
+def _option_differences(start: Any, own: Any, names: tuple[str, ...]) -> list[str]:
     """Return one line for each of the options ``names`` in which two configurations of an agent differ.
 
     Args:
