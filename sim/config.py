@@ -247,6 +247,9 @@ class ObservationConfig(Options, section="observation"):
         relative: whether the end effector is observed relative to its pose at the beginning of the episode, without the
             joints (:class:`~robo_rl.core.RelativeBackend`). Actions in the same sense need
             ``controller.action_frame=end_effector``.
+        history: number of earlier moments whose states and executed actions are observed, under the key ``history``
+            (:class:`~robo_rl.core.HistoryBackend`).
+        history_stride: control periods from one of these moments to the next.
         cameras: names of the cameras with keys ``images/<camera>``: ``front``, ``wrist``, or a camera of the task.
         width: width of these images [pixels].
         height: height of these images [pixels].
@@ -261,6 +264,8 @@ class ObservationConfig(Options, section="observation"):
 
     object: bool = True
     relative: bool = False
+    history: int = option(0, low=0, high=100)
+    history_stride: int = option(1, low=1, high=100)
     cameras: tuple[str, ...] = ()
     width: int = option(128, low=8, high=4096)
     height: int = option(128, low=8, high=4096)

@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from robo_rl.core import (
     ArraySpec,
     ConfigError,
-    DelayedBackend,
     EnvBackend,
-    RelativeBackend,
     RewardWeights,
     Step,
-    TurningBackend,
     nearest,
-    turning_positions,
+    observe,
 )
 
 IMAGES = "images/"
@@ -117,13 +114,7 @@ def make_environment(
                 raise ConfigError(f"task {name!r} has no field '{key}.{inner}'; {nearest(inner, valid)}")
             fields[key] = dataclasses.replace(part, **value)  # type: ignore[type-var]
     backend: EnvBackend = make_backend(name, **fields)
-    observation = fields.get("observation", defaults.observation)
-    if observation.relative:
-        backend = RelativeBackend(backend)
-    elif turning_positions(backend.spec, backend.robot):
-        backend = TurningBackend(backend)
-    if observation.delay:
-        backend = DelayedBackend(backend, observation.delay, observation.delay_range)
+    backend = observe(backend, vars(fields.get("observation", defaults.observation)))
     return BackendEnv(backend, reward, render_mode)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         build_agent,
         build_reward,
         has_robot,
-        is_relative,
+        observation_options,
         set_threads,
     )
     from .config import (
@@ -83,7 +83,6 @@ __all__ = [
     "find_emergency_stop",
     "find_stop_button",
     "has_robot",
-    "is_relative",
     "keep_base",
     "load_agent",
     "load_evaluated",
@@ -93,6 +92,7 @@ __all__ = [
     "needed_packages",
     "networks_of",
     "networks_of_run",
+    "observation_options",
     "press_emergency_stop",
     "register_all_configs",
     "register_configs",

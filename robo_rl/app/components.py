@@ -6,20 +6,17 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..core import (
     ConfigError,
-    DelayedBackend,
     EnvBackend,
-    RelativeBackend,
     ResetController,
-    TurningBackend,
     derive_seed,
     find_relative,
     moved_section,
+    observe,
     section,
-    turning_positions,
 )
 from ..residual import BaseActionBackend, BaseConfig
 from .base import executed, load_base
-from .composition import build, build_agent, build_reward, has_robot, is_relative, set_threads
+from .composition import build, build_agent, build_reward, has_robot, observation_options, set_threads
 from .returning import ReturnLearner
 from .stops import find_stop_button
 
@@ -37,14 +34,8 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
             backend = cast(EnvBackend, build(config.robot, simulation=backend))
         button = find_stop_button(config, simulated)
         backend = cast(EnvBackend, build(config.safety, backend=backend, button=button))
-        if is_relative(config):
-            backend = RelativeBackend(backend)
-        elif turning_positions(backend.spec, backend.robot):
-            backend = TurningBackend(backend)
         is_simulated = simulated or not has_robot(config)
-        delay = OmegaConf.select(config, "task.observation.delay")
-        if delay and is_simulated:  # observations of a robot have their own
-            backend = DelayedBackend(backend, delay, config.task.observation.delay_range)
+        backend = observe(backend, observation_options(config), is_simulated)
         base = load_base(config)
         if base is None:
             return backend

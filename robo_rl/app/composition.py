@@ -50,9 +50,9 @@ def has_robot(config: DictConfig) -> bool:
     return "robot" in config and config.robot is not None
 
 
-def is_relative(config: DictConfig) -> bool:
-    """Return whether observations are relative to the pose in which an episode begins: :class:`RelativeBackend`."""
-    return bool(OmegaConf.select(config, "task.observation.relative", default=False))
+def observation_options(config: DictConfig) -> DictConfig:
+    """Return the section ``task.observation``; empty for a task that has none."""
+    return cast(DictConfig, OmegaConf.select(config, "task.observation", default=OmegaConf.create()))
 
 
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 
-from ..app import build, build_reward, has_robot, is_relative, load_reward, run_config
+from ..app import build, build_reward, has_robot, load_reward, observation_options, run_config
 from ..core import Clock, ConfigError, EnvSpec, Interruption, MonotonicClock, Scorer, TurningState, typed
 from ..monitoring.reward_node import PublishConfig, RewardNode
 from ..operators.panel import offer_settings
@@ -23,10 +23,11 @@ def run(config: DictConfig) -> int:
             config.task = run_config(Path(str(config.run))).task
     if not has_robot(config):
         raise ConfigError("robo-rl reward publish scores a robot over ROS 2: choose one, such as robot=virtual")
-    if is_relative(config):
+    observed = observation_options(config)
+    if observed.get("relative") or observed.get("history"):
         raise ConfigError(
             "robo-rl reward publish scores measured observations and does not know when episodes begin: train the "
-            "reward with task.observation.relative=false"
+            "reward with task.observation.relative=false task.observation.history=0"
         )
     backend = build(config.robot, simulation=build(config.task))
     try:

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         read_bytes,
         read_secret,
     )
+    from .history import HISTORY, HistoryBackend
     from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
     from .image_layouts import ImageConfig, ImageLayout, image_axes, image_layout, image_override
     from .interruption import Interruption, sigterm_unwinds
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from .mjcf_limits import check_mjcf
     from .native import compiler_problem, native_library
     from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
+    from .observing import observe
     from .options import MAX_RATE, MAX_SECONDS, MIN_RATE, Options, bounds_of, moved_section, option, require
     from .own_commands import own_command
     from .own_stop import OwnStop
@@ -139,6 +141,7 @@ __all__ = [
     "EMERGENCY_STOP",
     "ENTRIES",
     "GUARD_SILENT",
+    "HISTORY",
     "MAX_PIXELS",
     "MAX_RATE",
     "MAX_SECONDS",
@@ -184,6 +187,7 @@ __all__ = [
     "FrameTransform",
     "GoalTask",
     "GuardBeat",
+    "HistoryBackend",
     "ImageConfig",
     "ImageHeader",
     "ImageLayout",
@@ -282,6 +286,7 @@ __all__ = [
     "nearest",
     "networks_within",
     "networks_within_memory",
+    "observe",
     "open_regular",
     "option",
     "override",

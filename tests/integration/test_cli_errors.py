@@ -32,7 +32,6 @@ TASKS += "open_door, peg_insert, pick_cube, pick_cube_so101, plug_insert, push_c
 TASKS += "reach, reach_so101, regrasp, stack_cubes, wipe"
 AGENTS = "bc, cpl, crossq, drq, dsrl, flow, fql, hg_dagger, iql, qc, redq, residual, rlpd, rlpd_contact, rlpd_driving, "
 AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
-AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
 
 
 @pytest.mark.parametrize(
