@@ -64,7 +64,7 @@ class Terminal:
 
     def wait_for(self, text: bytes, times: int = 1, device: KeyboardTeleop | None = None) -> None:
         """Wait, while ``device`` is read, until ``text`` was printed last, and so many times in all."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self.printed.endswith(text) or self.printed.count(text) < times:
             assert time.monotonic() < deadline, self.printed[-200:]
             if device is not None:

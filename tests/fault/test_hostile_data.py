@@ -20,7 +20,7 @@ from ..rigs.data_page import PRESS, AskingPage, answers_to, listed, recorded
 from ..rigs.hostile_data import KINDS, make_hostile_data
 from ..rigs.slow_disk import make_slow
 
-ANSWER_SECONDS = 20.0
+ANSWER_SECONDS = 50.0
 
 
 @pytest.fixture(autouse=True)

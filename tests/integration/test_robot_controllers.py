@@ -131,7 +131,7 @@ KINDS = {
 def commanding(kind: str, *options: str) -> Any:
     """Return a driver of joint actions by a kind of command, whose controller is not the one that is active."""
     controller, topic = KINDS[kind]
-    words = [f"robot.command.kind={kind}", f"robot.command.topic={controller}/{topic}"]
+    words = [f"robot.command.kind={kind}", f"robot.command.topic={controller}/{topic}", "task.max_episode_steps=200"]
     if kind == "joint_efforts":
         words += ["robot.command.stiffness=[60]", "robot.command.damping=[6]", "robot.command.effort=[20]"]
     return patient_driver(JOINTS, *words, f"robot.controllers.active=[{controller}]", *options)

@@ -185,7 +185,7 @@ def test_mismatches_are_reported_within_5_s(node: Node, caplog: pytest.LogCaptur
         lambda: {problem.topic for problem in node.problems} == {"/description", "/rough", "/echo/in", "/set"}, 5
     )
     assert time.monotonic() - began < 5
-    wait_until(lambda: all(problem.node == "/peer" for problem in node.problems), 5)
+    wait_until(lambda: all(problem.node == "/peer" for problem in node.problems))
     by_topic = {problem.topic: problem for problem in node.problems}
     description = by_topic["/description"]
     assert (description.local, description.remote) == (JOINTS, STRING)
@@ -203,9 +203,9 @@ def test_a_mismatch_with_a_later_node_goes_with_it(node: Node) -> None:
     assert not node.problems
     with open_node("late", "/lab", "dds") as late:
         late.create_publisher(STRING, "late")
-        wait_until(lambda: node.problems, 5)
+        wait_until(lambda: node.problems)
         assert node.problems[0].local == "reliable, transient_local" and subscription.matched_count == 0
-        wait_until(lambda: late.problems, 5)
+        wait_until(lambda: late.problems)
     wait_until(lambda: not node.problems)
 
 
@@ -219,7 +219,7 @@ def test_deadlines_that_others_ask_for_are_compared(domain: int, node: Node) -> 
     participant = DomainParticipant(domain)
     qos = Qos(Policy.Reliability.BestEffort, Policy.Deadline(50_000_000))
     reader = DataReader(participant, Topic(participant, "rt/lab/strict", String), qos)
-    wait_until(lambda: node.problems, 5)
+    wait_until(lambda: node.problems)
     assert node.problems[0].remote == "best_effort, volatile, deadline 50 ms"
     assert reader.get_requested_incompatible_qos_status().total_count == 1
 
@@ -235,7 +235,7 @@ def test_another_definition_of_the_same_type_is_reported(domain: int, node: Node
     qos = Qos(Policy.Reliability.BestEffort, Policy.Userdata(f"typehash={other};".encode()))
     writer = DataWriter(participant, Topic(participant, "rt/lab/versions", String), qos)
     node.create_subscription(STRING, "versions", None, BEST_EFFORT)
-    wait_until(lambda: node.problems, 5)
+    wait_until(lambda: node.problems)
     assert (node.problems[0].local, node.problems[0].remote) == (HASH_OF_STRING, other)
     assert "ROS_DISTRO" in node.problems[0].text
     assert writer is not None

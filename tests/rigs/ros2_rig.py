@@ -53,7 +53,7 @@ def call(node: Node, kind: str, name: str, **fields: Any) -> Any:
     return node.create_client(kind, name).call(node.types.make(f"{kind}_Request", **fields), 20.0)
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
