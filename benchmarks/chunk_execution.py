@@ -4,7 +4,8 @@
 
 Evaluates the policies of runs in simulation, each from the same start states: without latency, a chunk executed to its
 end, or replaced by the next one before that; with latency, the robot waiting for each chunk; and with it, the next one
-computed meanwhile, with and without blending. Takes some minutes of one core for each run and 100 episodes. Writes
+computed meanwhile, with and without blending, or to continue the current one, for which the runs must be of agent=flow
+(otherwise leave this way out by --ways). Takes some minutes of one core for each run and 100 episodes. Writes
 docs/measured/results/chunk_execution.json.
 """
 
@@ -27,6 +28,7 @@ def ways(latency: float) -> dict[str, dict[str, Any]]:
         "asynchronous, none": {"asynchronous": True, "latency": latency, "blending": "none"},
         "asynchronous, linear": {"asynchronous": True, "latency": latency},
         "asynchronous, exponential": {"asynchronous": True, "latency": latency, "blending": "exponential"},
+        "asynchronous, inpainting": {"asynchronous": True, "latency": latency, "blending": "inpainting"},
     }
 
 

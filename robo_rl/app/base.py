@@ -26,7 +26,7 @@ from ..core import (
 )
 from ..deployment.lerobot_policy import LeRobotPolicy
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
-from ..residual import BASE_POLICY, BaseConfig, BasePolicy, ExecutedPolicy, ExecutionConfig
+from ..residual import BASE_POLICY, BaseConfig, BasePolicy, ExecutedPolicy, ExecutionConfig, KnownActions
 from .base_copy import FILE, FOLDER, use_copy
 from .composition import has_robot
 from .lerobot_base import LEROBOT_FILES, LeRobotBase, open_lerobot
@@ -161,9 +161,19 @@ def _of_run(trained: TrainedPolicy, run: str) -> BasePolicy:
         chunk: NDArray[np.float32] = decision.compute(inputs, torch.from_numpy(noise)).numpy(force=True)
         return chunk
 
+    def inpaint(observation: Observation, noise: NDArray[np.float32], known: KnownActions) -> NDArray[np.float32]:
+        assert decision.inpaint is not None
+        inputs = {key: torch.from_numpy(observation[key]) for key in decision.observed}
+        actions = torch.zeros(trained.action_chunk, known.actions.shape[1])
+        weights, count = torch.zeros(trained.action_chunk), len(known.actions)
+        actions[:count], weights[:count] = torch.from_numpy(known.actions), torch.from_numpy(known.weights)
+        chunk: NDArray[np.float32] = decision.inpaint(inputs, torch.from_numpy(noise), actions, weights).numpy()
+        return chunk
+
     name = f"{run} (task {task}, agent {agent}, step {trained.step:,})"
     fingerprint = policy_fingerprint(cast(Agent, trained.policy).policy_state())
-    return BasePolicy(decide, name, fingerprint, trained.spec, decision.noise_size)
+    continues = inpaint if decision.inpaint is not None else None
+    return BasePolicy(decide, name, fingerprint, trained.spec, decision.noise_size, continues)
 
 
 def _of_file(file: Path) -> BasePolicy:

@@ -105,6 +105,9 @@ class Decision:
         example: function that returns a random observation of the magnitude that the policy was trained with.
         noise_size: elements of standard normal noise for one decision; 0 if the decision is deterministic.
         noise_seed: seed of the generator that the policy draws this noise from.
+        inpaint: function that returns a chunk like ``compute``, but one that continues known actions: its further
+            arguments are a chunk (h, A) and the weight (h,) in [0, 1] with which each of its actions is to be kept.
+            None: the policy has no such chunks.
     """
 
     compute: "Callable[[Mapping[str, Tensor], Tensor], Tensor]"
@@ -112,6 +115,7 @@ class Decision:
     example: Callable[[np.random.Generator], Observation]
     noise_size: int = 0
     noise_seed: int = 0
+    inpaint: "Callable[[Mapping[str, Tensor], Tensor, Tensor, Tensor], Tensor] | None" = None
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from .config import BaseConfig, ExecutionChanges, ExecutionConfig, ServerConfig
 if TYPE_CHECKING:
     from .agent import ResidualAgent, residual_scale
     from .backend import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions
-    from .base_policy import BasePolicy, FrozenPolicy
+    from .base_policy import BasePolicy, FrozenPolicy, KnownActions
     from .execution import ExecutedPolicy
 else:
     __getattr__ = imported_on_use(__name__, __file__)
@@ -25,6 +25,7 @@ __all__ = [
     "ExecutionChanges",
     "ExecutionConfig",
     "FrozenPolicy",
+    "KnownActions",
     "ResidualAgent",
     "ServerConfig",
     "register_configs",

@@ -1,6 +1,7 @@
 """Frozen policies that an agent corrects."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,21 @@ from numpy.typing import NDArray
 from robo_rl.core import EnvSpec, Observation, SpecError, generator
 
 Decide = Callable[[Observation, NDArray[np.float32]], NDArray[np.float32]]
+
+
+class KnownActions(NamedTuple):
+    """The actions that a new chunk begins with or should continue.
+
+    Attributes:
+        actions: the next actions (k, A) of the current chunk.
+        weights: weight (k,) in [0, 1] of each: 1 if it will be executed before the new chunk is used.
+    """
+
+    actions: NDArray[np.float32]
+    weights: NDArray[np.float32]
+
+
+Inpaint = Callable[[Observation, NDArray[np.float32], KnownActions], NDArray[np.float32]]
 
 
 class BasePolicy:
@@ -23,6 +39,7 @@ class BasePolicy:
         fingerprint: text that changes with the policy. Two processes of a run, and a resumed run, need the same.
         spec: spec of the environment that the policy was made for; None if it is unknown and cannot be checked.
         noise_size: elements of noise for one decision; 0 if the policy is deterministic.
+        inpaint: the same as ``decide`` for a chunk that continues known actions; None: the policy has no such chunks.
 
     Attributes:
         observed_steps: number of consecutive observations that a decision depends on.
@@ -31,9 +48,15 @@ class BasePolicy:
     observed_steps = 1
 
     def __init__(
-        self, decide: Decide, name: str, fingerprint: str, spec: EnvSpec | None = None, noise_size: int = 0
+        self,
+        decide: Decide,
+        name: str,
+        fingerprint: str,
+        spec: EnvSpec | None = None,
+        noise_size: int = 0,
+        inpaint: Inpaint | None = None,
     ) -> None:
-        self._decide = decide
+        self._decide, self._inpaint = decide, inpaint
         self.name, self.fingerprint, self.spec, self._noise_size = name, fingerprint, spec, noise_size
         self._noise = generator(0, "base policy")
         self._plan: list[NDArray[np.float32]] = []
@@ -65,14 +88,22 @@ class BasePolicy:
             self._plan = list(self.decide(observation))
         return self._plan.pop(0)
 
-    def decide(self, observation: Observation) -> NDArray[np.float32]:
-        """Return a new chunk of actions (h, A).
+    @property
+    def continues_actions(self) -> bool:
+        """Whether it can decide on chunks that continue known actions."""
+        return self._inpaint is not None
+
+    def decide(self, observation: Observation, known: KnownActions | None = None) -> NDArray[np.float32]:
+        """Return a new chunk of actions (h, A), which continues the ``known`` ones if the policy can.
 
         Raises:
             SpecError: if the policy returns something that is no chunk of actions.
         """
         noise = self._noise.standard_normal(self._noise_size, dtype=np.float32)
-        chunk = np.asarray(self._decide(observation, noise), dtype=np.float32)
+        if known is None or self._inpaint is None:
+            chunk = np.asarray(self._decide(observation, noise), dtype=np.float32)
+        else:
+            chunk = np.asarray(self._inpaint(observation, noise, known), dtype=np.float32)
         if chunk.ndim not in (1, 2) or not chunk.size:
             raise SpecError(
                 f"base policy {self.name}: expected an action (A,) or a chunk (h, A), got shape {chunk.shape}"

@@ -7,6 +7,9 @@ from typing import Any
 
 from robo_rl.core import Options, option, require
 
+BLENDINGS = ("linear", "exponential", "none", "inpainting")
+"""Ways to go from one chunk to the next."""
+
 
 @dataclass(frozen=True)
 class ServerConfig(Options, section="base.server"):
@@ -55,14 +58,16 @@ class ExecutionConfig(Options, section="execution"):
         asynchronous: whether the next chunk is computed while the current one is executed, early enough to arrive
             before that is used up.
         blending: transition from the current chunk to the next where both have actions: ``linear`` or ``exponential``
-            cross-fade, or ``none``, a hard switch.
-        blended_steps: length of the cross-fade [control periods].
+            cross-fade, ``none``, a hard switch, or ``inpainting``: the next chunk is made to continue the current one,
+            by a flow alone.
+        blended_steps: length of the cross-fade, or of the actions that are continued although the next chunk has
+            arrived [control periods].
         latency: emulated time of a decision in simulation [s], rounded up to whole control periods; null: none, or,
             if ``asynchronous``, the measured time. That of a real robot is always measured.
     """
 
     asynchronous: bool = False
-    blending: str = option("linear", choices=("linear", "exponential", "none"))
+    blending: str = option("linear", choices=BLENDINGS)
     blended_steps: int = option(2, low=1, high=1000)
     latency: float | None = option(None, low=0, high=60)
 
@@ -98,13 +103,14 @@ class ExecutionChanges(Options, section="execution"):
 
     Attributes:
         asynchronous: whether the next chunk is computed while the current one is executed.
-        blending: transition from the current chunk to the next: ``linear``, ``exponential`` or ``none``.
+        blending: transition from the current chunk to the next: ``linear``, ``exponential``, ``none`` or
+            ``inpainting``.
         blended_steps: length of the cross-fade [control periods].
         latency: emulated time of a decision in simulation [s], rounded up to whole control periods.
     """
 
     asynchronous: bool | None = None
-    blending: str | None = option(None, choices=("linear", "exponential", "none"))
+    blending: str | None = option(None, choices=BLENDINGS)
     blended_steps: int | None = option(None, low=1, high=1000)
     latency: float | None = option(None, low=0, high=60)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ConfigError, EnvSpec, ExecutionReport, Observation
 
-from .base_policy import BasePolicy
+from .base_policy import BasePolicy, KnownActions
 from .config import ExecutionConfig
 from .execution_record import ExecutionRecord
 
@@ -30,6 +30,10 @@ class ExecutedPolicy(BasePolicy):
     ``blended_steps``, provided that it takes as long as the slowest of the latest ones. If this is as long as a chunk
     or longer, a chunk is executed to its end first, since most of the next one would lie in the past.
 
+    With ``blending=inpainting``, nothing is blended: a flow decides on a chunk that continues the current one. It is
+    guided to begin with the actions that will be executed until it arrives, and less and less to what is left of the
+    current chunk after them (real-time chunking, Black, Galliker and Levine 2025).
+
     The robot holds still while no action is left. At the start of an episode, and where no earlier action says how to
     hold still, a chunk is waited for. After an action of a person, a script or a safety filter, a simulation waits,
     too, so that recorded episodes contain what the policy would have done; a robot holds still until a decision on a
@@ -45,7 +49,8 @@ class ExecutedPolicy(BasePolicy):
         simulated: whether time is simulated.
 
     Raises:
-        ConfigError: if the policy decides on several consecutive observations.
+        ConfigError: if the policy decides on several consecutive observations, or cannot continue a chunk although it
+            should.
     """
 
     def __init__(self, base: BasePolicy, spec: EnvSpec, config: ExecutionConfig, *, simulated: bool) -> None:
@@ -53,6 +58,11 @@ class ExecutedPolicy(BasePolicy):
             raise ConfigError(
                 f"the policy {base.name} decides on {base.observed_steps} consecutive observations, which it only gets "
                 "if it is asked in every step: leave out the options of its execution"
+            )
+        if config.blending == "inpainting" and not base.continues_actions:
+            raise ConfigError(
+                "execution.blending=inpainting needs the policy of a run of agent=flow, which can continue a chunk; "
+                f"{base.name} cannot: choose linear or exponential"
             )
         super().__init__(lambda observation, _: base.decide(observation), base.name, base.fingerprint, base.spec)
         self._base, self._environment, self._config, self._simulated = base, spec, config, simulated
@@ -154,9 +164,18 @@ class ExecutedPolicy(BasePolicy):
         elif self._forgets:
             self._base.forget_plan()
         self._begins, self._forgets = None, False
-        rate = self._environment.control_rate
-        self._request = _Request(self._base, observation, self._config.latency, rate, in_background=not self._simulated)
+        rate, latency, in_background = self._environment.control_rate, self._config.latency, not self._simulated
+        known = self._known_actions()
+        self._request = _Request(self._base, observation, latency, rate, known, in_background=in_background)
         self._receive()
+
+    def _known_actions(self) -> KnownActions | None:
+        """Return the rest of the current chunk if the next one is to continue it."""
+        if self._config.blending != "inpainting" or not self._plan:
+            return None
+        certain = min(max(self._latest, default=0), len(self._plan))
+        weights = np.concatenate([np.ones(certain, np.float32), _shares("exponential", len(self._plan) - certain)])
+        return KnownActions(np.array(self._plan), weights)
 
     def _receive(self, *, waits: bool = False) -> None:
         """Use the chunk of a decision that has been made, if there is one.
@@ -180,7 +199,7 @@ class ExecutedPolicy(BasePolicy):
         """Continue with ``chunk`` (h, A), in place of whose first actions others were ``executed``."""
         following = chunk[len(executed) :].copy()
         count = min(self._blended, len(self._plan), len(following))
-        if self._blended:
+        if self._blended and self._config.blending != "inpainting":
             current = np.array(self._plan[:count]).reshape(count, chunk.shape[1])
             share = _shares(self._config.blending, count)[:, None]
             following[:count] = share * current + (1 - share) * following[:count]
@@ -199,6 +218,7 @@ class _Request:
         observation: observation that it decides on.
         latency: emulated latency [s]; None for that of the computation.
         rate: control rate [Hz].
+        known: actions that its chunk continues; None: none.
         in_background: whether it is computed in a thread.
 
     Attributes:
@@ -209,9 +229,16 @@ class _Request:
     """
 
     def __init__(
-        self, base: BasePolicy, observation: Observation, latency: float | None, rate: float, *, in_background: bool
+        self,
+        base: BasePolicy,
+        observation: Observation,
+        latency: float | None,
+        rate: float,
+        known: KnownActions | None,
+        *,
+        in_background: bool,
     ) -> None:
-        self._base, self._observation = base, observation
+        self._base, self._observation, self._known = base, observation, known
         self.steps = 0
         self.executed: list[NDArray[np.float32]] = []
         self.is_valid = True
@@ -248,7 +275,7 @@ class _Request:
     def _compute(self) -> None:
         began = time.monotonic()
         try:
-            self._chunk = self._base.decide(self._observation)
+            self._chunk = self._base.decide(self._observation, self._known)
         except Exception as error:
             self._error = error
         self.seconds = time.monotonic() - began

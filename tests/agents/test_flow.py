@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 
 from robo_rl.agents.bc import make_bc
 from robo_rl.agents.flow import FlowCloning, FlowCloningConfig, make_flow
@@ -34,6 +36,21 @@ def test_cloning_takes_the_mean_of_two_ways_and_flow_keeps_both() -> None:
         assert 25 < np.count_nonzero(kept[:, 0] > 0) < 75
         together = (kept * np.sign(kept[:, :1]) > 0.25).all(1)
         assert np.count_nonzero(together) > 75, "few samples lie between the ways, and chunks do not mix them"
+    for way in (-0.6, 0.6):
+        source = torch.Generator().manual_seed(0)
+        kept = np.array([_continued(agents[1], way, torch.randn(2, generator=source)) for _ in range(100)])
+        assert np.count_nonzero(kept * np.sign(way) > 0.25, axis=0).min() > 70
+
+
+def _continued(agent: FlowCloning, action: float, noise: torch.Tensor) -> NDArray[np.float32]:
+    """Return the chunk (2,) from ``noise`` that is to begin with ``action``."""
+    inpaint = agent.decision().inpaint
+    assert inpaint is not None
+    known, weights = torch.tensor([[action], [0.0]]), torch.tensor([1.0, 0.0])
+    chunk = inpaint({"state": torch.zeros(2)}, noise, known, weights)
+    assert chunk.shape == (2, 1)
+    continued: NDArray[np.float32] = chunk[:, 0].numpy()
+    return continued
 
 
 def test_a_run_goes_on_bit_for_bit_in_mid_chunk() -> None:

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from robo_rl.agents.parts.flow import (
+    MAX_GUIDANCE,
     flow_matching_loss,
     initialise_flow,
+    inpaint_flow,
     integrate,
     sample_flow,
     velocity,
@@ -59,3 +61,36 @@ def test_the_field_sees_observation_chunk_and_time() -> None:
     for name, value in inputs.items():
         changed = velocity(parameters, **(inputs | {name: value + 0.2}), activation="gelu")
         assert (changed - before).abs().max() > 1e-3, name
+
+
+def test_without_weights_inpainting_is_sampling() -> None:
+    config = Config(hidden=(8,), activation="gelu")
+    parameters = initialise_flow(config, 3, 4, torch.Generator().manual_seed(0))
+    observation, noise, known = torch.randn(5, 3), torch.randn(5, 4), torch.randn(5, 4)
+    chunk = inpaint_flow(parameters, observation, noise, known, torch.zeros(5, 4), config)
+    torch.testing.assert_close(chunk, sample_flow(parameters, observation, noise, config))
+
+
+def test_guidance_is_the_gradient_towards_the_known_chunk() -> None:
+    """Each step of real-time chunking, with the gradient by automatic differentiation of the squared distance."""
+    config = Config(hidden=(8,), activation="gelu")
+    parameters = initialise_flow(config, 3, 4, torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(1)
+    observation, noise = (torch.randn(5, width, generator=generator) for width in (3, 4))
+    known, weights = 0.3 * torch.randn(5, 4, generator=generator), torch.rand(5, 4, generator=generator)
+    x = noise
+    for step in range(10):
+        time = step / 10
+        start = x.clone().requires_grad_()
+        moved = velocity(parameters, observation, start, torch.full((5, 1), time), "gelu")
+        end = start + (1 - time) * moved
+        distance = 0.5 * (weights * (known - end).square()).sum()
+        (gradient,) = torch.autograd.grad(distance, start)
+        variance = (1 - time) ** 2 / (time**2 + (1 - time) ** 2)
+        strength = MAX_GUIDANCE if step == 0 else min(MAX_GUIDANCE, (1 - time) / (time * variance))
+        x = x + (moved.detach() - strength * gradient) / 10
+    chunk = inpaint_flow(parameters, observation, noise, known, weights, config)
+    torch.testing.assert_close(chunk, x.clamp(-1, 1), rtol=1e-4, atol=1e-5)
+    sure = inpaint_flow(parameters, observation, noise, known, torch.ones(5, 4), config)
+    free = sample_flow(parameters, observation, noise, config)
+    assert (sure - known).abs().max() < 0.2 * (free - known.clamp(-1, 1)).abs().max()

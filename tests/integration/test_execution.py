@@ -85,6 +85,17 @@ def test_a_policy_of_lerobot_is_executed_while_it_decides(
     assert "decides on 2 consecutive observations" in line
 
 
+def test_a_flow_continues_its_chunks(clone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flow, way = tmp_path / "flow", [*MEANWHILE, "execution.blending=inpainting"]
+    robo_rl("train", *COMMON, *CLONE, "agent=flow", "agent.flow_steps=3", "run.env_steps=0", f"run.dir={flow}")
+    results = [evaluated(flow, tmp_path / f"{n}.json", *way) for n in range(2)]
+    assert results[0] == results[1] and results[0]["execution"]["held_steps"] == 0
+    free = evaluated(flow, tmp_path / "free.json", *MEANWHILE, "execution.blending=none")
+    assert results[0]["execution"]["jerk_at_seams"] < free["execution"]["jerk_at_seams"]
+    line = refusal(capsys, "eval", f"run={clone}", *way)
+    assert "execution.blending=inpainting needs the policy of a run of agent=flow" in line
+
+
 def test_the_base_of_a_residual_run_decides_meanwhile(
     clone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

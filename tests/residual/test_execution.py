@@ -20,6 +20,7 @@ from robo_rl.residual import (
     ExecutedPolicy,
     ExecutionConfig,
     FrozenPolicy,
+    KnownActions,
 )
 from robo_rl.sim import make_backend
 
@@ -324,6 +325,31 @@ def test_a_frozen_policy_begins_episodes() -> None:
         np.testing.assert_allclose(moved, range(5), atol=1e-4)
 
 
+def test_with_inpainting_a_decision_continues_the_rest_of_the_current_chunk() -> None:
+    received: list[KnownActions] = []
+
+    def inpaint(observation: Observation, _: NDArray[np.float32], known: KnownActions) -> NDArray[np.float32]:
+        received.append(known)
+        return clock_chunk(observation)
+
+    base = BasePolicy(lambda observation, _: clock_chunk(observation), "clock", "1", inpaint=inpaint)
+    config = ExecutionConfig(asynchronous=True, blending="inpainting", blended_steps=2, latency=0.15)
+    executed = ExecutedPolicy(base, SPEC, config, simulated=True)
+    moved = actions(executed, 30)
+    np.testing.assert_allclose(moved[:, 0], np.arange(30), atol=1e-4)  # meant for the step in which it is executed
+    decisions = [0.0] * 6 + [float(3 + 3 * (step // 3)) for step in range(24)]  # a new chunk is used as it is
+    np.testing.assert_allclose(moved[:, 1], decisions, atol=1e-4)
+    for number, known in enumerate(received):
+        first = 3 * number + 3
+        np.testing.assert_allclose(100 * known.actions[:, 0], np.arange(first, first + 5), atol=1e-4)
+        np.testing.assert_allclose(known.weights, [1, 1, 1, *_exponential(2)], rtol=1e-6)
+
+
+def _exponential(count: int) -> list[float]:
+    shares = [(count - each) / (count + 1) for each in range(count)]
+    return [share * (math.exp(share) - 1) / (math.e - 1) for share in shares]
+
+
 def test_options_without_effect_and_policies_of_several_observations_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"execution\.blending must be given only where execution\.asynchronous=true"):
         ExecutionConfig(blending="none")
@@ -339,3 +365,5 @@ def test_options_without_effect_and_policies_of_several_observations_are_refused
     base.observed_steps = 2
     with pytest.raises(ConfigError, match="history decides on 2 consecutive observations"):
         ExecutedPolicy(base, SPEC, ExecutionConfig(asynchronous=True), simulated=True)
+    with pytest.raises(ConfigError, match=r"execution\.blending=inpainting needs the policy of a run of agent=flow"):
+        policy(asynchronous=True, blending="inpainting")

@@ -7,7 +7,7 @@ samples keep them apart, while a regression of the chunk itself returns their me
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -24,6 +24,8 @@ from .policy import NetworkPolicy, PolicyConfig
 
 TIME_OCTAVES = 4
 """Frequencies of the time embedding: half a period in [0, 1] for the first, twice the previous one after that."""
+MAX_GUIDANCE = 5.0
+"""Largest strength of the guidance to known actions, as in the paper."""
 
 
 class FlowConfig(PolicyConfig, Protocol):
@@ -96,6 +98,37 @@ def sample_flow(parameters: Parameters, observation: Tensor, noise: Tensor, conf
     return integrate(field, noise, config.flow_steps).clamp(-1, 1)
 
 
+def inpaint_flow(
+    parameters: Parameters, observation: Tensor, noise: Tensor, known: Tensor, weights: Tensor, config: FlowConfig
+) -> Tensor:
+    """Return the chunks (B, A) in [-1, 1] to which the flow moves ``noise`` (B, A) while it is guided to known ones.
+
+    Guidance is that of real-time chunking (Black, Galliker and Levine 2025): each step adds the gradient by which the
+    chunk that is expected at t = 1 comes closer to the known one. Not for use in inference mode.
+
+    Args:
+        parameters: ``flow/...``.
+        observation: (B, O).
+        noise: x_0, (B, A).
+        known: the known chunk (B, A).
+        weights: weight (B, A) in [0, 1] of each element of ``known``; 0: it is free.
+        config: configuration of the flow.
+    """
+
+    def field(x: Tensor, time: float) -> Tensor:
+        with torch.enable_grad():
+            start = x.detach().requires_grad_()
+            moment = x.new_full((len(x), 1), time)
+            speed = velocity(parameters, observation, start, moment, config.activation)
+            end = start + (1 - time) * speed
+            (gradient,) = torch.autograd.grad(end, start, weights * (known - end.detach()))
+        remaining = (1 - time) ** 2
+        strength = MAX_GUIDANCE if time == 0 else min(MAX_GUIDANCE, (time**2 + remaining) / (time * (1 - time)))
+        return speed.detach() + strength * gradient
+
+    return integrate(field, noise, config.flow_steps).clamp(-1, 1)
+
+
 class SampledPolicy(NetworkPolicy):
     """A policy whose chunks are functions of the observation and of noise, so that it can keep several modes apart.
 
@@ -149,6 +182,17 @@ class SampledPolicy(NetworkPolicy):
 
 class FlowPolicy(SampledPolicy):
     """A :class:`SampledPolicy` that follows the velocity field ``flow``."""
+
+    def decision(self) -> Decision:
+        """Return the decision as a function of the observation and of noise, also for chunks of known actions."""
+
+        def inpaint(observation: Mapping[str, Tensor], noise: Tensor, known: Tensor, weights: Tensor) -> Tensor:
+            row, shape = self.tensor_row(self.averaged, observation), known.shape
+            kept = weights.unsqueeze(1).expand(shape).reshape(1, -1)
+            chunk = inpaint_flow(self.averaged, row, noise.view(1, -1), known.view(1, -1), kept, self.config)
+            return chunk.view(shape)
+
+        return replace(super().decision(), inpaint=inpaint)
 
     def initial_actor(self, generator: torch.Generator) -> Parameters:
         """Return new parameters ``flow/...``."""
