@@ -55,7 +55,7 @@ class DSRL(FlowActorCritic):
             return super().start_from(other, critics=critics)
         if critics:
             raise ConfigError(f"agent {type(other).__name__} has no critics to start from")
-        check_policy(other, self)
+        check_policy(other, self.config, self.observed)
         taken = {name: x for name, x in self._slots().items() if name.startswith(("averaged/flow/", "normaliser/"))}
         state = other.state()
         load_slots(taken, {name: state[name] for name in taken}, "the agent")

@@ -114,7 +114,7 @@ class PolicyAgent(ABC):
         if critics and not has_critics(slots):
             raise ConfigError(f"agent {type(self).__name__} has no critics to start from")
         critics = critics or has_critics(policy)
-        check_policy(other, self, CRITIC_OPTIONS if critics else ())
+        check_policy(other, self._policy.config, self.observed, CRITIC_OPTIONS if critics else ())
         taken, state = transferred(slots, policy, critics), other.state()
         load_slots(taken, {name: array for name, array in state.items() if name in taken}, "the agent")
         parts = {"policy": True, "normalisation": bool(self._policy.observations.fitted), "critics": critics}

@@ -46,15 +46,21 @@ def check_class(start: object, own: object) -> None:
         raise ConfigError(f"{kinds}: an agent can start from one of its own class alone")
 
 
-def check_policy(start: Agent, own: Agent, options: tuple[str, ...] = ()) -> None:
+def check_policy(start: Agent, config: Any, observed: tuple[str, ...], options: tuple[str, ...] = ()) -> None:
     """Check that an agent can take over the policy of another one, and what depends on further ``options``.
+
+    Args:
+        start: the other agent.
+        config: configuration of the agent that starts from it.
+        observed: observation keys of the agent that starts from it.
+        options: names of options in which both must agree besides those of the policy.
 
     Raises:
         ConfigError: naming each difference.
     """
-    lines = _option_differences(start.config, own.config, POLICY_OPTIONS + options)
-    if start.observed != own.observed:
-        expected, found = ", ".join(start.observed), ", ".join(own.observed)
+    lines = _option_differences(start.config, config, POLICY_OPTIONS + options)
+    if start.observed != observed:
+        expected, found = ", ".join(start.observed), ", ".join(observed)
         lines.insert(0, f"observations: expected {expected}, found {found}")
     if lines:
         raise ConfigError("; ".join(lines))
