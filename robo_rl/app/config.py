@@ -19,7 +19,8 @@ class RunConfig(Options, section="run"):
             at the end.
         evaluation_episodes: number of episodes of each evaluation.
         final_evaluation_episodes: number of episodes of the final evaluation, which has its own start states.
-        video_episodes: number of filmed episodes of the final evaluation; 0: none.
+        video_episodes: number of filmed episodes of the final evaluation and, in simulation, of the same episodes
+            before the first step and of failures; 0: none.
         checkpoint_interval: environment steps between checkpoints; each evaluation is also followed by one.
         keep_checkpoints: number of newest checkpoints to keep, besides the best.
         rollbacks: how often in a row a diverging agent goes back to the newest checkpoint, with fewer than

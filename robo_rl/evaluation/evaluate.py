@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from ..core import (
     ConfigError,
     EnvBackend,
+    EnvSpec,
     ExecutionReport,
     Policy,
     SafetyStop,
@@ -39,6 +40,7 @@ class EpisodeOutcome:
         steps_to_success: number of control steps after which the task was solved and remained solved until the end of
             the episode; None if it was not.
         stopped: why the robot was stopped before the end of the episode; empty if it was not.
+        start: values of the named elements of the first observation.
     """
 
     index: int
@@ -49,6 +51,7 @@ class EpisodeOutcome:
     lap_seconds: tuple[float, ...] = ()
     steps_to_success: int | None = None
     stopped: str = ""
+    start: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ def evaluate(
     reward_offset: float = 0.0,
     max_episode_steps: int | None = None,
     explore: bool = False,
+    first: int = 0,
     video: Path | None = None,
     video_episodes: int = 5,
     on_episode: Callable[[EpisodeOutcome], None] | None = None,
@@ -172,6 +176,7 @@ def evaluate(
         reward_offset: added to the reward of every step.
         max_episode_steps: limit on the length of episodes, for tasks that have no limit or a longer one.
         explore: whether the policy explores, as in training.
+        first: number of the first episode; others than 0 repeat episodes of an evaluation with the same seed.
         video: MP4 file to write, or None.
         video_episodes: number of episodes that the video shows, from the first.
         on_episode: called after each episode, for a progress line.
@@ -185,25 +190,30 @@ def evaluate(
     """
     spec = backend.spec
     require(episodes > 0, "episodes", "positive", episodes)
-    weights = dict.fromkeys(spec.reward_terms, 1.0) if reward_weights is None else dict(reward_weights)
-    for term in weights:
-        require(term in spec.reward_terms, "reward_weights", nearest(term, spec.reward_terms), term)
+    reward = _reward(spec, reward_weights, reward_offset)
     limits = [limit for limit in (max_episode_steps, spec.max_episode_steps) if limit is not None]
     if not limits:
         raise no_time_limit(spec.task)
 
-    def reward(step: Step) -> float:
-        return reward_offset + sum(weight * step.rewards[term] for term, weight in weights.items())
-
     outcomes = []
     with Film(video, spec.control_rate) as film:
-        for index in range(episodes):
+        for index in range(first, first + episodes):
             step = backend.reset(derive_seed(seed, "evaluation", index))
-            filming = film if index < video_episodes else None
-            outcomes.append(_roll_out(backend, policy, index, step, min(limits), reward, explore, filming))
+            start = _named_elements(spec, step)
+            filming = film if index - first < video_episodes else None
+            outcome = _roll_out(backend, policy, index, step, min(limits), reward, explore, filming)
+            outcomes.append(replace(outcome, start=start))
             if on_episode is not None:
                 on_episode(outcomes[-1])
     return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), film.path, film.problem)
+
+
+def _reward(spec: EnvSpec, given: Mapping[str, float] | None, offset: float) -> Callable[[Step], float]:
+    """Return the function that computes the reward of a step; without weights, each term counts as it is."""
+    weights = dict.fromkeys(spec.reward_terms, 1.0) if given is None else dict(given)
+    for term in weights:
+        require(term in spec.reward_terms, "reward_weights", nearest(term, spec.reward_terms), term)
+    return lambda step: offset + sum(weight * step.rewards[term] for term, weight in weights.items())
 
 
 def _roll_out(
@@ -246,6 +256,16 @@ def _roll_out(
         frames = max(1, round(backend.spec.control_rate / 2))
         film.add(backend, _caption(index, step.success), step.success, frames)
     return EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps), solved_after, stopped)
+
+
+def _named_elements(spec: EnvSpec, step: Step) -> dict[str, float]:
+    """Return the values of the named elements of an observation, with six digits."""
+    return {
+        name: float(f"{value:.6g}")
+        for key, array in spec.observation.items()
+        if array.names
+        for name, value in zip(array.names, step.observation[key].tolist(), strict=True)
+    }
 
 
 def no_time_limit(task: str) -> ConfigError:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from ..core import DataError, ForeignFolder
 from .aggregate import Group, group_runs
 from .charts import charts
 from .cycle_time import CycleTimes
-from .page import data_url, figure, relative, section, table, write_page
+from .page import figure, section, table, write_page
 from .plots import plot_groups
+from .report_videos import videos
 from .run_start import start_text
-from .runs import VIDEO_BYTES, Run, differences
+from .runs import Run, differences
 from .statistics import Interval, Proportion, ThresholdSteps
 
 RESULTS = (
@@ -63,7 +63,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
         section("Results", table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
         _curves(groups),
         _time_line(runs),
-        _videos(runs, path, embed),
+        videos(runs, path, embed),
         section("Runs", _run_table(runs)),
         _starts(runs),
         _configuration(groups),
@@ -208,25 +208,6 @@ def _time_line(runs: Sequence[Run]) -> str:
     """Return interactive charts of losses, episodes and stops over environment steps."""
     content = charts(runs)
     return section("Over the run", content, boxed=False) if content else ""
-
-
-def _videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
-    figures = []
-    remaining_bytes = VIDEO_BYTES if embed else 0
-    for run in runs:
-        for video in run.videos:
-            caption = f"{run.name} · {video.stem}"
-            source = relative(video, page)
-            if embed:
-                try:
-                    data = ForeignFolder(run.path).read_bytes(f"videos/{video.name}", remaining_bytes)
-                    remaining_bytes -= len(data)
-                    source = data_url(data, "video/mp4")
-                except (OSError, DataError):
-                    caption += " (too large to embed: a link)"
-            player = f'<video src="{html.escape(source)}" controls muted loop playsinline preload="metadata"></video>'
-            figures.append(f"<figure>{player}<figcaption>{html.escape(caption)}</figcaption></figure>")
-    return section("Videos", f'<div class="videos">{"".join(figures)}</div>', boxed=False) if figures else ""
 
 
 def _run_table(runs: Sequence[Run]) -> str:

@@ -2,18 +2,28 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ..core import DataError, ForeignFolder, parse_json
-from .run_values import check_line, check_summary
+from .run_values import check_episode, check_line, check_summary
 
 METRICS_BYTES = 128 << 20
 """Most bytes that are read of metrics.jsonl. Of a longer file, half of this is read at the beginning and half at the
 end."""
+EPISODES = "evaluation.json"
+"""File with the episodes of the final evaluation."""
 LINE_BYTES = 64 << 10
 """Longest line of metrics.jsonl that is read."""
 LINE_COLLECTIONS = 1000
 """Most lists and objects in a line of metrics.jsonl that is read."""
+
+
+class Episode(NamedTuple):
+    """An episode of the final evaluation: its number, its success if known, and elements of its first observation."""
+
+    index: int
+    success: bool | None
+    start: Mapping[str, float]
 
 
 def read_summary(folder: ForeignFolder) -> dict[str, Any]:
@@ -26,6 +36,17 @@ def read_summary(folder: ForeignFolder) -> dict[str, Any]:
     summary = folder.read_json("summary.json")
     check_summary(summary)
     return dict(summary)
+
+
+def read_episodes(folder: ForeignFolder) -> list[Episode]:
+    """Return the episodes of the final evaluation; an empty list if there was none or the file is damaged."""
+    try:
+        lines = folder.read_json(EPISODES)["episodes"]
+        for line in lines:
+            check_episode(line)
+        return [Episode(line["index"], line["success"], line["start"]) for line in lines]
+    except (DataError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
 
 
 def read_metrics(folder: ForeignFolder, problems: list[str]) -> tuple[Mapping[str, Any], ...]:

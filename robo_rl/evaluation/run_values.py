@@ -51,6 +51,20 @@ def check_summary(summary: Any) -> None:
         whole_number(summary["success_rate"]["episodes"])
 
 
+def check_episode(line: Any) -> None:
+    """Check an episode in evaluation.json.
+
+    Raises:
+        AttributeError, KeyError, TypeError or ValueError: if it is invalid.
+    """
+    whole_number(line["index"])
+    if not isinstance(line["success"], bool | None):
+        raise TypeError("success must be true, false or null")
+    if not all(isinstance(name, str) for name in line["start"]):
+        raise TypeError("start must be numbers by name")
+    _check_numbers(line["start"], line["start"].keys(), required=True)
+
+
 def _check_numbers(values: Mapping[str, Any], names: Iterable[str], required: bool = False) -> None:
     for name in names:
         if required or values.get(name) is not None:

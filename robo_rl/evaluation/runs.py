@@ -32,6 +32,8 @@ _PLACES = ("certificates", "token_file", "emergency_stop.file")
 _SECTIONS = ("task", "agent", "run", "safety")
 _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
 MOST_VIDEOS = 200
+POSTER = ".jpg"
+"""Suffix of the picture of a video."""
 VIDEO_BYTES = 128 << 20
 """Most bytes that are read of a video, and of all videos in a page."""
 LEVELS = 16
@@ -158,7 +160,7 @@ class Run:
             return Proportion(**{key: final[key] for key in ("value", "low", "high", "episodes")})
         return self.evaluations.success_rate
 
-    @property
+    @cached_property
     def videos(self) -> list[Path]:
         """Videos in the run folder, sorted by name; links are left out."""
         return [self.path / "videos" / name for name in ForeignFolder(self.path).files("videos", ".mp4", MOST_VIDEOS)]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from ..core import Closing, DataError, RenderingError, require
+from .runs import POSTER
 
 Frame = NDArray[np.uint8]
 """A picture (height, width, 3) in RGB order."""
@@ -131,6 +132,22 @@ def _encoder(path: Path, rate: float, height: int, width: int) -> _PyAvEncoder |
         if codec in av.codecs_available:
             return _PyAvEncoder(codec, path, rate, height, width)
     return _OpenCvEncoder(path, rate, height, width)
+
+
+def write_poster(video: Path) -> Path:
+    """Write the first frame of a video of this program as a JPEG beside it, and return its path.
+
+    Raises:
+        DataError: if the video cannot be decoded or the file cannot be written.
+    """
+    poster = video.with_suffix(POSTER)
+    try:
+        with av.open(str(video)) as container:
+            frame = next(container.decode(video=0)).to_ndarray(format="rgb24")
+        Image.fromarray(frame).save(poster, quality=80)
+    except (OSError, StopIteration, av.FFmpegError) as error:
+        raise DataError(f"{video}: no picture of it can be made ({error})") from error
+    return poster
 
 
 def annotate(frame: Frame, caption: str, success: bool | None = None) -> Frame:

@@ -1,13 +1,16 @@
 """The end of a run: the final evaluation, the last checkpoint and the summary."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from ..app import needed_packages
-from ..core import DivergenceError, DriverError, RankError, SafetyStop, SpecError, counted, derive_seed, override
+from ..core import DivergenceError, DriverError, RankError, SafetyStop, SpecError, counted, override, write_durably
 from ..evaluation import EvaluationResult
+from ..evaluation.run_files import EPISODES
 from ..telemetry import SUMMARY, write_summary
+from .films import add_poster, film_failures, final_seed
 from .results import cycle_time_facts, evaluation_facts, evaluation_lines, file_lines
 from .run import Run
 
@@ -38,7 +41,8 @@ class Ending:
             RankError: if one of several learner processes is gone; the run can be resumed.
             RenderingError: if a video cannot be made.
         """
-        (self._run.folder / SUMMARY).unlink(missing_ok=True)  # the summary of an earlier process is out of date
+        for name in (SUMMARY, EPISODES):  # those of an earlier process are out of date
+            (self._run.folder / name).unlink(missing_ok=True)
         try:
             return self._end(loop)
         except BaseException as error:
@@ -78,9 +82,8 @@ class Ending:
         run.ends = True
         run.report("final evaluation")
         run.logger.message(f"Evaluating: {counted(run.settings.final_evaluation_episodes, 'episode')}")
-        # The final evaluation has its own start states: those of the other evaluations may have decided when to stop.
-        seed, episodes = derive_seed(run.config.seed, "final"), run.settings.final_evaluation_episodes
-        result = run.evaluations(run.step, run.learner.updates, seed, episodes, run.video)
+        episodes = run.settings.final_evaluation_episodes
+        result = run.evaluations(run.step, run.learner.updates, final_seed(run), episodes, run.video)
         minutes, seconds = run.step / run.spec.control_rate / 60, run.logger.wall_seconds
         steps = f"{counted(run.step, 'environment step')} ({minutes:.1f} robot-minutes) in {seconds:.0f} s"
         for line in (*evaluation_lines(result, run.demonstrations_cycle_time), steps + self._early_end(status)):
@@ -88,10 +91,19 @@ class Ending:
         run.reached = False
         run.save()
         self._summarise(status, result)
+        self._show(result)
         best, allow = run.checkpoints.best(), needed_packages(run.config)
         for line in file_lines(run.folder, best, result.video, allow):
             run.logger.message(line)
         return 0
+
+    def _show(self, result: EvaluationResult) -> None:
+        """Write the episodes of the final evaluation, and what pages show of them."""
+        run = self._run
+        write_durably(run.folder / EPISODES, f"{json.dumps(result.to_json())}\n".encode())
+        if result.video is not None:
+            add_poster(result.video)
+            film_failures(run, result)
 
     def _early_end(self, status: str) -> str:
         """Return the reason why the run ends early, to be appended to the number of steps."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..core import Clock, ComparisonLearner, ConfigError, Interruption, MonotonicClock, OfflineLearner
 from ..evaluation.run_start import start_text
+from .films import film_first_policy
 from .results import first_evaluation_text
 from .run import Run
 
@@ -101,6 +102,7 @@ class Preparation:
         run.report("evaluating")
         result = run.evaluations(0, run.learner.updates, run.config.seed, settings.evaluation_episodes)
         run.logger.message(f"Before the first step: {first_evaluation_text(result)}")
+        film_first_policy(run)
         return True
 
     def _counted(self, updates: int, doing: str) -> Iterator[int]:

@@ -20,6 +20,7 @@ ENTRIES = (
     "config.yaml",
     "metrics.jsonl",
     "summary.json",
+    "evaluation.json",
     "checkpoints",
     "demonstrations",
     "prior",

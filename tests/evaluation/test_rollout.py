@@ -32,7 +32,7 @@ class Line:
         self.seeds, self.closed, self.rendered = [], False, 0
         self.spec = EnvSpec(
             task="line",
-            observation={"state": ArraySpec((1,))},
+            observation={"state": ArraySpec((1,), names=("x",))},
             action=ArraySpec((1,), low=-1, high=1),
             action_space="end_effector_delta",
             action_frame="base",
@@ -150,6 +150,14 @@ def test_episodes_that_safety_stopped_are_counted_with_the_reason(how, episodes,
     )
     assert result.stops == (count if expected else "")
     assert (count in evaluation_lines(result, None)) == bool(expected)
+
+
+def test_an_episode_can_be_repeated_from_its_start_state():
+    backend = Line()
+    episodes = evaluate(backend, Push(), 4, seed=3).episodes
+    assert len({episode.start["x"] for episode in episodes}) == 4
+    repeated = evaluate(Line(), Push(), 1, seed=3, first=2).episodes
+    assert repeated == episodes[2:3] and repeated[0].index == 2
 
 
 @pytest.mark.parametrize("explore", [False, True])

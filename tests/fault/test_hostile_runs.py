@@ -267,7 +267,7 @@ def test_a_report_is_whole_or_as_it_was_and_replaces_links(tmp_path: Path, monke
 
 
 def test_links_and_large_videos_are_not_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from robo_rl.evaluation import report
+    from robo_rl.evaluation import report_videos
 
     run = honest(tmp_path / "runs")
     (run / "videos").mkdir()
@@ -276,7 +276,7 @@ def test_links_and_large_videos_are_not_embedded(tmp_path: Path, monkeypatch: py
     os.mkfifo(run / "videos" / "pipe.mp4")
     (run / "videos" / "link.mp4").symlink_to("/etc/passwd")
     assert [video.name for video in load_run(run).videos] == ["good.mp4", "large.mp4"]
-    monkeypatch.setattr(report, "VIDEO_BYTES", 100)
+    monkeypatch.setattr(report_videos, "VIDEO_BYTES", 100)
     page = write_report([load_run(run)], tmp_path / "report.html", embed=True).read_text()
     assert "data:video/mp4;base64,Z29vZA==" in page and "large (too large to embed: a link)" in page
     with pytest.raises(DataError, match="symbolic link, which is not followed"):

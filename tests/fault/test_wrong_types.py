@@ -17,6 +17,7 @@ from robo_rl.evaluation.aggregate import group_runs
 from robo_rl.evaluation.curves import curves
 from robo_rl.evaluation.report import _configuration, _run_table, _starts, _versions, results
 from robo_rl.evaluation.runs import load_run
+from robo_rl.evaluation.start_states import start_map
 from robo_rl.learner import Checkpoint, CheckpointFolder, load_checkpoint
 from robo_rl.learner.checkpoint import _digest
 from robo_rl.monitoring.run_table import facts, step_rate
@@ -269,6 +270,10 @@ SUMMARY = {
     "started_from": {"run": "easy", "task": "reach", "agent": "sac", "step": 5, "git_commit": "abc",
                      "parts": ["policy", "critics"], "replay": {"steps": 5, "ratio": 0.25}},
 }  # fmt: skip
+EPISODES = [
+    {"index": 0, "success": True, "start": {"cube_x": 0.1, "cube_y": -0.1}},
+    {"index": 1, "success": False, "start": {"cube_x": 0.3, "cube_y": 0.2}},
+]
 CONFIG = {
     "task": {"name": "reach", "control_rate": 10, "parts": {"control_rate": 10}}, "agent": {"gamma": 0.9}, "seed": 0,
     "run": {"env_steps": 100, "dir": "x"}, "choices": {"task": "reach"}, "safety": {},
@@ -282,6 +287,7 @@ def use_run(path: Path) -> None:
     groups = group_runs([run])
     assert results(groups) and _run_table([run]) and _versions([run]) is not None and _configuration(groups)
     assert _starts([run]) is not None
+    assert isinstance(start_map(run, {}, path / "report.html"), str)
     list(facts(run, True))
     curves(run)
     step_rate(run.metrics)
@@ -293,9 +299,9 @@ def ignore(*values: object, **named: object) -> None:
     """Take what is shown."""
 
 
-@pytest.mark.parametrize("name, document", [("summary.json", SUMMARY), ("config.yaml", CONFIG), *(
-    ("metrics.jsonl", line) for line in (LINE, EVALUATION, RUNTIME, TRAIN)
-)], ids=range(6))  # fmt: skip
+@pytest.mark.parametrize("name, document", [("summary.json", SUMMARY), ("config.yaml", CONFIG), (
+    "evaluation.json", {"episodes": EPISODES}), *(("metrics.jsonl", line) for line in (LINE, EVALUATION, RUNTIME, TRAIN)
+)], ids=range(7))  # fmt: skip
 def test_a_run_is_shown_whatever_its_files_say(tmp_path: Path, name: str, document: Any) -> None:
     (tmp_path / "summary.json").write_text(json.dumps(SUMMARY))
     (tmp_path / "config.yaml").write_text(json.dumps(CONFIG))

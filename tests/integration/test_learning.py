@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,7 @@ def test_a_run_learns_and_leaves_everything_behind(tmp_path: Path) -> None:
     for left in ("config.yaml", "metrics.jsonl", "curve.png", "report.html", "videos/final.mp4"):
         assert (run / left).stat().st_size > 0
         assert left.endswith((".yaml", ".jsonl")) or left in printed
+    assert_shown(run, summary["success_rate"])
     assert list((run / "tensorboard").iterdir())
     assert CheckpointFolder(run / "checkpoints").best() is not None
 
@@ -48,6 +50,22 @@ def test_a_run_learns_and_leaves_everything_behind(tmp_path: Path) -> None:
     again = robo_rl("eval", f"run={run}", "episodes=40", f"output={output}", cwd=tmp_path)
     assert json.loads(output.read_text())["success_rate"]["value"] >= 0.85
     assert "Success" in again
+
+
+def assert_shown(run: Path, rate: dict[str, Any]) -> None:
+    """The report shows the policy before and after from the same start states, all start states and a failure."""
+    episodes = json.loads((run / "evaluation.json").read_text())["episodes"]
+    assert len({episode["start"]["cube_x"] for episode in episodes}) == 40
+    failures = [episode["index"] for episode in episodes if episode["success"] is False]
+    assert len(failures) == round(40 * (1 - rate["value"]))
+    expected = {"start", "final", *(f"failure_{index + 1:03}" for index in failures[:1])}
+    for suffix in (".mp4", ".jpg"):
+        assert {file.stem for file in (run / "videos").glob(f"*{suffix}")} == expected
+    page = (run / "report.html").read_text()
+    assert page.index("before the first step</figcaption>") < page.index("at the end</figcaption>")
+    assert f"{40 - len(failures)} of 40 start states solved" in page
+    assert page.count('<path class="failure"') == len(failures)
+    assert 'poster="videos/start.jpg"' in page
 
 
 def test_the_default_agent_begins_well_from_demonstrations_as_people_give_them(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from robo_rl.evaluation.report import write_report
 from robo_rl.evaluation.runs import load_run
 
 from ..rigs.browser import open_browser, wait_until
+from ..rigs.page_checks import assert_readable
 from .test_web_sizes import SIZES, resize
 
 MOST_BYTES = 300_000
@@ -74,6 +75,7 @@ def test_the_cursor_reads_every_curve_and_the_reason_of_a_stop(browser: Any, tmp
     wait_until(lambda: note.text == f"step 1,500: {REASON}")
     assert browser.title == "pick_cube · rlpd", "nothing of a run is executed"
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert_readable(browser)
 
 
 def test_runs_are_compared_in_the_same_charts(browser: Any, tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""Videos and start states of runs in a report."""
+
+import html
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..core import DataError, ForeignFolder
+from .page import data_url, relative, section
+from .runs import MOST_VIDEOS, POSTER, VIDEO_BYTES, Run
+from .start_states import start_map
+
+POSTER_BYTES = 1 << 20
+"""Most bytes that are read of the picture of a video."""
+CAPTIONS = {"start": "before the first step", "final": "at the end"}
+"""Captions of the videos that every run makes; both show episodes from the same start states."""
+
+
+class Players:
+    """HTML of the videos of runs for one page.
+
+    Args:
+        page: HTML file. Videos are linked relative to it.
+        embed: embed videos and their pictures in the page; those beyond a total of 128 MiB are linked.
+    """
+
+    def __init__(self, page: Path, embed: bool) -> None:
+        self._page, self._embed = page, embed
+        self._remaining_bytes = VIDEO_BYTES
+
+    def player(self, run: Run, video: Path, caption: str) -> str:
+        """Return a player with a caption."""
+        caption = f"{run.name} · {caption}"
+        source = relative(video, self._page)
+        if self._embed:
+            try:
+                data = ForeignFolder(run.path).read_bytes(f"videos/{video.name}", self._remaining_bytes)
+                self._remaining_bytes -= len(data)
+                source = data_url(data, "video/mp4")
+            except (OSError, DataError):
+                caption += " (too large to embed: a link)"
+        poster = self._poster(run, video)
+        load = f'poster="{html.escape(poster)}" preload="none"' if poster else 'preload="metadata"'
+        name = html.escape(caption)
+        player = (
+            f'<video src="{html.escape(source)}" {load} controls muted loop playsinline aria-label="{name}"></video>'
+        )
+        return f"<figure>{player}<figcaption>{name}</figcaption></figure>"
+
+    def _poster(self, run: Run, video: Path) -> str:
+        """Return the address of the picture of a video, or an empty text if there is none."""
+        picture = video.with_suffix(POSTER)
+        if picture.name not in ForeignFolder(run.path).files("videos", POSTER, MOST_VIDEOS):
+            return ""
+        if not self._embed:
+            return relative(picture, self._page)
+        try:
+            return data_url(ForeignFolder(run.path).read_bytes(f"videos/{picture.name}", POSTER_BYTES), "image/jpeg")
+        except (OSError, DataError):
+            return ""
+
+
+def videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
+    """Return the videos of runs, then the map of their start states and their failures.
+
+    Args:
+        runs: the runs.
+        page: HTML file that contains them.
+        embed: see :class:`Players`.
+    """
+    players = Players(page, embed)
+    shown, maps, failed = [], [], []
+    for run in runs:
+        numbers = {video: re.fullmatch(r"failure_([0-9]{1,9})", video.stem) for video in run.videos}
+        clips = {int(match[1]) - 1: video for video, match in numbers.items() if match}
+        others = [video for video in run.videos if video not in clips.values()]
+        others.sort(key=lambda video: (video.stem != "start", video.name))  # before, then after
+        shown += [players.player(run, video, CAPTIONS.get(video.stem, video.stem)) for video in others]
+        failed += [players.player(run, video, f"failure, episode {index + 1}") for index, video in clips.items()]
+        maps.append(start_map(run, clips, page))
+    return (
+        _grid("Videos", shown)
+        + _grid("Start states of the final evaluation", [figure for figure in maps if figure])
+        + _grid("Failures", failed)
+    )
+
+
+def _grid(title: str, figures: Sequence[str]) -> str:
+    return section(title, f'<div class="videos">{"".join(figures)}</div>', boxed=False) if figures else ""

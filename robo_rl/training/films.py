@@ -1,0 +1,61 @@
+"""Videos of a run: what the policy does before the first step and in the end, and its failures."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from ..app import has_robot
+from ..core import DataError, RenderingError, SafetyStop, derive_seed
+from ..evaluation import EvaluationResult, evaluate
+from .run import Run
+
+FIRST = "start.mp4"
+"""Video of the policy before the first step."""
+FAILURE = "failure_"
+"""Beginning of the names of videos of failures; the number of the episode follows."""
+
+
+def film_first_policy(run: Run) -> None:
+    """Film the policy before the first step, in episodes that the video of the final evaluation shows, too."""
+    _film(run, run.video.with_name(FIRST), final_seed(run), run.settings.video_episodes)
+
+
+def film_failures(run: Run, result: EvaluationResult) -> None:
+    """Film the first ``run.video_episodes`` failures of the final evaluation, each in a video of its own.
+
+    Each of these episodes is repeated from its start state.
+    """
+    for old in run.video.parent.glob(f"{FAILURE}*"):
+        old.unlink()
+    failures = [episode.index for episode in result.episodes if episode.success is False]
+    for index in failures[: run.settings.video_episodes]:
+        _film(run, run.video.with_name(f"{FAILURE}{index + 1:03}.mp4"), result.seed, 1, index)
+
+
+def final_seed(run: Run) -> int:
+    """Return the seed of the final evaluation.
+
+    It has its own start states: those of the other evaluations may have decided when to stop.
+    """
+    return derive_seed(run.config.seed, "final")
+
+
+def add_poster(video: Path) -> None:
+    """Write the picture that pages show of a video until it plays; without one they show the video itself."""
+    from ..evaluation.video import write_poster  # loads codecs
+
+    with suppress(DataError):
+        write_poster(video)
+
+
+def _film(run: Run, video: Path, seed: int, episodes: int, first: int = 0) -> None:
+    """Film episodes of the current policy, without recording their results.
+
+    A run that can make no video has reported why before this.
+    """
+    if not run.settings.video_episodes or has_robot(run.config):  # a robot moves for results alone
+        return
+    backend = run.components.evaluation_backend()
+    with suppress(RenderingError, SafetyStop):
+        result = evaluate(backend, run.agent, episodes, seed, first=first, video=video, video_episodes=episodes)
+        if result.video is not None:
+            add_poster(result.video)
