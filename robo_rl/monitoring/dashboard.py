@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -18,9 +18,24 @@ from ..operators.stop_button import StopButton, described
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.reading import TURNS, Readers
 from .run_table import WatchConfig, clip, is_held
-from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
+from .watched_runs import (
+    UNREADABLE,
+    dated_runs,
+    describe,
+    new_pictures,
+    places,
+    poster,
+    refused_commands,
+    stamp_of,
+    tile,
+    unreadable,
+)
 
 PICTURE_SECONDS = 0.1
+GALLERY_SECONDS = 3.0
+"""Least time between two looks at all runs."""
+MOST_COMPARED = 7
+"""Most runs whose curves are shown beside those of the chosen one."""
 READ_SECONDS = 5.0
 """Longest wait for a folder."""
 MOST_REQUESTS = 32
@@ -33,7 +48,7 @@ SHARE_OF_CORE = 0.1
 
 PAGES = (
     {"/": "runs.html"}
-    | {f"/{name}": name for name in ("runs.js", "held.js", "link.js", "page.css", "icon.svg")}
+    | {f"/{name}": name for name in ("runs.js", "gallery.js", "held.js", "link.js", "page.css", "icon.svg")}
     | {f"/{name}": str(CHARTS / name) for name in ("charts.js", "uplot.js", "charts.css")}
 )
 
@@ -48,12 +63,13 @@ class Look(NamedTuple):
 class Dashboard:
     """The server of the pages: it sends the state of runs and handles commands. One object serves all pages.
 
-    Messages to a page are JSON objects: ``runs``, the chosen ``run`` and ``held``, what holds robots still and why, if
-    they have changed, otherwise ``alive``; and ``answer`` to a command. After an emergency stop, the answer has
+    Messages to a page are JSON objects: ``runs``, the chosen ``run``, the curves of the ``compared`` ones, the
+    ``gallery`` of all, and ``held``, what holds robots still and why, if they have changed, otherwise ``alive``; and
+    ``answer`` to a command. After an emergency stop, the answer has
     ``stopped``, the run of the page; without it, the page sends the emergency stop again, on a new connection. Pictures
-    are bytes: a line with a JSON object that names robot and camera, then a JPEG file. Messages of a page choose a run,
-    ``{"run": path}``, or command it, ``{"command": name, "robot": name}``, or re-arm what they show,
-    ``{"command": "rearm", "seen": held}``.
+    are bytes: a line with a JSON object that names robot and camera, or the run whose ``poster`` it is, then a JPEG
+    file. Messages of a page choose a run, ``{"run": path}``, or others to ``compare`` it with, or command it,
+    ``{"command": name, "robot": name}``, or re-arm what they show, ``{"command": "rearm", "seen": held}``.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.
@@ -78,7 +94,8 @@ class Dashboard:
 
         visit = Visit(page)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(while_open(talk)) for talk in (self._send_changes(visit), self._show(visit))]
+            talks = self._send_changes(visit), self._show(visit), self._send_gallery(visit)
+            tasks = [group.create_task(while_open(talk)) for talk in talks]
             group.create_task(self._run_commands(visit))
             with suppress(ConnectionClosed):
                 async for data in page:
@@ -95,6 +112,8 @@ class Dashboard:
             self._button.rearm(visit.answer, message.get("seen"))
         elif isinstance(name, str):
             visit.ask((run, name, str(message.get("robot", ""))))
+        elif isinstance(message.get("compare"), list):
+            visit.compare(message["compare"])
         elif str(run) in self._paths:
             visit.choose(str(run))
 
@@ -118,7 +137,7 @@ class Dashboard:
         while True:
             start = time.monotonic()
             visit.changed.clear()
-            look = asyncio.create_task(self._look(visit.chosen))
+            look = asyncio.create_task(self._look(visit.chosen, visit.compared))
             try:
                 while not (await asyncio.wait({look}, timeout=ALIVE_SECONDS))[0]:
                     await visit.send({})
@@ -148,20 +167,42 @@ class Dashboard:
                         await visit.page.send(heading.encode() + b"\n" + picture)
             await asyncio.sleep(max(PICTURE_SECONDS, time.monotonic() - start))
 
-    async def _look(self, chosen: str | None) -> dict[str, Any]:
-        """Return the message about the runs and the chosen run, by default the newest."""
+    async def _send_gallery(self, visit: "Visit") -> None:
+        """Send what all listed runs have reached, and the pictures of their videos, whenever these have changed."""
+        while True:
+            start = time.monotonic()
+            paths, _ = await self._list()
+            looks = await self._readers.read({f"run {path}": partial(self._look_at, path) for path in paths})
+            outcomes = {path: looks[f"run {path}"] for path in paths}
+            await visit.send({"gallery": [tile(path, outcome) for path, outcome in outcomes.items()]})
+            for path in paths:
+                with suppress(RoboRLError, OSError):
+                    reading = partial(poster, path, visit.sent_posters.get(path))
+                    if (picture := await self._readers.call(f"poster {path}", reading)) is not None:
+                        visit.sent_posters[path] = picture[1]
+                        await visit.page.send(json.dumps({"poster": str(path)}).encode() + b"\n" + picture[0])
+            await asyncio.sleep(max(GALLERY_SECONDS, (time.monotonic() - start) / SHARE_OF_CORE))
+
+    async def _look(self, chosen: str | None, compared: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the message about the runs, the chosen run, by default the newest, and the curves of others."""
         paths, note = await self._list()
         if not paths:
             held = (await self._readers.read({"stop": holds_of_robots}))["stop"]
             return {"runs": [], "run": None, "note": note, "held": _holds_or_problem(held)}
         path = self._paths.get(chosen or "", paths[0])
-        look, stop = f"run {path}", "stop"
-        outcomes = await self._readers.read({look: partial(self._look_at, path), stop: holds_of_robots})
-        data = outcomes[look]
+        others = [self._paths[other] for other in compared if other in self._paths and other != str(path)]
+        looks = {f"run {each}": partial(self._look_at, each) for each in (path, *others)}
+        outcomes = await self._readers.read(looks | {"stop": holds_of_robots})
+        data = outcomes[f"run {path}"]
         if isinstance(data, Exception):
             data = unreadable(path, data)
         runs = [{"path": str(run), "name": clip(run.name)} for run in paths]
-        return {"runs": runs, "run": data, "held": _holds_or_problem(outcomes[stop])}
+        drawn = [
+            {"name": clip(other.name), "curves": each["curves"], "stops": each["stops"]}
+            for other in others
+            if not isinstance(each := outcomes[f"run {other}"], Exception)
+        ]
+        return {"runs": runs, "run": data, "compared": drawn, "held": _holds_or_problem(outcomes["stop"])}
 
     async def _list(self) -> tuple[list[Path], str]:
         """Return the newest runs, and a note on why there are none; within ``interval``, all pages share the result."""
@@ -211,7 +252,9 @@ class Visit:
         self.chosen: str | None = None
         self.going_on = False
         self.changed = asyncio.Event()
+        self.compared: list[str] = []
         self.sent_pictures: dict[tuple[str, str], int] = {}
+        self.sent_posters: dict[Path, object] = {}
         self.requests: asyncio.Queue[tuple[object, str, str] | None] = asyncio.Queue()
         self._state: dict[str, Any] = {}
 
@@ -219,6 +262,11 @@ class Visit:
         """Show another run."""
         self.chosen = path
         self.sent_pictures.clear()
+        self.changed.set()
+
+    def compare(self, paths: Sequence[object]) -> None:
+        """Show the curves of other runs, too."""
+        self.compared = [str(path) for path in paths[:MOST_COMPARED]]
         self.changed.set()
 
     def ask(self, request: tuple[object, str, str] | None) -> None:

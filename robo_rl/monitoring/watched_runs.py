@@ -6,14 +6,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..core import RoboRLError
+from ..core import ForeignFolder, RoboRLError
 from ..evaluation.curves import curves, stops
-from ..evaluation.runs import Run, folders_in, is_run, matching, runs_below
+from ..evaluation.runs import MOST_VIDEOS, POSTER, Run, folders_in, is_run, matching, runs_below
 from ..telemetry import COMMANDS, LiveStatus, LiveWatch
 from .run_table import clip, facts, newest_change, results, robot_of
 
 PICTURES_BYTES = 8 << 20
 """Most bytes of pictures that are read at a time."""
+POSTER_BYTES = 256 << 10
+"""Most bytes of the picture of a video."""
+POSTERS = ("final.jpg", "start.jpg")
+"""Pictures of videos that stand for a run in the gallery, the preferred one first."""
+SPARK_POINTS = 40
 UNREADABLE = "cannot be shown"
 """Status of a run whose files cannot be read."""
 
@@ -56,6 +61,7 @@ def describe(run: Run, going_on: bool) -> dict[str, Any]:
     stopped = stops(run)
     return {
         "path": str(run.path),
+        "name": clip(run.name),
         "title": clip(f"{run.task}  {run.agent}  seed {run.seed}"),
         "status": clip(run.status),
         "robot": robot_of(run),
@@ -68,11 +74,45 @@ def describe(run: Run, going_on: bool) -> dict[str, Any]:
     }
 
 
+def tile(path: Path, outcome: Mapping[str, Any] | Exception) -> dict[str, Any]:
+    """Return what the gallery shows of a run as JSON values, with its first curve in short.
+
+    Args:
+        path: the run folder.
+        outcome: the data about the run, or the error that prevented reading it.
+    """
+    data = unreadable(path, outcome) if isinstance(outcome, Exception) else outcome
+    curve = data["curves"][0] if data["curves"] else {"title": "", "x": [], "y": []}
+    stride = -(-len(curve["y"]) // SPARK_POINTS) or 1
+    return {
+        "path": data["path"],
+        "name": data["name"],
+        "title": data["title"],
+        "state": data["live"]["state"] if data["going_on"] else data["status"],
+        "paused": data["live"]["paused"],
+        "going_on": data["going_on"],
+        "curve": curve["title"],
+        "spark": curve["y"][(len(curve["y"]) - 1) % stride :: stride],
+        "share": curve.get("share", False),
+    }
+
+
+def poster(run: Path, sent: object) -> tuple[bytes, object] | None:
+    """Return the picture that stands for a run and its stamp; None if there is none or ``sent`` is its stamp."""
+    folder = ForeignFolder(run)
+    pictures = folder.files("videos", POSTER, MOST_VIDEOS)
+    name = next((name for name in POSTERS if name in pictures), None)
+    if name is None or (stamp := (name, pictures[name].st_mtime_ns)) == sent:
+        return None
+    return folder.read_bytes(f"videos/{name}", POSTER_BYTES), stamp
+
+
 def unreadable(path: Path, error: Exception) -> dict[str, Any]:
     """Return the data about a run that cannot be shown."""
     reason = str(error) if isinstance(error, RoboRLError | OSError) else f"{type(error).__name__} in its files"
     return {
         "path": str(path),
+        "name": clip(path.name),
         "title": clip(path.name),
         "status": UNREADABLE,
         "result": [],

@@ -18,6 +18,7 @@ from robo_rl.web import WebConfig
 from robo_rl.web.person import PersonPage
 
 from ..rigs.browser import open_browser, wait_until
+from ..rigs.page_checks import assert_readable
 from .test_web_page import STATUS, TOKEN, ServedDashboard
 
 SIZES = [(360, 560), (375, 667), (390, 844), (844, 390), (1280, 800), (2560, 1440)]
@@ -111,6 +112,8 @@ def test_all_that_drives_a_robot_is_on_one_screen(browser: Any, size: tuple[int,
         assert len(pads) == 3 and all(pad["bottom"] - pad["top"] >= 100 for pad in pads)
         picture = browser.execute_script("return document.getElementById('camera').getBoundingClientRect().toJSON()")
         assert picture["height"] >= 60 and picture["bottom"] <= size[1]
+        if size == SIZES[2]:
+            assert_readable(browser)
         for control in layout["controls"]:
             covers = control["left"] < picture["right"] - 1 and control["right"] > picture["left"] + 1
             assert not (covers and picture["top"] + 1 < control["top"] < picture["bottom"] - 1), control

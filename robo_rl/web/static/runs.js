@@ -1,6 +1,7 @@
 // The page that shows runs and sends them commands.
 
 import { Charts } from "/charts.js";
+import { Gallery, colour } from "/gallery.js";
 import { Held } from "/held.js";
 import { EmergencyStops, Link, at, make, showPicture } from "/link.js";
 
@@ -16,12 +17,12 @@ const EXPLAINED = {
   failure: "The task was not solved: end this robot's episode",
   emergency_stop: "Every robot holds still until a person re-arms",
 };
-const ENDED = { completed: "good", diverged: "bad", "cannot be shown": "bad" }; // other states are yellow
 
 const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
 let connected = false;
 let chosen = null; // path of the run that the person chose: the newest until then; kept after a lost connection
 let run = null;
+let compared = []; // runs whose curves are shown, too
 
 const link = new Link({
   message(news) {
@@ -30,12 +31,16 @@ const link = new Link({
     if ("stopped" in news) stops.confirm(news.stopped);
     if ("answer" in news) showAnswer(news.answer);
     if ("held" in news) held.show(news.held);
+    if ("compared" in news) compared = news.compared;
     if ("run" in news) showRun(news.run);
+    else if ("compared" in news) drawCurves();
+    if ("gallery" in news) gallery.show(news.gallery, run?.path);
   },
-  picture: showCamera,
+  picture: (heading, blob) => ("poster" in heading ? gallery.picture(heading.poster, blob) : showCamera(heading, blob)),
   state(name) {
     connected = name === "connected";
     if (connected && chosen) link.send({ run: chosen });
+    if (connected) link.send({ compare: gallery.compared() });
     showNotice();
     enableButtons();
   },
@@ -43,13 +48,15 @@ const link = new Link({
 const stops = new EmergencyStops(link);
 const held = new Held(link, showAnswer);
 const charts = new Charts(at("curves"));
-
-at("runs").addEventListener("change", () => {
-  cameras.clear();
-  at("cameras").replaceChildren();
-  chosen = at("runs").value;
-  link.send({ run: chosen });
+const gallery = new Gallery(at("gallery"), {
+  choose(path) {
+    choose(path);
+    scrollTo({ top: 0, behavior: "smooth" });
+  },
+  compare: (paths) => link.send({ compare: paths }),
 });
+
+at("runs").addEventListener("change", () => choose(at("runs").value));
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-command]");
   if (button && !button.disabled && confirmed(button)) press(button);
@@ -95,6 +102,13 @@ function enableButtons() {
   document.querySelector("[data-command=resume]").hidden = !paused;
 }
 
+function choose(path) {
+  cameras.clear();
+  at("cameras").replaceChildren();
+  chosen = path;
+  link.send({ run: chosen });
+}
+
 // --- messages of the server -------------------------------------------------------------------------------------------
 
 function showRuns(runs) {
@@ -129,7 +143,7 @@ function showRun(news) {
   const waits = run.waiting.length ? ` (asked for: ${run.waiting.join(", ")})` : "";
   const pausing = run.live.paused && !run.live.state.startsWith("paused") ? ", will pause" : "";
   at("state").textContent = (run.going_on ? run.live.state + pausing : run.status) + waits;
-  at("state").className = `chip ${colour(run)}`;
+  at("state").className = `chip ${colour(run.going_on ? run.live.state : run.status, run.going_on, run.live.paused)}`;
   at("cameras-section").hidden = at("robots-section").hidden = !run.going_on;
   at("result-section").hidden = !run.result.length;
   at("result").replaceChildren(...run.result.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
@@ -137,16 +151,15 @@ function showRun(news) {
   const faults = run.faults.length ? run.faults : ["none"];
   at("faults").replaceChildren(...faults.map((text) => make("li", text)));
   showRobots(run.live.robots);
-  charts.show([{ ...run, name: run.title }]);
-  at("no-curves").hidden = run.curves.length > 0;
+  drawCurves();
+  gallery.mark(run.path);
   enableButtons();
 }
 
-// Green: training, or completed; red: stopped, diverged or unreadable; yellow: anything else, such as a pause.
-function colour({ going_on, live, status }) {
-  if (!going_on) return ENDED[status] ?? "waiting";
-  if (live.state.includes("stopped")) return "bad";
-  return live.state === "training" && !live.paused ? "good" : "waiting";
+function drawCurves() {
+  if (!run) return;
+  charts.show([{ ...run, name: run.name }, ...compared]);
+  at("no-curves").hidden = run.curves.length > 0;
 }
 
 function showRobots(robots) {

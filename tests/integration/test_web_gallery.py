@@ -1,0 +1,137 @@
+"""The gallery of runs in the page of robo-rl web: what each has reached, choice, comparison and videos."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytest.importorskip("websockets")
+
+from robo_rl.monitoring.dashboard import PAGES
+from robo_rl.web.server import STATIC
+
+from ..rigs.browser import open_browser, wait_until
+from ..rigs.page_checks import assert_readable
+from .test_report_page import HOVER, MOST_BYTES
+from .test_web_page import TOKEN, ServedDashboard
+from .test_web_sizes import SIZES, checked, resize
+
+RATES = {"slow": [0.1, 0.2, 0.4], "quick": [0.1, 0.8, 0.96]}
+
+
+def make_run(folder: Path, rates: list[float]) -> None:
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("task: {name: pick_cube}\nagent: {name: rlpd}\nseed: 0\n")
+    times = [{"step": 500 * n, "wall_seconds": 5.0 * n} for n in range(len(rates))]
+    evaluations = [
+        time | {"kind": "evaluation", "success_rate": rate, "episodes": 50}
+        for time, rate in zip(times, rates, strict=True)
+    ]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in evaluations))
+    (folder / "summary.json").write_text(json.dumps({"status": "completed", "env_steps": 1000, "wall_seconds": 10.0}))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gallery")
+    for name, rates in RATES.items():
+        make_run(folder / "runs" / name, rates)
+    (folder / "runs" / "quick" / "videos").mkdir()
+    Image.fromarray(np.full((48, 64, 3), 90, np.uint8)).save(folder / "runs" / "quick" / "videos" / "final.jpg")
+    (folder / "runs" / "slow" / "videos").mkdir()
+    (folder / "runs" / "slow" / "videos" / "final.jpg").symlink_to(folder / "runs" / "quick" / "videos" / "final.jpg")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[ServedDashboard]:
+    served = ServedDashboard(folder / "runs", folder)
+    served.start()
+    yield served
+    served.stop()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+def tiles(browser: Any, served: ServedDashboard) -> dict[str, Any]:
+    """Open the page; return the tiles of runs by name."""
+    browser.get("about:blank")
+    browser.get(f"{served.server.origin}/#{quote(TOKEN)}")
+    found = wait_until(lambda: browser.find_elements("css selector", "#gallery .run"))
+    return {tile.find_element("css selector", "b").text: tile for tile in found}
+
+
+def click(browser: Any, tile: Any, selector: str) -> None:
+    button = tile.find_element("css selector", selector)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+    button.click()
+
+
+def test_the_gallery_shows_what_each_run_has_reached(browser: Any, served: ServedDashboard) -> None:
+    resize(browser, 1280, 800)
+    found = tiles(browser, served)
+    assert set(found) == set(RATES)
+    assert "96 %" in found["quick"].text and "40 %" in found["slow"].text
+    lines = {
+        name: tile.find_element("css selector", "polyline").get_attribute("points") for name, tile in found.items()
+    }
+    assert lines["quick"] == "0.0,27.0 50.0,6.0 100.0,1.2"
+    chip = found["slow"].find_element("css selector", ".chip")
+    assert (chip.text, chip.get_attribute("class")) == ("completed", "chip good")
+    width = "return arguments[0].querySelector('img').naturalWidth"
+    wait_until(lambda: browser.execute_script(width, found["quick"]) == 64)
+    assert not browser.execute_script(width, found["slow"]), "no link is followed"
+
+
+def test_a_run_is_chosen_in_the_gallery(browser: Any, served: ServedDashboard) -> None:
+    resize(browser, 1280, 800)
+    for name in RATES:
+        found = tiles(browser, served)
+        click(browser, found[name], ".tile")
+        wait_until(lambda name=name: browser.find_element("css selector", "#path").text.endswith(f"/{name}"))
+        wait_until(lambda found=found, name=name: found[name].find_elements("css selector", ".tile[aria-pressed=true]"))
+
+
+def test_runs_are_compared_at_the_cursor(browser: Any, served: ServedDashboard) -> None:
+    resize(browser, 1280, 800)
+    found = tiles(browser, served)
+    click(browser, found["quick"], ".tile")
+    click(browser, found["slow"], "button:not(.tile)")
+    wait_until(lambda: len(browser.find_elements("css selector", "#curves .u-legend:first-child .u-series")) != 1)
+    chart = wait_until(lambda: browser.find_elements("css selector", "#curves .u-over"))[0]
+
+    def read() -> str:
+        browser.execute_script(HOVER, browser.find_elements("css selector", "#curves .u-over")[0], 0.5)
+        return str(browser.find_element("css selector", "#curves .u-legend").text)
+
+    assert chart
+    wait_until(lambda: all(part in read() for part in ("500", "quick", "80 %", "slow", "20 %")))
+    click(browser, found["slow"], "button:not(.tile)")
+    wait_until(lambda: "slow" not in read())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_the_gallery_lies_within_the_width(
+    browser: Any, served: ServedDashboard, size: tuple[int, int], tmp_path: Path
+) -> None:
+    resize(browser, *size)
+    tiles(browser, served)
+    names = [control["name"] for control in checked(browser, size, "gallery", tmp_path)["controls"]]
+    assert names.count("Compare") == len(RATES)
+
+
+def test_the_page_is_small_and_readable(browser: Any, served: ServedDashboard) -> None:
+    assert sum((STATIC / name).stat().st_size for name in PAGES.values()) < MOST_BYTES
+    resize(browser, 1280, 800)
+    tiles(browser, served)
+    wait_until(lambda: browser.find_elements("css selector", "#curves .u-legend"))
+    assert_readable(browser)
