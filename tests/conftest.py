@@ -14,8 +14,9 @@ from .rigs.ros2_domain import free_domain
 # Before PyTorch is imported, and for all processes that are started.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Hypothesis limits the time of an example and of its generation, which a busy machine exceeds. In continuous integration
-# examples are the same in every run: a rare failure is found by those who run the tests, not in another's change.
+# Hypothesis limits the time of an example and of its generation, which a busy machine exceeds. In continuous
+# integration examples are the same in every run: a rare failure is found by those who run the tests, and does not
+# stop a change that has nothing to do with it.
 settings.register_profile(
     "robo_rl", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
 )
