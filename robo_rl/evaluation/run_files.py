@@ -21,7 +21,7 @@ LINE_COLLECTIONS = 1000
 class Episode(NamedTuple):
     """An episode of the final evaluation: its number, its success if known, and elements of its first observation."""
 
-    index: int
+    number: int
     success: bool | None
     start: Mapping[str, float]
 

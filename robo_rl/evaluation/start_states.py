@@ -44,13 +44,13 @@ def start_map(run: Run, clips: Mapping[int, Path], page: Path) -> str:
     marks = []
     for episode, first, second in zip(episodes, *columns, strict=True):
         outcome = {True: "success", False: "failure", None: "success unknown"}[episode.success]
-        text = f"episode {episode.index + 1}: {outcome}, {names[0]} {first:.4g}, {names[1]} {second:.4g}"
+        text = f"episode {episode.number + 1}: {outcome}, {names[0]} {first:.4g}, {names[1]} {second:.4g}"
         mark = _MARKS[episode.success].format(
             x=MARGIN + SIZE * (first - lows[0]) / ranges[0],
             y=MARGIN / 2 + SIZE * (1 - (second - lows[1]) / ranges[1]),
             title=f"<title>{html.escape(text)}</title>",
         )
-        clip = clips.get(episode.index)
+        clip = clips.get(episode.number)
         marks.append(mark if clip is None else f'<a href="{html.escape(relative(clip, page))}">{mark}</a>')
     solved = sum(episode.success is True for episode in episodes)
     caption = html.escape(f"{run.name}: {solved} of {len(episodes)} start states solved")

@@ -16,7 +16,8 @@ HOSTILE = "<b onmouseover=alert(1)>_x"
 def make_run(folder: Path, *episodes: Episode) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text("seed: 0\n")
-    (folder / "evaluation.json").write_text(json.dumps({"episodes": [episode._asdict() for episode in episodes]}))
+    lines = [{"index": number, "success": success, "start": start} for number, success, start in episodes]
+    (folder / "evaluation.json").write_text(json.dumps({"episodes": lines}))
     return folder
 
 
