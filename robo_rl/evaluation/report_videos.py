@@ -69,19 +69,19 @@ def videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
         embed: see :class:`Players`.
     """
     players = Players(page, embed)
-    shown, maps, failed = [], [], []
+    figures, maps, failures = [], [], []
     for run in runs:
         numbers = {video: re.fullmatch(r"failure_([0-9]{1,9})", video.stem) for video in run.videos}
         clips = {int(match[1]) - 1: video for video, match in numbers.items() if match}
         others = [video for video in run.videos if video not in clips.values()]
         others.sort(key=lambda video: (video.stem != "start", video.name))  # before, then after
-        shown += [players.player(run, video, CAPTIONS.get(video.stem, video.stem)) for video in others]
-        failed += [players.player(run, video, f"failure, episode {index + 1}") for index, video in clips.items()]
+        figures += [players.player(run, video, CAPTIONS.get(video.stem, video.stem)) for video in others]
+        failures += [players.player(run, video, f"failure, episode {index + 1}") for index, video in clips.items()]
         maps.append(start_map(run, clips, page))
     return (
-        _grid("Videos", shown)
+        _grid("Videos", figures)
         + _grid("Start states of the final evaluation", [figure for figure in maps if figure])
-        + _grid("Failures", failed)
+        + _grid("Failures", failures)
     )
 
 

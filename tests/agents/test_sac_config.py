@@ -38,7 +38,6 @@ def test_values_out_of_range_are_named(fields, message):
     [
         ("rlpd", {"ensemble_size": 5, "target_subset": 2, "layer_norm": True, "update_to_data": 20}),
         ("rlpd_published", {"ensemble_size": 10, "batch_size": 256, "cloning_weight": 0.0, "pretrain_steps": 0}),
-        ("rlpd_contact", {"exploration": "demonstrations", "gamma": 0.99, "ensemble_size": 5, "action_chunk": 4}),
         ("sac", {"ensemble_size": 2, "layer_norm": False, "update_to_data": 1, "demonstration_ratio": 0.0}),
         ("rlpd_without_demonstrations", {"demonstration_ratio": 0.0, "cloning_weight": 0.0, "ensemble_size": 2}),
         ("bc", {"demonstration_ratio": 1.0, "learns_online": False}),

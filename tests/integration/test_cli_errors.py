@@ -30,7 +30,7 @@ CONFIG = "seed: 5\nchoices: {}\nrun: {}\n"
 TASKS = "bin_relocate, cable_route, dm_control, drive, fake_arm, gymnasium, humanoid, meta_world, ogbench, "
 TASKS += "open_door, peg_insert, pick_cube, pick_cube_so101, plug_insert, push_cube, push_cube_so101, "
 TASKS += "reach, reach_so101, regrasp, stack_cubes, wipe"
-AGENTS = "bc, cpl, crossq, drq, dsrl, flow, fql, hg_dagger, iql, qc, redq, residual, rlpd, rlpd_contact, rlpd_driving, "
+AGENTS = "bc, cpl, crossq, drq, dsrl, flow, fql, hg_dagger, iql, qc, redq, residual, rlpd, rlpd_driving, "
 AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
 
 
