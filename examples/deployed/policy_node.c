@@ -106,6 +106,8 @@ int main(int count, char **words)
         }
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
     }
+    memset(rates, 0, sizeof rates);
+    command(node, &robot, rates); /* a robot may repeat the last command */
     printf("%ld commands sent, %ld left out because they were late\n", sent, late);
     return 0;
 }

@@ -74,6 +74,29 @@ def test_a_node_executes_chunks_and_holds_still_without_observations(tmp_path: P
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_node_that_ends_leaves_the_robot_at_rest(tmp_path: Path) -> None:
+    agent = make_agent("sac_chunk")
+    write(agent, "sac_chunk", tmp_path / "policy.h")
+    source, program = EXAMPLES / "deployed" / "policy_node.c", tmp_path / "policy_node"
+    flags = ["-std=c99", "-DMAX_AGE=1000", f"-I{tmp_path}"]
+    subprocess.run(["cc", *flags, str(source), "-o", str(program), "-lm"], check=True)
+    decision = agent.decision()
+    observation = decision.example(np.random.default_rng(0))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as robot:
+        robot.bind(("127.0.0.1", 0))
+        robot.settimeout(PATIENCE_SECONDS)
+        node = subprocess.Popen([program, "0", str(robot.getsockname()[1])], stdout=subprocess.PIPE)
+        try:
+            _, address = robot.recvfrom(1024)
+            robot.sendto(np.concatenate([observation[key] for key in decision.observed]).tobytes(), address)
+            received(robot, at_rest=False)
+        finally:
+            node.send_signal(signal.SIGTERM)
+            node.communicate(timeout=PATIENCE_SECONDS)
+        received(robot, at_rest=True)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_words_that_are_no_ports_are_answered_with_the_usage(tmp_path: Path) -> None:
     write(make_agent("sac"), "sac", tmp_path / "policy.h")
     program = tmp_path / "policy_node"
