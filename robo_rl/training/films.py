@@ -6,6 +6,7 @@ from pathlib import Path
 from ..app import has_robot
 from ..core import DataError, RenderingError, SafetyStop, derive_seed
 from ..evaluation import EvaluationResult, evaluate
+from ..evaluation.runs import POSTER
 from .run import Run
 
 FIRST = "start.mp4"
@@ -22,13 +23,17 @@ def film_first_policy(run: Run) -> None:
 def film_failures(run: Run, result: EvaluationResult) -> None:
     """Film the first ``run.video_episodes`` failures of the final evaluation, each in a video of its own.
 
-    Each of these episodes is repeated from its start state.
+    Each of these episodes is repeated from its start state. A policy that samples may succeed this time: such a video is
+    removed.
     """
     for old in run.video.parent.glob(f"{FAILURE}*"):
         old.unlink()
     failures = [episode.index for episode in result.episodes if episode.success is False]
     for index in failures[: run.settings.video_episodes]:
-        _film(run, run.video.with_name(f"{FAILURE}{index + 1:03}.mp4"), result.seed, 1, index)
+        repeated = _film(run, run.video.with_name(f"{FAILURE}{index + 1:03}.mp4"), result.seed, 1, index)
+        if repeated is not None and repeated.video is not None and repeated.episodes[0].success:
+            for file in (repeated.video, repeated.video.with_suffix(POSTER)):
+                file.unlink(missing_ok=True)
 
 
 def final_seed(run: Run) -> int:
@@ -47,15 +52,21 @@ def add_poster(video: Path) -> None:
         write_poster(video)
 
 
-def _film(run: Run, video: Path, seed: int, episodes: int, first: int = 0) -> None:
-    """Film episodes of the current policy, without recording their results.
+def _film(run: Run, video: Path, seed: int, episodes: int, first: int = 0) -> EvaluationResult | None:
+    """Film episodes of the current policy, without recording their results; return these, or None without a video.
 
     A run that can make no video has reported why before this.
     """
     if not run.settings.video_episodes or has_robot(run.config):  # a robot moves for results alone
-        return
+        return None
     backend = run.components.evaluation_backend()
-    with suppress(RenderingError, SafetyStop):
+    state = run.agent.state()
+    try:
         result = evaluate(backend, run.agent, episodes, seed, first=first, video=video, video_episodes=episodes)
         if result.video is not None:
             add_poster(result.video)
+        return result
+    except (RenderingError, SafetyStop):
+        return None
+    finally:
+        run.agent.load(state)  # later evaluations of a policy that samples do not depend on videos

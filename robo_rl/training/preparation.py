@@ -41,6 +41,7 @@ class Preparation:
         self._run.save()
         if self._evaluate():
             self._run.save()  # with the score
+            film_first_policy(self._run)
 
     def _require_no_demonstrations(self) -> None:
         """Check that the agent can learn without demonstrations, and without the policy of another run."""
@@ -102,7 +103,6 @@ class Preparation:
         run.report("evaluating")
         result = run.evaluations(0, run.learner.updates, run.config.seed, settings.evaluation_episodes)
         run.logger.message(f"Before the first step: {first_evaluation_text(result)}")
-        film_first_policy(run)
         return True
 
     def _counted(self, updates: int, doing: str) -> Iterator[int]:
