@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..app import Components
-from ..core import ConfigError, GoalTask, Metrics, State, Transition
+from ..core import HISTORY, ConfigError, GoalTask, Metrics, State, Transition
 from ..replay import Hindsight, MixedSampler, ReplayRing
 from .earnings import Earnings
 
@@ -147,7 +147,7 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
             "with achieved_goal, desired_goal and a sparse compute_reward, as those of Gymnasium-Robotics; task "
             f"{online.spec.task!r} cannot"
         )
-    if images := [key for key in agent.observed if key not in ("state", "object")]:
+    if images := [key for key in agent.observed if key not in ("state", "object", HISTORY)]:
         raise ConfigError(
             f"run.hindsight={copies} changes the goal in the observations 'state' and 'object' alone, and the agent "
             f"also learns from {', '.join(images)}, which may show the goal: give an agent that learns from states"

@@ -9,7 +9,7 @@ import pytest
 
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.cli import main
-from robo_rl.core import ConfigError, RewardWeights, Source
+from robo_rl.core import ConfigError, EnvBackend, HistoryBackend, RewardWeights, Source
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import Hindsight, ReplayRing
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
@@ -29,7 +29,7 @@ def make_backend(**options: bool) -> GymnasiumBackend:
     return GymnasiumBackend(GymnasiumConfig("tests.rigs.goal_world:GoalWorld-v0", **options))
 
 
-def act(backend: GymnasiumBackend, ring: ReplayRing, hindsight: Hindsight, steps: int, seed: int = 0) -> None:
+def act(backend: EnvBackend, ring: ReplayRing, hindsight: Hindsight, steps: int, seed: int = 0) -> None:
     """Append random steps and the copies of their episodes."""
     actor, rng = Actor(backend, seed), np.random.default_rng(seed)
     for _ in range(steps):
@@ -221,6 +221,17 @@ def test_what_cannot_be_relabelled_is_refused(
         main(["train", "run.hindsight=4", *words, *SMALL, f"run.dir={tmp_path}/run"])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_history_of_states_does_not_prevent_copies() -> None:
+    """It holds differences of states, which do not depend on the goal."""
+    backend = HistoryBackend(make_backend(), 2)
+    agent = SimpleNamespace(observed=("history", "state"))
+    parts = SimpleNamespace(evaluation_backend=lambda: backend, agent=agent, reward=SimpleNamespace(scorer=None))
+    ring = ReplayRing(1000, backend.spec)
+    hindsight = make_hindsight(parts, ring, 4, 0)
+    act(backend, ring, hindsight, 100)
+    assert len(ring) > 100
 
 
 def test_an_agent_that_sees_the_goal_in_pictures_is_refused() -> None:
