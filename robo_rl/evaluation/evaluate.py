@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import (
+    HISTORY,
     ConfigError,
     EnvBackend,
     EnvSpec,
@@ -259,11 +260,11 @@ def _roll_out(
 
 
 def _named_elements(spec: EnvSpec, step: Step) -> dict[str, float]:
-    """Return the values of the named elements of an observation, with six digits."""
+    """Return the values of the named elements of an observation, without its history, with six digits."""
     return {
         name: float(f"{value:.6g}")
         for key, array in spec.observation.items()
-        if array.names
+        if array.names and key != HISTORY
         for name, value in zip(array.names, step.observation[key].tolist(), strict=True)
     }
 

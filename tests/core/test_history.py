@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.app import Components, register_all_configs
-from robo_rl.core import HISTORY, ConfigError, DataError, HistoryBackend, Source, Step, WrappedWorld
+from robo_rl.core import HISTORY, ConfigError, DataError, HistoryBackend, Observation, Source, Step, WrappedWorld
+from robo_rl.evaluation import evaluate
 from robo_rl.replay import EpisodeStore
 from robo_rl.sim import make_backend
 
@@ -38,6 +39,22 @@ def moments(step: Step) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]
     rows = step.observation[HISTORY].reshape(LENGTH, -1)
     size = step.observation["state"].size
     return [(row[:size], row[size:]) for row in rows]
+
+
+def test_start_states_of_evaluations_hold_no_history() -> None:
+    backend = pushing()
+
+    class Still:
+        def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
+            return np.zeros(2, np.float32)
+
+        def forget_plan(self, *, explore: bool) -> None:
+            pass
+
+    (episode,) = evaluate(backend, Still(), 1, 0, max_episode_steps=1).episodes
+    assert "joint1_position" in episode.start and not set(episode.start) & set(
+        backend.spec.observation[HISTORY].names or ()
+    )
 
 
 def test_history_is_earlier_states_relative_to_the_newest_and_executed_actions() -> None:
