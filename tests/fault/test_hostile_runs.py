@@ -298,6 +298,16 @@ def test_of_long_metrics_the_beginning_and_the_end_are_read(tmp_path: Path, monk
     assert not any("unreadable" in problem for problem in loaded.problems)
 
 
+def test_steps_that_charts_cannot_tell_apart_are_left_out(tmp_path: Path) -> None:
+    """A browser would draw the marks of their axis without end."""
+    run = honest(tmp_path / "runs")
+    with (run / "metrics.jsonl").open("a") as stream:
+        stream.writelines(json.dumps(LINE | {"step": 10**16 + step}) + "\n" for step in (0, 2, 4))
+    loaded = load_run(run)
+    assert [line["step"] for line in loaded.metrics] == [7]
+    assert loaded.problems[0] == "metrics.jsonl: 3 unreadable lines left out"
+
+
 def test_runs_are_not_looked_for_everywhere(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     own = honest(runs)
