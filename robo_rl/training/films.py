@@ -23,8 +23,8 @@ def film_first_policy(run: Run) -> None:
 def film_failures(run: Run, result: EvaluationResult) -> None:
     """Film the first ``run.video_episodes`` failures of the final evaluation, each in a video of its own.
 
-    Each of these episodes is repeated from its start state. A policy that samples may succeed this time: such a video is
-    removed.
+    Each of these episodes is repeated from its start state. A policy that samples may succeed this time; such a video
+    is removed.
     """
     for old in run.video.parent.glob(f"{FAILURE}*"):
         old.unlink()

@@ -12,27 +12,28 @@ from robo_rl.evaluation import EvaluationResult
 from robo_rl.evaluation.evaluate import EpisodeOutcome
 from robo_rl.training import films
 
-from .test_first_evaluation import lines, train
+
+class Sampling:
+    """An agent that draws numbers while it acts."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def state(self) -> dict[str, Any]:
+        return {"drawn": np.array(self.drawn)}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.drawn = int(state["drawn"])
 
 
-def test_later_evaluations_do_not_depend_on_videos(tmp_path: Path) -> None:
-    filmed, plain = tmp_path / "filmed", tmp_path / "plain"
-    words = ["run.evaluation_interval=40", "agent.sampled_actions=true", "agent.learning_starts=10"]
-    words += ["agent.batch_size=16", "agent.random_steps=10"]
-    train(filmed, *words, "run.video_episodes=1")
-    train(plain, *words)
-    assert (filmed / "videos" / "start.mp4").exists() and not (plain / "videos").exists()
-    assert lines(filmed, "evaluation") == lines(plain, "evaluation") != []
-    assert lines(filmed, "train") == lines(plain, "train") != []
-
-
-def test_a_video_of_a_failure_that_succeeds_when_repeated_is_removed(
+def test_a_repeated_failure_that_succeeds_is_not_shown_and_the_agent_stays_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def outcome(index: int, success: bool) -> EpisodeOutcome:
         return EpisodeOutcome(index, success, 0.0, 1, False)
 
-    def evaluate(*_: Any, first: int, video: Path, **others: Any) -> EvaluationResult:
+    def evaluate(_: Any, agent: Sampling, *others: Any, first: int, video: Path, **more: Any) -> EvaluationResult:
+        agent.drawn += 1
         video.touch()
         return EvaluationResult("reach", 0, 10.0, (outcome(first, first == 1),), video)
 
@@ -41,16 +42,16 @@ def test_a_video_of_a_failure_that_succeeds_when_repeated_is_removed(
 
     monkeypatch.setattr(films, "evaluate", evaluate)
     monkeypatch.setattr(films, "add_poster", add_poster)
-    agent = SimpleNamespace(state=lambda: {"x": np.zeros(1)}, load=lambda state: None)
     run: Any = SimpleNamespace(
         video=tmp_path / "final.mp4",
         settings=SimpleNamespace(video_episodes=3),
         config=OmegaConf.create({}),
         components=SimpleNamespace(evaluation_backend=lambda: None),
-        agent=agent,
+        agent=Sampling(),
     )
     outcomes = tuple(outcome(index, False) for index in range(3))
     films.film_failures(run, EvaluationResult("reach", 0, 10.0, outcomes))
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         *("failure_001.jpg", "failure_001.mp4", "failure_003.jpg", "failure_003.mp4")
     ]
+    assert run.agent.drawn == 0, "otherwise later evaluations would depend on videos"
