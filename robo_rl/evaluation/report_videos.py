@@ -21,7 +21,8 @@ class Players:
 
     Args:
         page: HTML file. Videos are linked relative to it.
-        embed: embed videos and their pictures in the page; those beyond a total of 128 MiB are linked.
+        embed: embed videos and their pictures in the page. Beyond a total of 128 MiB, videos are linked and pictures
+            left out.
     """
 
     def __init__(self, page: Path, embed: bool) -> None:
@@ -55,9 +56,12 @@ class Players:
         if not self._embed:
             return relative(picture, self._page)
         try:
-            return data_url(ForeignFolder(run.path).read_bytes(f"videos/{picture.name}", POSTER_BYTES), "image/jpeg")
+            most = min(POSTER_BYTES, self._remaining_bytes)
+            data = ForeignFolder(run.path).read_bytes(f"videos/{picture.name}", most)
         except (OSError, DataError):
             return ""
+        self._remaining_bytes -= len(data)
+        return data_url(data, "image/jpeg")
 
 
 def videos(runs: Sequence[Run], page: Path, embed: bool) -> str:

@@ -13,7 +13,7 @@ _LARGEST = 1e300
 """Sums of larger numbers overflow."""
 
 _MOST_STEPS = 10**12
-"""Charts in a browser tell larger numbers not apart, and never end drawing the marks of their axes."""
+"""Largest step of a line. Beyond 2^53, where JavaScript rounds, charts may draw the marks of an axis without end."""
 
 
 def check_line(line: Any) -> None:

@@ -279,6 +279,10 @@ def test_links_and_large_videos_are_not_embedded(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(report_videos, "VIDEO_BYTES", 100)
     page = write_report([load_run(run)], tmp_path / "report.html", embed=True).read_text()
     assert "data:video/mp4;base64,Z29vZA==" in page and "large (too large to embed: a link)" in page
+    (run / "videos" / "good.jpg").write_bytes(b"p" * 90)
+    (run / "videos" / "large.jpg").write_bytes(b"p" * 90)
+    page = write_report([load_run(run)], tmp_path / "report.html", embed=True).read_text()
+    assert page.count("data:image/jpeg") == 1, "pictures count, too"
     with pytest.raises(DataError, match="symbolic link, which is not followed"):
         ForeignFolder(run).read_bytes("videos/link.mp4", 1000)
 
