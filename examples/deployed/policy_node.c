@@ -80,7 +80,7 @@ int main(int count, char **words)
     clock_gettime(CLOCK_MONOTONIC, &due);
     while (!ends) {
         age = receive(node, observation) ? 0 : age + 1;
-        if (age > max_age) { /* hold still, and decide anew when observations arrive again */
+        if (age > max_age) { /* hold still until observations arrive again, then decide again */
             memset(rates, 0, sizeof rates);
             next = POLICY_ACTION_CHUNK;
             left = 0;

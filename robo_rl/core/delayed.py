@@ -72,7 +72,7 @@ class DelayedBackend(WrappedWorld):
         seconds = {key: least + self._draws.uniform(0, self._range) for key, least in self._delay.items()}
         self.periods = {key: math.ceil(value * rate - _ROUNDING) for key, value in seconds.items()}
         first = step.observation
-        self._late = {key: deque([first[key].copy()] * count) for key, count in self.periods.items()}
+        self._late = {key: deque(first[key].copy() for _ in range(count)) for key, count in self.periods.items()}
         return self._delayed(step)
 
     def _delayed(self, step: Step) -> Step:

@@ -90,7 +90,7 @@ class BasePolicy:
 
     @property
     def continues_actions(self) -> bool:
-        """Whether it can decide on chunks that continue known actions."""
+        """Whether the policy can return chunks that continue known actions."""
         return self._inpaint is not None
 
     def decide(self, observation: Observation, known: KnownActions | None = None) -> NDArray[np.float32]:

@@ -145,8 +145,8 @@ def test_gymnasium_environments_have_them_too() -> None:
     environments = [gymnasium.make("robo_rl/Reach-v0", observation={"delay": delay}) for delay in ({}, {"object": 0.2})]
     objects = []
     for environment in environments:
-        seen = [environment.reset(seed=3)[0]] + [environment.step(action[:3])[0] for action in ACTIONS]
-        objects.append(np.stack([each["object"] for each in seen]))
+        observations = [environment.reset(seed=3)[0]] + [environment.step(action[:3])[0] for action in ACTIONS]
+        objects.append(np.stack([each["object"] for each in observations]))
     np.testing.assert_array_equal(objects[1], late(objects[0], 2))
 
 

@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.app import Components, register_all_configs
-from robo_rl.core import HISTORY, ConfigError, DataError, HistoryBackend, Observation, Source, Step, WrappedWorld
+from robo_rl.core import (
+    HISTORY,
+    ConfigError,
+    DataError,
+    EnvSpec,
+    HistoryBackend,
+    Observation,
+    Source,
+    Step,
+    WrappedWorld,
+)
 from robo_rl.evaluation import evaluate
 from robo_rl.replay import EpisodeStore
 from robo_rl.sim import make_backend
@@ -101,15 +111,19 @@ def test_data_with_another_history_are_refused(tmp_path: Path) -> None:
                 store.check_against(other.spec)
 
 
+class Blind(Halving):
+    """A backend that observes objects alone."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        return replace(self.inner.spec, observation={"object": self.inner.spec.observation["object"]})
+
+
 def test_backend_without_a_state_or_with_a_history_is_refused() -> None:
-    backend = pushing()
     with pytest.raises(ConfigError, match="has the key 'history' already"):
-        HistoryBackend(backend, 1)
-    backend.inner._spec = backend.spec  # type: ignore[attr-defined]
-    spec = backend.spec
-    backend._spec = replace(spec, observation={"object": spec.observation["object"]})
+        HistoryBackend(pushing(), 1)
     with pytest.raises(ConfigError, match=r"history=1 needs the observation 'state', a vector; .* has object"):
-        HistoryBackend(backend, 1)
+        HistoryBackend(Blind(make_backend("push_cube")), 1)
 
 
 def test_every_command_and_gymnasium_obey_the_options() -> None:

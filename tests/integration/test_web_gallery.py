@@ -66,8 +66,8 @@ def tiles(browser: Any, served: ServedDashboard) -> dict[str, Any]:
     """Open the page; return the tiles of runs by name."""
     browser.get("about:blank")
     browser.get(f"{served.server.origin}/#{quote(TOKEN)}")
-    found = wait_until(lambda: browser.find_elements("css selector", "#gallery .run"))
-    return {tile.find_element("css selector", "b").text: tile for tile in found}
+    elements = wait_until(lambda: browser.find_elements("css selector", "#gallery .run"))
+    return {tile.find_element("css selector", "b").text: tile for tile in elements}
 
 
 def click(browser: Any, tile: Any, selector: str) -> None:
@@ -78,34 +78,36 @@ def click(browser: Any, tile: Any, selector: str) -> None:
 
 def test_the_gallery_shows_what_each_run_has_reached(browser: Any, served: ServedDashboard) -> None:
     resize(browser, 1280, 800)
-    found = tiles(browser, served)
-    assert set(found) == set(RATES)
-    assert "96 %" in found["quick"].text and "40 %" in found["slow"].text
+    by_name = tiles(browser, served)
+    assert set(by_name) == set(RATES)
+    assert "96 %" in by_name["quick"].text and "40 %" in by_name["slow"].text
     lines = {
-        name: tile.find_element("css selector", "polyline").get_attribute("points") for name, tile in found.items()
+        name: tile.find_element("css selector", "polyline").get_attribute("points") for name, tile in by_name.items()
     }
     assert lines["quick"] == "0.0,27.0 50.0,6.0 100.0,1.2"
-    chip = found["slow"].find_element("css selector", ".chip")
+    chip = by_name["slow"].find_element("css selector", ".chip")
     assert (chip.text, chip.get_attribute("class")) == ("completed", "chip good")
     width = "return arguments[0].querySelector('img').naturalWidth"
-    wait_until(lambda: browser.execute_script(width, found["quick"]) == 64)
-    assert not browser.execute_script(width, found["slow"]), "no link is followed"
+    wait_until(lambda: browser.execute_script(width, by_name["quick"]) == 64)
+    assert not browser.execute_script(width, by_name["slow"]), "no link is followed"
 
 
 def test_a_run_is_chosen_in_the_gallery(browser: Any, served: ServedDashboard) -> None:
     resize(browser, 1280, 800)
     for name in RATES:
-        found = tiles(browser, served)
-        click(browser, found[name], ".tile")
+        by_name = tiles(browser, served)
+        click(browser, by_name[name], ".tile")
         wait_until(lambda name=name: browser.find_element("css selector", "#path").text.endswith(f"/{name}"))
-        wait_until(lambda found=found, name=name: found[name].find_elements("css selector", ".tile[aria-pressed=true]"))
+        wait_until(
+            lambda by_name=by_name, name=name: by_name[name].find_elements("css selector", ".tile[aria-pressed=true]")
+        )
 
 
 def test_runs_are_compared_at_the_cursor(browser: Any, served: ServedDashboard) -> None:
     resize(browser, 1280, 800)
-    found = tiles(browser, served)
-    click(browser, found["quick"], ".tile")
-    click(browser, found["slow"], "button:not(.tile)")
+    by_name = tiles(browser, served)
+    click(browser, by_name["quick"], ".tile")
+    click(browser, by_name["slow"], "button:not(.tile)")
     wait_until(lambda: len(browser.find_elements("css selector", "#curves .u-legend:first-child .u-series")) != 1)
     chart = wait_until(lambda: browser.find_elements("css selector", "#curves .u-over"))[0]
 
@@ -115,7 +117,7 @@ def test_runs_are_compared_at_the_cursor(browser: Any, served: ServedDashboard) 
 
     assert chart
     wait_until(lambda: all(part in read() for part in ("500", "quick", "80 %", "slow", "20 %")))
-    click(browser, found["slow"], "button:not(.tile)")
+    click(browser, by_name["slow"], "button:not(.tile)")
     wait_until(lambda: "slow" not in read())
 
 

@@ -42,11 +42,11 @@ class SteeredPolicy(SampledPolicy):
 
     @property
     def is_steered(self) -> bool:
-        """Whether the actor decides the noise."""
+        """Whether the actor chooses the noise; otherwise it is drawn at random."""
         return bool(self._steered)
 
     def steer(self) -> None:
-        """Let the actor decide the noise from now on."""
+        """Let the actor choose the noise from now on."""
         self._steered.fill_(1)
 
     def from_noise(self, parameters: Parameters, observation: Tensor, noise: Tensor) -> Tensor:
