@@ -66,3 +66,36 @@ def test_whole_numbers_that_fit_are_kept_without_a_word(tmp_path):
 def test_rewards_beyond_float32_are_refused_rather_than_infinite(tmp_path):
     with pytest.raises(DataError, match=r"'reward' of frame 0 has 1e\+300 in element 0 \(too large for float32"):
         load(write(tmp_path / "a.hdf5", rewards=np.full(STEPS, 1e300)))
+
+
+@pytest.mark.parametrize(
+    ("removed", "steps"), [([2], [1, 3]), ([1, 4], [1, 1]), ([2, 3], [1, 2]), ([0], [5]), ([5], [5]), ([], [6])]
+)
+def test_a_step_is_not_paired_with_an_observation_that_does_not_follow_it(tmp_path, removed, steps):
+    """Steps without motion were removed, as many do before they train: ``next_obs`` of the step before shows it."""
+    states = np.random.default_rng(0).standard_normal((STEPS + 1, 3))
+    kept = np.delete(np.arange(STEPS), removed)
+    arrays = {"obs/state": states[kept], "next_obs/state": states[kept + 1], "actions": np.zeros((len(kept), 2))}
+    path = write(tmp_path / "data.hdf5", demos=1, rewards=None, dones=None, **arrays)
+    data, episodes = load(path)
+    assert [episode.record.steps for episode in episodes] == steps
+    pairs = {tuple(row) for row in np.hstack([states[:-1], states[1:]]).astype(np.float32)}
+    for episode in episodes:
+        rows = episode.observation["state"]
+        assert {tuple(row) for row in np.hstack([rows[:-1], rows[1:]])} <= pairs
+    line = any("Steps that the next one does not follow" in line for line in data.notes.lines())
+    assert line == (len(steps) > 1)
+
+
+@pytest.mark.parametrize("kind", ["float32", "bool", "int16"])
+def test_rounding_is_no_gap(tmp_path, kind):
+    states = (10 * np.random.default_rng(0).standard_normal((STEPS + 1, 3))).astype(kind)
+    following = states[1:].astype(np.float64) * (1 + 1e-6) if kind == "float32" else states[1:]
+    path = write(tmp_path / "data.hdf5", **{"obs/state": states[:-1], "next_obs/state": following})
+    assert [episode.record.steps for episode in load(path)[1]] == [STEPS, STEPS]
+
+
+def test_an_episode_of_one_step_has_nothing_to_compare(tmp_path):
+    arrays = {name: np.zeros((1, 2)) for name in ("obs/state", "next_obs/state", "actions")}
+    path = write(tmp_path / "data.hdf5", rewards=None, dones=None, **arrays)
+    assert [episode.record.steps for episode in load(path)[1]] == [1, 1]

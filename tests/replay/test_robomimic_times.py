@@ -68,3 +68,20 @@ def test_large_arrays_of_two_axes_are_images_if_they_hold_bytes(tmp_path, kind, 
     assert ("range" in data.spec.observation) == (is_image is None)
     depth = "Observations left out: 1 (images/range: 16-bit depth"
     assert any(line.startswith(depth) for line in data.notes.lines()) == (is_image is False)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("lengths", [(1, 2), (2, 1), (1, 3, 2)])
+def test_times_of_a_camera_of_another_rate_are_no_other_rate(tmp_path, lengths, first):
+    """A camera of 30 Hz stamps frames that are taken at 20 Hz: 33 and 67 ms apart in turn, 50 ms in the mean."""
+    intervals = np.resize(np.roll(lengths, first), STEPS - 1) / np.mean(lengths)
+    times = np.concatenate([[0.0], np.cumsum(np.clip(intervals, 0.65, 1.35))]) / RATE
+    steps, notes = load(write(tmp_path / "data.hdf5", **{"obs/time": times}), "obs/time")
+    assert steps == [STEPS, STEPS] and not any("Jumps" in line for line in notes)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+def test_times_too_coarse_for_the_rate_are_named(tmp_path, kind):
+    times = (EVEN + (1.7e9 if kind == "float32" else 0)).astype(kind)
+    with pytest.raises(DataError, match=rf"demo_0/obs/time reaches .* s, where {kind} has steps of .* s, too coarse"):
+        load(write(tmp_path / "data.hdf5", **{"obs/time": times}), "obs/time")

@@ -48,6 +48,7 @@ class ForeignEpisode:
         stamp_ns: (L,) or (L + 1,) int64 times of the observations [ns]; None: not recorded.
         names: names of the observations in the data, by key, for error messages; the default is the key.
         missing: numbers of the rows that were not recorded, by key of the observation; their content is ignored.
+        apart: steps after which the data itself has another observation than that of the next step.
     """
 
     number: int
@@ -60,6 +61,7 @@ class ForeignEpisode:
     stamp_ns: Array | None = None
     names: Mapping[str, str] = default_field(default_factory=dict)
     missing: Mapping[str, Sequence[int]] = default_field(default_factory=dict)
+    apart: Sequence[int] = ()
 
 
 def foreign_episodes(
@@ -170,28 +172,40 @@ def _episode(
     return make_episode(record, spec, observation, step_columns, episode.where)
 
 
-def as_stamps(rows: Array, where: str) -> NDArray[np.int64]:
+def as_stamps(rows: Array, control_rate: float, where: str) -> NDArray[np.int64]:
     """Return times of steps in seconds (n,) as times in nanoseconds.
 
+    Args:
+        rows: times [s].
+        control_rate: control rate [Hz].
+        where: file and name in it, for error messages.
+
     Raises:
-        DataError: if they are not one finite number per step, or not in seconds.
+        DataError: if they are not one finite number per step, not in seconds, or too coarse for the control rate.
     """
     if rows.ndim != 1 or rows.dtype.kind not in "iuf" or not np.isfinite(rows).all():
         raise DataError(f"{where} must be one finite number per step, the time in seconds")
-    check_times(rows, where)
+    check_times(rows, control_rate, where)
     stamps: NDArray[np.int64] = np.rint(np.asarray(rows, np.float64) * 1e9).astype(np.int64)
     return stamps
 
 
-def check_times(seconds: Array, where: str) -> None:
+def check_times(seconds: Array, control_rate: float, where: str) -> None:
     """Check times (n,) in seconds.
 
     Raises:
-        DataError: if a time cannot be represented in nanoseconds.
+        DataError: if a time cannot be represented in nanoseconds, or rounding alone would look like gaps.
     """
-    if (wrong := ~(np.abs(seconds) < _LATEST)).any():
+    if (wrong := ~(np.abs(seconds.astype(np.float64)) < _LATEST)).any():
         frame = int(wrong.argmax())
         raise DataError(f"{where}: expected times in seconds, frame {frame} has {seconds[frame]:g}")
+    latest = np.abs(seconds).max(initial=0)
+    resolution = float(np.spacing(latest)) if seconds.dtype.kind == "f" else 0.0
+    if resolution * control_rate > GAP:
+        raise DataError(
+            f"{where} reaches {latest:.10g} s, where {seconds.dtype} has steps of {resolution:.3g} s, too coarse for a "
+            f"control rate of {control_rate:g} Hz; store the time since the beginning of the episode"
+        )
 
 
 def _place(episode: ForeignEpisode) -> str:
@@ -320,14 +334,26 @@ def _scale_actions(
 
 
 def _find_gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count: int) -> set[int]:
+    """Return the steps whose two observations are not one control period apart, or do not follow each other."""
+    for step in episode.apart:
+        notes.add("Steps that the next one does not follow, which ends an episode", f"episode {episode.number}: {step}")
+    return {*episode.apart, *_time_gaps(spec, episode, notes, count)}
+
+
+def _time_gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count: int) -> set[int]:
     """Return the steps whose two observations are not one control period apart."""
     if episode.stamp_ns is None or len(episode.stamp_ns) < 2:
         return set()
     intervals = np.diff(episode.stamp_ns) / 1e9 * spec.control_rate
     # Jitter shifts the median of a short episode, and a gap shifts the mean of all intervals. The mean of the intervals
     # near the median is shifted only by another rate.
+    # If most of the intervals are no gaps, the mean of these is typical: they may alternate between two lengths, as those
+    # of a camera with another rate do, and the median is one of the two.
     median = float(np.median(intervals))
-    typical = float(np.mean(intervals[np.abs(intervals - median) <= abs(median) / 2]))
+    regular = np.abs(intervals - 1) <= GAP
+    if regular.mean() <= 0.5:
+        regular = np.abs(intervals - median) <= abs(median) / 2
+    typical = float(np.mean(intervals[regular]))
     if len(intervals) > 2 and abs(median - 1) > _OTHER_RATE and abs(typical - 1) > _OTHER_RATE:
         rate = f"{spec.control_rate / typical:.4g} Hz" if typical > 0 else "no rate, since they do not advance"
         raise DataError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError, ImageHeader, SpecError, decode_image_file, read_image_header
+from robo_rl.core import MAX_RATE, DataError, ImageHeader, SpecError, decode_image_file, read_image_header
 
 from . import lerobot_layout as layout
 from .data import data_files, library, read_small
@@ -24,6 +24,7 @@ MAX_EPISODES = 10**6
 MAX_FRAMES = 10**9
 _TASK_BYTES = 2**16
 _REQUIRED = ("features", "fps", "total_frames", "total_episodes")
+_COUNTS = ["episode_index", "length"]
 _IMAGE_BYTES = 2**20
 """Bytes that an image file may have in addition to four times the bytes of its pixels."""
 _FIRST_IMAGE_BYTES = 2**25
@@ -52,6 +53,8 @@ class LeRobotFiles:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.info: dict[str, Any] = self.read_json(layout.INFO)
+        if not isinstance(self.info, dict):
+            raise DataError(f"{root / layout.INFO}: expected an object, found {str(self.info)[:40]!r}")
         self.version = str(self.info.get("codebase_version"))
         self._v3 = self.version == layout.V3
         if not self._v3 and self.version != layout.V21:
@@ -67,11 +70,12 @@ class LeRobotFiles:
                 )
         if missing := [key for key in _REQUIRED if self.info.get(key) is None]:
             raise DataError(f"{root / layout.INFO} lacks {', '.join(missing)}, which every LeRobotDataset states")
-        self.features: dict[str, layout.Feature] = self.info["features"]
+        self.features = layout.check_features(self.info["features"], root / layout.INFO)
         fps = self.info["fps"]
-        if not isinstance(fps, int | float) or not 0 < fps < float("inf"):
-            raise DataError(f"{root / layout.INFO}: fps must be a number above 0, found {fps!r}")
+        if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps <= MAX_RATE:
+            raise DataError(f"{root / layout.INFO}: fps must be a number above 0, found {str(fps)[:40]!r}")
         self.rate = float(fps)
+        self._chunk_size = 1 if self._v3 else self._number("chunks_size", MAX_EPISODES, least=1)
         self._frames = self._number("total_frames", MAX_FRAMES)
         self.episodes = self._read_episodes(self._number("total_episodes", MAX_EPISODES))
         self._rows_listed = self._list_tables()
@@ -115,7 +119,7 @@ class LeRobotFiles:
             entry = self.episodes[number]
             place = {"chunk_index": int(entry["data/chunk_index"]), "file_index": int(entry["data/file_index"])}
             return self.root / layout.DATA_V3.format(**place)
-        place = {"episode_chunk": number // int(self.info["chunks_size"]), "episode_index": number}
+        place = {"episode_chunk": number // self._chunk_size, "episode_index": number}
         return self.root / layout.DATA_V21.format(**place)
 
     def _rows(self, number: int, names: tuple[str, ...]) -> tuple[Path, Any]:
@@ -261,37 +265,38 @@ class LeRobotFiles:
     def _video_spans(self, feature: str) -> list[VideoSpan]:
         if self._v3:
             return video_spans(self.root, feature, self.episodes, self.rate)
-        size = int(self.info["chunks_size"])
         names = [
-            layout.VIDEO_V21.format(episode_chunk=number // size, video_key=feature, episode_index=number)
+            layout.VIDEO_V21.format(episode_chunk=number // self._chunk_size, video_key=feature, episode_index=number)
             for number in range(len(self.episodes))
         ]
         return [VideoSpan(self.root / name) for name in names]
 
     # --- metadata ----------------------------------------------------------------------------------------------------
 
-    def _number(self, name: str, most: int) -> int:
-        value = self.info[name]
-        if not isinstance(value, int) or not 0 <= value <= most:
-            raise DataError(f"{self.root / layout.INFO}: {name} must be a number from 0 to {most}, found {value!r}")
-        return value
+    def _number(self, name: str, most: int, least: int = 0) -> int:
+        return layout.read_count(self.info, name, self.root / layout.INFO, most, least)
 
     def _read_episodes(self, count: int) -> list[dict[str, Any]]:
         if self._v3:
             files = data_files(self.root / "meta/episodes", "*/*.parquet")
             rows = [row for file in files for row in self._read_table(file, count)]
+            counts = [*_COUNTS, "data/chunk_index", "data/file_index"]
         else:
             path = self.root / layout.EPISODES_V21
             lines = enumerate(read_small(path).splitlines(), 1)
             rows = [read_foreign_json(line, f"{path}, line {number}") for number, line in lines if line]
-        rows.sort(key=lambda row: int(row["episode_index"]))
+            counts = _COUNTS
+        for number, row in enumerate(rows):
+            where = f"{self.root}: episode {number} of the list of episodes"
+            row |= {name: layout.read_count(row, name, where, MAX_FRAMES) for name in counts}
+        rows.sort(key=lambda row: row["episode_index"])
         if [row["episode_index"] for row in rows] != list(range(count)):
             raise DataError(
                 f"{self.root}: expected episodes 0 to {count - 1}, found {len(rows)} episodes, or other numbers; the "
                 "data is incomplete"
             )
-        total = sum(int(row["length"]) for row in rows)
-        if total != self._frames or any(int(row["length"]) < 0 for row in rows):
+        total = sum(row["length"] for row in rows)
+        if total != self._frames:
             raise DataError(f"{self.root}: info.json states {self._frames} frames, but the episodes have {total}")
         return rows
 

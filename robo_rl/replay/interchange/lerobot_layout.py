@@ -51,6 +51,8 @@ _KNOWN = {"state": "observation.state", "object": "observation.environment_state
 _OURS = "robo_rl."
 _NEXT = {"terminated": "next.done", "truncated": "next.truncated"}
 SUCCESS_TERM = "success"
+TEXTS = ("string", "language")
+"""Types of features that hold text."""
 
 
 def feature_of(key: str) -> str:
@@ -149,6 +151,40 @@ def steps_of(columns: Mapping[str, Array], spec: EnvSpec) -> dict[str, Array]:
     if not spec.reward_terms:
         steps["rewards"] = np.zeros((len(columns["frame_index"]), 0), np.float32)
     return steps
+
+
+def check_features(features: Any, where: object) -> dict[str, Feature]:
+    """Return the features of a foreign data set after checking that each has a type and a shape.
+
+    Raises:
+        DataError: naming the feature that lacks one of them.
+    """
+    if not isinstance(features, dict):
+        raise DataError(f"{where}: expected the features as an object, found {str(features)[:40]!r}")
+    for name, feature in features.items():
+        values = feature if isinstance(feature, dict) else {}
+        if not isinstance(values.get("dtype"), str):
+            raise DataError(f"{where}: the feature {name!r} states no dtype, such as 'float32'")
+        shape = values.get("shape")
+        if not isinstance(shape, list) or not all(type(side) is int and side > 0 for side in shape):
+            if values["dtype"] in TEXTS and shape is None:
+                continue
+            raise DataError(
+                f"{where}: the feature {name!r} has the shape {shape!r}, expected a list of whole numbers above 0"
+            )
+    return features
+
+
+def read_count(values: Any, name: str, where: object, most: int, least: int = 0) -> int:
+    """Return a whole number from ``least`` to ``most`` of a foreign object.
+
+    Raises:
+        DataError: if it is missing or has another value.
+    """
+    value = values.get(name) if isinstance(values, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or value % 1:
+        raise DataError(f"{where}: {name!r} must be a whole number from {least} to {most}, found {value!r}")
+    return int(value)
 
 
 def arrow_schema(features: Mapping[str, Feature]) -> Any:

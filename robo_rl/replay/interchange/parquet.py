@@ -68,6 +68,8 @@ class ParquetReader:
         self.names = [name for name in self._file.schema_arrow.names if name in columns]
         if missing := sorted(columns.keys() - {*self.names, *optional}):
             raise DataError(f"{path} has no column {', '.join(missing)}")
+        if repeated := [name for name in self.names if self.names.count(name) > 1]:
+            raise DataError(f"{path} has several columns {repeated[0]!r}; keep the one that is right")
         self.rows = int(self._file.metadata.num_rows)
         if self.rows > rows:
             raise DataError(

@@ -266,7 +266,11 @@ class ForeignReader:
             observation[key] = images.convert(values) if images else self._as_rows(source.name, values, shape, where)
         # RLDS ignores action and reward of the last step.
         acting = slice(None) if self._has_action else slice(-1)
-        stamps = None if self._time is None else as_stamps(rows[self._time], f"{where}: {self._time!r}")
+        stamps = (
+            None
+            if self._time is None
+            else as_stamps(rows[self._time], self.spec.control_rate, f"{where}: {self._time!r}")
+        )
         terminal = rows.get(f"{STEPS}/is_terminal")
         rewards = rows.get(f"{STEPS}/reward")
         return ForeignEpisode(

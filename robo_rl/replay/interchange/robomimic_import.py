@@ -31,6 +31,8 @@ _OF_STEPS = ("rewards", "dones")
 _TIME_NAME = re.compile(r"(^|[/_])time(_?stamp)?s?(_|$)|stamp")
 _SMALLEST = 16
 """Smallest side of an array of bytes with two axes that counts as an image by its shape [pixels]."""
+_SAME = 1e-3
+"""Difference of two observations that count as the same one: relative, or absolute for small numbers."""
 _NUMBERS = "buif"
 """NumPy's kinds of types for numbers."""
 
@@ -69,18 +71,21 @@ def read_robomimic(path: Path, foreign: ForeignConfig, time: str | None = None) 
     return DataSet(reader.spec, metadata, instructions, reader.episodes, reader.notes)
 
 
-def _observation(demo: Any, name: str, path: Path) -> Array:
-    """Return the rows (L + 1, ...) of an observation, or (L, ...) if the final observation was not recorded."""
+def _observation(demo: Any, name: str, path: Path) -> tuple[Array, Array | None]:
+    """Return the rows (L + 1, ...) of an observation, or (L, ...) if the final observation was not recorded.
+
+    Also return those of ``next_obs`` (L, ...), if there are any.
+    """
     rows = read_array(demo, f"obs/{name}", path)
     if f"next_obs/{name}" not in demo:
-        return rows
-    final = read_array(demo, f"next_obs/{name}", path)[-1:]
-    if final.shape[1:] != rows.shape[1:]:
+        return rows, None
+    following = read_array(demo, f"next_obs/{name}", path)
+    if following.shape[1:] != rows.shape[1:]:
         raise DataError(
             f"{path}: {demo.name}/obs/{name} has rows of shape {rows.shape[1:]}, but next_obs/{name} has "
-            f"{final.shape[1:]}"
+            f"{following.shape[1:]}"
         )
-    return np.concatenate([rows, final])
+    return np.concatenate([rows, following[-1:]]), following
 
 
 def _own_episodes(path: Path, demos: list[str], spec: EnvSpec) -> Iterator[EpisodeArrays]:
@@ -91,7 +96,7 @@ def _own_episodes(path: Path, demos: list[str], spec: EnvSpec) -> Iterator[Episo
             columns = {field: read_array(demo, f"{OURS}/{field}", path) for field in demo[OURS] if field != "record"}
             if not spec.reward_terms:
                 columns["rewards"] = np.zeros((record.steps, 0), np.float32)
-            observation = {key: _observation(demo, name_of(key), path) for key in spec.observation}
+            observation = {key: _observation(demo, name_of(key), path)[0] for key in spec.observation}
             yield make_episode(record, spec, observation, columns, path)
 
 
@@ -226,22 +231,34 @@ class _ForeignReader:
                 if not len(actions):
                     self.notes.add("Episodes without an action between two observations, left out", str(number))
                     continue
+                apart: set[int] = set()
                 episode = ForeignEpisode(
                     number,
                     f"{self._path}: {name}",
-                    {key: self._rows(demo, key) for key in self.spec.observation},
+                    {key: self._rows(demo, key, apart) for key in self.spec.observation},
                     actions if actions.ndim > 1 else actions[:, None],
                     rewards=self._of_steps(demo, "rewards") if self.spec.reward_terms else None,
                     done=self._of_steps(demo, "dones"),
                     stamp_ns=self._stamps(demo, len(actions)),
                     names={key: f"obs/{stored_name}" for key, stored_name in self._keys.items()},
+                    apart=sorted(apart),
                 )
                 yield from foreign_episodes(self._config, self.spec, episode, self.notes)
 
-    def _rows(self, demo: Any, key: str) -> Array:
-        """Return the rows of an observation in the form of the spec."""
+    def _rows(self, demo: Any, key: str, apart: set[int]) -> Array:
+        """Return the rows of an observation in the form of the spec.
+
+        Args:
+            demo: group of the episode.
+            key: key of the observation.
+            apart: receives the steps whose ``next_obs`` is not the observation of the next step. Images are not
+                compared.
+        """
         name, array, images = f"obs/{self._keys[key]}", self.spec.observation[key], self._layouts.get(key)
-        rows = _observation(demo, self._keys[key], self._path)
+        rows, following = _observation(demo, self._keys[key], self._path)
+        if following is not None and images is None and rows.dtype.kind in _NUMBERS:
+            same = np.isclose(following[:-1], rows[1:-1], rtol=_SAME, atol=_SAME, equal_nan=True)
+            apart.update(np.flatnonzero(~same.all(axis=tuple(range(1, same.ndim)))).tolist())
         shape, kind = (array.shape, "number") if images is None else (images.stored, str(images.dtype))
         rows = rows[:, None] if rows.ndim == 1 and shape == (1,) else rows
         row_kind = str(rows.dtype) if images is not None or rows.dtype.kind not in _NUMBERS else kind
@@ -259,7 +276,7 @@ class _ForeignReader:
         where, rows = f"{self._path}: {demo.name}/{self._time}", read_array(demo, self._time, self._path)
         if rows.ndim == 0 or len(rows) not in (count, count + 1):
             raise DataError(f"{where} has {rows.size} times, but there are {count} actions")
-        return as_stamps(rows[:, 0] if rows.shape[1:] == (1,) else rows, where)
+        return as_stamps(rows[:, 0] if rows.shape[1:] == (1,) else rows, self.spec.control_rate, where)
 
     def _numbers(self, demo: Any, name: str) -> Array:
         rows = read_array(demo, name, self._path)
