@@ -22,7 +22,12 @@ _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 def as_array(value: Any) -> NDArray[Any]:
-    """Return ``value`` as an array. Tensors of PyTorch may be on any device, and of a type that NumPy lacks."""
+    """Return ``value`` as an array. Tensors of PyTorch may be on any device, and of a type that NumPy lacks.
+
+    Masked elements become NaN: NumPy would return the values behind the mask.
+    """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        return np.asarray(value.astype(np.float64).filled(np.nan))
     detach = getattr(value, "detach", None)
     if not callable(detach):
         return np.asarray(value)
@@ -167,8 +172,8 @@ def _find(info: Any, key: str) -> Any:
         return info[key]
     value = info
     for part in key.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(part)
+        if isinstance(value, Mapping):  # keys may be numbers
+            value = next((value[name] for name in value if str(name) == part), None)
         elif part.isdecimal() and not isinstance(value, str | bytes | None) and int(part) < np.size(as_array(value)):
             value = as_array(value).reshape(-1)[int(part)]
         else:

@@ -72,6 +72,16 @@ def decode_ros_image(message: RosImage) -> NDArray[Any]:
     return image if conversion is None else np.asarray(cv2.cvtColor(image, getattr(cv2, f"COLOR_{conversion}")))
 
 
+def _convert_pattern(encoding: str, pattern: NDArray[Any]) -> NDArray[Any]:
+    """Return the RGB image of a Bayer pattern (height, width)."""
+    import cv2
+
+    if encoding not in ENCODINGS or pattern.dtype != np.uint8:
+        patterns = [name for name in ENCODINGS if name.startswith("bayer_")]
+        raise SpecError(f"unknown encoding {encoding!r} of a {pattern.dtype} image; {nearest(encoding, patterns)}")
+    return np.asarray(cv2.cvtColor(pattern, getattr(cv2, f"COLOR_{ENCODINGS[encoding][2]}")))
+
+
 class RosCompressedImage(Protocol):
     """A sensor_msgs/msg/CompressedImage of any library."""
 
@@ -82,14 +92,26 @@ class RosCompressedImage(Protocol):
 def decode_ros_compressed_image(message: RosCompressedImage) -> NDArray[Any]:
     """Return a PNG or JPEG as RGB uint8 (height, width, 3); a 16-bit PNG as it is stored.
 
+    The format of image_transport is ``bayer_rggb8; jpeg compressed``: encoding of the camera, file format and, if the
+    image was converted before it was compressed, the encoding that it was converted to. A Bayer pattern that was not
+    converted becomes RGB.
+
     Raises:
         SpecError: if it is neither, or damaged.
     """
     data = bytes(message.data)
+    encoding, _, packed = message.format.partition(";")
+    is_pattern = encoding.strip().startswith("bayer_") and packed.split()[-1:] in (
+        [],
+        ["compressed"],
+        [encoding.strip()],
+    )
     try:
         if "compressedDepth" in message.format:
             raise SpecError("compressedDepth is not supported; publish it as PNG or raw")
-        eight_bit = read_image_header(data).dtype == "uint8"
-        return decode_image_file(data, channels=3 if eight_bit else None)
+        header = read_image_header(data)
+        if is_pattern and header.channels == 1:
+            return _convert_pattern(encoding.strip(), decode_image_file(data))
+        return decode_image_file(data, channels=3 if header.dtype == "uint8" else None)
     except SpecError as error:
         raise SpecError(f"{len(data)} bytes of format {message.format!r} are not an image ({error})") from error

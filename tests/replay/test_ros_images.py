@@ -185,3 +185,39 @@ def test_an_image_can_be_left_out(tmp_path):
     data = Rosbag(topics={"camera": CAMERA, "command": COMMAND, "state": state}).load(path, config)
     assert set(data.spec.observation) == {"state"}
     assert data.notes.lines() == ["Observations left out: 1 (images/front: foreign.leave_out)"]
+
+
+PATTERNS = {"bayer_rggb8": "RGGB", "bayer_bggr8": "BGGR", "bayer_gbrg8": "GBRG", "bayer_grbg8": "GRBG"}
+
+
+def pattern(layout):
+    """Return what a camera with a Bayer filter sees of a red, not very green surface."""
+    values = np.array([{"R": 200, "G": 60, "B": 10}[colour] for colour in layout], np.uint8).reshape(2, 2)
+    return np.tile(values, (HEIGHT // 2, WIDTH // 2))
+
+
+@pytest.mark.parametrize("after", ["; png compressed ", "; jpeg compressed", "; png compressed {}", ""])
+@pytest.mark.parametrize(("encoding", "layout"), PATTERNS.items())
+def test_a_pattern_that_was_compressed_as_it_is_becomes_colours(encoding, layout, after):
+    """image_transport compresses what a camera with a Bayer filter publishes without converting it."""
+    kind = ".jpg" if "jpeg" in after else ".png"
+    data = cv2.imencode(kind, pattern(layout), [cv2.IMWRITE_JPEG_QUALITY, 100])[1].tobytes()
+    decoded = decode_ros_compressed_image(SimpleNamespace(format=encoding + after.format(encoding), data=data))
+    assert decoded.shape == (HEIGHT, WIDTH, 3)
+    np.testing.assert_allclose(decoded[4:-4, 4:-4].reshape(-1, 3), [[200, 60, 10]] * 32, atol=6)
+
+
+@pytest.mark.parametrize("after", ["; jpeg compressed bgr8", "; png compressed bgr8", "; jpeg compressed mono8"])
+def test_a_pattern_that_was_converted_before_stays_as_it_is(after):
+    colours = cv2.imencode(".png", np.full((HEIGHT, WIDTH, 3), (10, 60, 200), np.uint8))[1].tobytes()
+    grey = cv2.imencode(".png", np.full((HEIGHT, WIDTH), 90, np.uint8))[1].tobytes()
+    message = SimpleNamespace(format=f"bayer_rggb8{after}", data=grey if "mono8" in after else colours)
+    assert (decode_ros_compressed_image(message) == ([90] * 3 if "mono8" in after else [200, 60, 10])).all()
+
+
+def test_a_pattern_of_16_bits_is_refused():
+    data = cv2.imencode(".png", pattern("RGGB").astype(np.uint16) * 256)[1].tobytes()
+    with pytest.raises(
+        SpecError, match=r"unknown encoding 'bayer_rggb16' of a uint16 image; did you mean 'bayer_rggb8'"
+    ):
+        decode_ros_compressed_image(SimpleNamespace(format="bayer_rggb16; png compressed", data=data))

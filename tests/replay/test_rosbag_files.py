@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from rosbags.rosbag2 import Reader
 
 from robo_rl.commands.export import data_set
@@ -204,3 +205,23 @@ def test_other_bags_than_can_be_read_together_are_refused(tmp_path, recorded):
     (tmp_path / "old.bag").write_bytes(b"#ROSBAG V2.0\n")
     with pytest.raises(DataError, match=r"is a bag of ROS 1: rosbags-convert --src"):
         load(tmp_path / "old.bag", STATE, COMMAND)
+
+
+def test_a_file_that_was_copied_over_another_is_refused(tmp_path):
+    """The numbers of messages agree with the metadata, and each message would be read twice."""
+    path = split(tmp_path / "bag", joints())
+    shutil.copy(path / "bag.db3", path / "rest.db3")
+    with pytest.raises(DataError, match=r"bag\.db3 and rest\.db3 hold the same 50 messages: one file was copied over"):
+        load(path, STATE, COMMAND)
+
+
+@pytest.mark.parametrize("count", ["50", [], 1.5])
+def test_a_number_of_messages_that_is_none_is_named(tmp_path, count):
+    path = record_messages(tmp_path / "bag", joints())
+    metadata = path / "metadata.yaml"
+    content = yaml.safe_load(metadata.read_text())
+    for topic in content["rosbag2_bagfile_information"]["topics_with_message_count"]:
+        topic["message_count"] = count
+    metadata.write_text(yaml.safe_dump(content))
+    with pytest.raises(DataError, match=r"has '.*' messages according to the metadata, expected a number"):
+        load(path, STATE, COMMAND)

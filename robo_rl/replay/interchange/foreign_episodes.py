@@ -346,9 +346,8 @@ def _time_gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count
         return set()
     intervals = np.diff(episode.stamp_ns) / 1e9 * spec.control_rate
     # Jitter shifts the median of a short episode, and a gap shifts the mean of all intervals. The mean of the intervals
-    # near the median is shifted only by another rate.
-    # If most of the intervals are no gaps, the mean of these is typical: they may alternate between two lengths, as those
-    # of a camera with another rate do, and the median is one of the two.
+    # near the period is shifted only by another rate, also if they alternate between two lengths. If few are near it,
+    # those near the median are typical.
     median = float(np.median(intervals))
     regular = np.abs(intervals - 1) <= GAP
     if regular.mean() <= 0.5:

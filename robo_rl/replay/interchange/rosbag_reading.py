@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -77,6 +78,7 @@ class Bag:
 
     def _records(self, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes, str]]:
         unpack = Expansion(self.path).unpack
+        contents: dict[Any, str] = {}
         packed = self._storage.metadata.compression_mode == "message"
         try:
             for file in self._files:
@@ -84,8 +86,15 @@ class Bag:
                 if not connections:
                     continue
                 scan = getattr(file, "messages_scan", partial(_rows, file))  # MCAP, SQLite
+                checksum = count = 0
                 for connection, at_ns, data in scan(connections):
+                    checksum, count = zlib.crc32(data, zlib.crc32(b"%d" % at_ns, checksum)), count + 1
                     yield connection.topic, at_ns, unpack(data) if packed else data, connection.msgtype
+                if count and (first := contents.setdefault((checksum, count), file.path.name)) != file.path.name:
+                    raise DataError(
+                        f"{self.path}: {first} and {file.path.name} hold the same {count} messages: one file was "
+                        "copied over the other; copy the bag again"
+                    )
         except DataError:
             raise
         except Exception as error:  # rosbags raises any kind of error on a damaged file
@@ -97,6 +106,11 @@ class Bag:
         stated = Counter[str]()
         for connection in connections:
             if connection.topic in topics:
+                if not isinstance(connection.msgcount, int):
+                    raise DataError(
+                        f"{self.path}: {connection.topic} has {str(connection.msgcount)[:40]!r} messages {source}, "
+                        f"expected a number; {_REPAIR}"
+                    )
                 stated[connection.topic] += connection.msgcount
         for topic in sorted(topic for topic in stated if stated[topic] != counts[topic]):
             text = f"{topic} has {counts[topic]} messages, but {stated[topic]} {source}"
@@ -173,8 +187,9 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
             reader = make_reader(merged)
             reader.open()
         except Exception as error:  # rosbags raises any kind of error on a damaged file
+            reason = " ".join(str(error).split())
             raise DataError(
-                f"{path} is not a bag, or is damaged or unfinished ({error}); if its recorder was killed, repair it "
+                f"{path} is not a bag, or is damaged or unfinished ({reason}); if its recorder was killed, repair it "
                 "with mcap recover, or with ros2 bag reindex (SQLite)"
             ) from error
         try:
