@@ -111,7 +111,7 @@ def decode_ros_compressed_image(message: RosCompressedImage) -> NDArray[Any]:
             raise SpecError("compressedDepth is not supported; publish it as PNG or raw")
         header = read_image_header(data)
         if is_pattern and header.channels == 1:
-            return _convert_pattern(encoding.strip(), decode_image_file(data))
+            return _convert_pattern(encoding, decode_image_file(data))
         return decode_image_file(data, channels=3 if header.dtype == "uint8" else None)
     except SpecError as error:
         raise SpecError(f"{len(data)} bytes of format {message.format!r} are not an image ({error})") from error

@@ -131,7 +131,7 @@ def test_times_too_coarse_for_the_rate_are_named(copy, start, kind, accepted):
 # --- videos ----------------------------------------------------------------------------------------------------------
 
 
-def write_video(path, count, codec="libx264", form="yuv420p", missing=(), turn=0):
+def write_video(path, count, codec="libx264", form="yuv420p", missing=(), turn=0, full=False):
     """Write a video of 10 Hz, each image brighter than the one before."""
     path.parent.mkdir(parents=True)
     options = {"x265-params": "log-level=none"} if codec == "libx265" else {}
@@ -143,7 +143,9 @@ def write_video(path, count, codec="libx264", form="yuv420p", missing=(), turn=0
         for number in range(count):
             frame = av.VideoFrame.from_ndarray(np.full((*SIZE, 3), 10 * number, np.uint8), format="rgb24")
             frame.pts, frame.time_base = number, Fraction(1, 10)
-            packets = stream.encode(frame.reformat(format=form)) if number not in missing else []
+            stored = frame.reformat(format=form, dst_color_range=2 if full else None)
+            stored.color_range = 0 if full else stored.color_range
+            packets = stream.encode(stored) if number not in missing else []
             for packet in packets:
                 container.mux(packet)
         for packet in stream.encode(None):
@@ -209,3 +211,11 @@ def test_a_rotation_that_a_video_states_is_ignored_and_said(copy, turn):
 def test_videos_that_are_not_as_the_episodes_are_refused(copy, fields, message):
     with pytest.raises(DataError, match=message):
         steps(filmed(copy(), **fields))
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_video_of_the_full_range_that_does_not_state_it_is_said(copy, stated):
+    path = filmed(copy(), form="yuvj420p" if stated else "yuv420p", full=not stated)
+    data = LeRobot().load(path, ForeignConfig())
+    assert len(list(data.episodes())) == 2
+    assert any("do not state the full range" in line for line in data.notes.lines()) != stated

@@ -154,3 +154,48 @@ def test_grey_videos_of_more_than_8_bits_are_refused(tmp_path, codec, pixels, bi
 @pytest.mark.parametrize("configuration", [None, b"", b"\x01", bytes(40), b"\x01\x6e" + bytes(7) + b"\x6e" + bytes(60)])
 def test_parameters_of_a_video_that_are_damaged_say_nothing(configuration):
     assert grey_bits(configuration) is None
+
+
+def write_ramp(path, codec, stored, stated):
+    """Write a video with all brightnesses, stored in one range of colours (1: limited, 2: full) and stating another."""
+    picture = av.VideoFrame.from_ndarray(np.tile(np.arange(256, dtype=np.uint8)[:, None], (64, 1, 3)), format="rgb24")
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream(codec, rate=10)
+        stream.width, stream.height, stream.pix_fmt, stream.thread_count = 256, 64, "yuv420p", 1
+        stream.codec_context.color_range = stated
+        for number in range(3):
+            frame = picture.reformat(format="yuv420p", dst_color_range=stored)
+            frame.pts, frame.time_base, frame.color_range = number, Fraction(1, 10), stated
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libsvtav1"])
+@pytest.mark.parametrize(("stored", "stated", "exceeds"), [(1, 0, False), (1, 1, False), (2, 2, False), (2, 0, True)])
+def test_brightness_beyond_the_range_of_colours_is_noticed(tmp_path, codec, stored, stated, exceeds):
+    if codec not in av.codecs_available:
+        pytest.skip(f"PyAV has no encoder {codec}")
+    decoder = VideoDecoder(write_ramp(tmp_path / "a.mp4", codec, stored, stated), 10, 3)
+    images = decoder.read(0, 3)
+    assert decoder.exceeds_range == exceeds
+    right = np.abs(images[:, 32, :, 0].astype(int) - np.arange(256)).mean() < 4
+    assert right != exceeds, "the colours are wrong where it is said, and nowhere else"
+
+
+@pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
+@pytest.mark.parametrize("size", [(120, 160), (64, 256), (16, 640), (64, 1920), (256, 64), (240, 320), (480, 640)])
+def test_videos_of_every_size_are_read(tmp_path, codec, size):
+    """OpenCV writes MPEG-4 by default."""
+    with av.open(str(tmp_path / "a.mp4"), "w", format="mp4") as container:
+        stream = container.add_stream(codec, rate=10)
+        stream.height, stream.width = size
+        stream.pix_fmt, stream.thread_count = "yuv420p", 1
+        for number in range(3):
+            frame = av.VideoFrame.from_ndarray(np.full((*size, 3), 90, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = number, Fraction(1, 10)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    images = VideoDecoder(tmp_path / "a.mp4", 10, 3, size).read(0, 3)
+    assert images.shape == (3, *size, 3)
+    np.testing.assert_allclose(images, 90, atol=4)

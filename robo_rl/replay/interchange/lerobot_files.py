@@ -45,6 +45,7 @@ class LeRobotFiles:
         rate: frames per second [Hz].
         episodes: metadata of each episode: ``length``, ``tasks`` and, for v3.0, the files that it is in.
         rotations: counter-clockwise rotation [degrees] that the newest video of each camera states.
+        beyond_range: cameras with a video that exceeds the limited range of colours, but does not state the full one.
 
     Raises:
         DataError: if the data set is missing, damaged, or of another version or layout.
@@ -86,6 +87,7 @@ class LeRobotFiles:
         self._videos: dict[str, tuple[Path, VideoDecoder]] = {}
         self._cells: dict[str, _Cells] = {}
         self.rotations: dict[str, int] = {}
+        self.beyond_range: set[str] = set()
 
     def read_json(self, name: str) -> Any:
         """Return the content of a JSON file."""
@@ -190,6 +192,8 @@ class LeRobotFiles:
             decoder, first = self._video(number, feature, stored[:2])
             images: Array = decoder.read(first, length)
             self.rotations[feature] = decoder.rotation
+            if decoder.exceeds_range:
+                self.beyond_range.add(feature)
             path, _, is_last = self._spans[feature][number]
             if is_last and not decoder.is_over():
                 raise DataError(f"{path}: more images than the {first + length} rows of the episodes in it")

@@ -208,6 +208,12 @@ class ForeignReader:
                     missing[key] = frames or []
                     if turn := files.rotations.get(name):
                         self._notes.add(f"Videos that state a rotation of {turn} degrees, which is ignored", key)
+                    if name in files.beyond_range:
+                        self._notes.add(
+                            "Videos whose brightness exceeds 16 to 235 and that do not state the full range; if they were "
+                            "recorded with it, the imported images have too much contrast",
+                            key,
+                        )
                 else:
                     rows = columns[name] if columns[name].ndim > 1 else columns[name][:, None]
                     observation[key] = as_float32(rows, name, self._notes)

@@ -23,8 +23,13 @@ ENCODERS = ("libx264", "libsvtav1")
 DECODERS = ("h264", "hevc", "av1", "libdav1d", "libaom-av1", "vp9", "libvpx-vp9", "mpeg4")
 """Decoders that may be used; others are old and rare, and not hardened against malicious files."""
 
-_LEAST_PIXELS = 2**16
-"""Smallest limit on the pixels of a frame: FFmpeg's decoder of MPEG-4 has buffers of its own of 53,760 pixels."""
+_LEAST_ROWS, _SPARE_COLUMNS = 280, 192
+"""Rows and additional columns in the limit on the pixels of a frame, for buffers of FFmpeg's decoder of MPEG-4."""
+
+_DARKEST, _BRIGHTEST, _SHARE = 5, 250, 0.01
+"""Brightness (16 is black and 235 white) beyond which encoders put at most this share of the pixels of an image."""
+_FULL_RANGE = 2
+"""Range of colours of a video that states the full one."""
 
 _LATE = 0.4
 """Deviation of an image's time from its nominal time, in periods, that rounding cannot explain."""
@@ -125,6 +130,8 @@ class VideoDecoder:
         size: height and width.
         rotation: counter-clockwise rotation [degrees] with which players show the images, once one was read. It is not
             applied.
+        exceeds_range: whether an image was read that is brighter or darker than the limited range of colours allows.
+            Images are converted as of this range unless the video states the full one.
 
     Raises:
         DataError: if the file is missing or damaged, has another size, claims more images, or is grey with more than
@@ -137,6 +144,7 @@ class VideoDecoder:
         check_mp4(path, frames)
         self._path, self._rate = path, rate
         self._next = self.rotation = 0
+        self.exceeds_range = False
         with self._errors(), self._container() as container:
             if not container.streams.video:
                 raise DataError(f"{path} holds no video")
@@ -200,6 +208,7 @@ class VideoDecoder:
             raise DataError(
                 f"{self._path}: image {self._next} has {frame.height} x {frame.width} pixels, expected {self.size}"
             )
+        self.exceeds_range = self.exceeds_range or _exceeds_range(frame)
         if self._next == 0:
             self._begin = frame.time or 0.0
             self.rotation = frame.rotation % 360
@@ -221,7 +230,7 @@ class VideoDecoder:
             stream = container.streams.video[0]
             stream.thread_count = 1
             # Frame sizes may differ from the header; codecs pad to multiples of 128 at most.
-            most = max(_LEAST_PIXELS, (self.size[0] + 128) * (self.size[1] + 128))
+            most = max(self.size[0] + 128, _LEAST_ROWS) * (self.size[1] + _SPARE_COLUMNS)
             stream.codec_context.options = {"max_pixels": str(most)}
             yield from container.decode(stream)
 
@@ -231,3 +240,13 @@ class VideoDecoder:
             yield
         except av.FFmpegError as error:
             raise DataError(f"{self._path}: the video is damaged, or its images change size ({error})") from error
+
+
+def _exceeds_range(frame: av.VideoFrame) -> bool:
+    """Return whether an image of 8 bits that does not state the full range of colours exceeds the limited one."""
+    component = frame.format.components[0]
+    if frame.color_range == _FULL_RANGE or not component.is_luma or component.bits != 8 or not frame.format.is_planar:
+        return False
+    plane = frame.planes[0]
+    rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:, : frame.width]
+    return float(np.mean((rows < _DARKEST) | (rows > _BRIGHTEST))) > _SHARE
