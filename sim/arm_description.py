@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from robo_rl.core import ConfigError
 
 from .arm import read_model
+from .observation import endless
 
 Array = NDArray[np.float64]
 
@@ -270,7 +271,7 @@ class Poses:
         self._places, self._velocities = model.jnt_qposadr[ids], model.jnt_dofadr[ids]
         self._site = model.site(end_effector).id
         limited = model.jnt_limited[ids].astype(bool)
-        self.endless = tuple(name for name, has_range in zip(names, limited, strict=True) if not has_range)
+        self.endless = tuple(name for name, turns in zip(names, endless(model, names), strict=True) if turns)
         self.low, self.high = np.where(limited[:, None], model.jnt_range[ids], (-np.pi, np.pi)).T
         self.key: Array | None = None
         if model.nkey:

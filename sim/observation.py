@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, shortest
+from robo_rl.core import ArraySpec, ConfigError, shortest
 
 from .config import ArmConfig
 from .gripper import finger_strokes
@@ -128,11 +128,19 @@ class ArmState:
 
 
 def endless(model: mujoco.MjModel, joints: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which joints (n,) are hinges without limits."""
-    handles = [model.joint(name) for name in joints]
-    return np.array(
-        [not handle.limited[0] and handle.type[0] == int(mujoco.mjtJoint.mjJNT_HINGE) for handle in handles], bool
-    )
+    """Return which joints (n,) are hinges without limits.
+
+    Raises:
+        ConfigError: if a slide has no limits, since positions that a task can use are then unknown.
+    """
+    limitless = [name for name in joints if not model.joint(name).limited[0]]
+    for name in limitless:
+        if model.joint(name).type[0] == int(mujoco.mjtJoint.mjJNT_SLIDE):
+            raise ConfigError(
+                f"arm.joints: the slide {name!r} has no range, so that it is not known how far it moves; give its joint "
+                "a range in the file of arm.model"
+            )
+    return np.array([name in limitless for name in joints], bool)
 
 
 def object_spec(state: Mapping[str, Array]) -> ArraySpec:

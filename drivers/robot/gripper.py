@@ -17,13 +17,16 @@ RETRY_SECONDS = 1.0
 """Pause between goals that were not accepted [s]."""
 MOST_FAILURES = 3
 """Number of failed goals in a row, not accepted, or aborted or cancelled without a stall: the gripper is dead."""
+STUCK_SHARE = 0.02
+"""Share of the stroke by which fingers that are not stuck differ between two stalls."""
 
 
 class GripperCommander:
     """Sender of a gripper's opening: whenever the opening changes, and again if a goal was not accepted.
 
     A goal that its server aborted is not repeated, because the fingers may hold an object. A goal is repeated if its
-    server was restarted. It is an error if the gripper accepts no goals or does not end them.
+    server was restarted. It is an error if the gripper accepts no goals or does not end them, or stalls at one place
+    while opening and while closing.
     """
 
     def __init__(self, node: Node, config: GripperConfig) -> None:
@@ -33,6 +36,7 @@ class GripperCommander:
         self._reason = ""  # why the last goal was not accepted
         self._counted_result: Message | None = None  # the newest result that was counted
         self._ends: list[str] = []  # of goals in a row that failed although no finger had stalled
+        self._stalls: list[tuple[float, bool]] = []  # positions of stalls in a row at one place; whether they opened
         self.publisher: Publisher | None = None
         self.client: ActionClient | None = None
         self._goals: GoalSender | None = None
@@ -44,7 +48,7 @@ class GripperCommander:
 
     def reset(self) -> None:
         """Begin an episode: clear failures, and send the next opening in any case."""
-        self._sent, self._ends = None, []
+        self._sent, self._ends, self._stalls = None, [], []
         if self._goals is not None:
             self._goals.reset()
 
@@ -52,8 +56,8 @@ class GripperCommander:
         """Move the gripper to ``opening``, 0 closed to 1 open. Return without waiting for the motion.
 
         Raises:
-            DriverError: if the gripper rejects, aborts or cancels goals or does not end them, or its topic has no
-                subscription.
+            DriverError: if the gripper rejects, aborts or cancels goals or does not end them, if its fingers are stuck,
+                or its topic has no subscription.
         """
         config = self._config
         position = config.closed + opening * (config.open - config.closed)
@@ -96,6 +100,11 @@ class GripperCommander:
             raise DriverError(
                 f"the gripper: {len(self._ends)} goals of {name} in a row were {ends}, though no finger had stalled"
             )
+        if len(self._stalls) >= MOST_FAILURES and len({opened for _, opened in self._stalls}) == 2:
+            raise DriverError(
+                f"the gripper: {len(self._stalls)} goals of {name} in a row stalled at {self._stalls[-1][0]:g}, while "
+                "opening and while closing: the fingers are stuck, or their position is not measured"
+            )
         if goals.runs_for() > timeout:
             raise DriverError(
                 f"the gripper: a goal of {name} has not ended within {timeout:g} s; where it takes longer, allow that "
@@ -116,6 +125,7 @@ class GripperCommander:
         if status is None or result is None or result is self._counted_result:
             return
         self._counted_result = result
+        self._count_stalls(result)
         end = FAILED.get(status)
         if end is None or result.stalled:
             self._ends = []
@@ -125,6 +135,17 @@ class GripperCommander:
             # Fingers stall on every object that they grasp, which is no news for operators.
             say, stalled = (print, ", stalled") if result.stalled else (announce, "")
             say(f"the gripper: a goal of {self._config.name} was {end} at {result.position:g}{stalled}")
+
+    def _count_stalls(self, result: Message) -> None:
+        """Count stalls in a row at one place. An object stops fingers in one direction only."""
+        position, target, stroke = float(result.position), self._sent, self._config.open - self._config.closed
+        nearest = STUCK_SHARE * abs(stroke)
+        if not result.stalled or target is None or not abs(target - position) > nearest:
+            self._stalls = []
+            return
+        if self._stalls and not abs(position - self._stalls[-1][0]) <= nearest:
+            self._stalls = []
+        self._stalls.append((position, (target > position) == (stroke > 0)))
 
     def close(self) -> None:
         """End the thread that waits for answers."""

@@ -1,6 +1,7 @@
 """Bias of the wrist sensor: measured at rest, subtracted by the driver and published for guards."""
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ FEWEST = 4
 """Fewest measurements that tell whether the load is steady."""
 STEADY_SHARE = 0.1
 """Share of the largest bias by which two means of the load at rest may differ."""
+PARTS = 8
+"""Most parts of the time of the measurement whose means are compared: halves agree if the arm swings."""
 
 
 class WrenchTare:
@@ -58,7 +61,9 @@ class WrenchTare:
                 f"robot {self._config.name!r} measures {problem}. Does the arm touch something? Tare the sensor "
                 "itself, or allow more where that is its bias"
             )
-        if problem := changes(self._config.tare, *(half.mean(axis=0) for half in np.array_split(measured, 2))):
+        means = [part.mean(axis=0) for part in np.array_split(measured, min(PARTS, len(measured) // 2))]
+        problems = (changes(self._config.tare, first, second) for first, second in combinations(means, 2))
+        if problem := next(filter(None, problems), ""):
             raise DriverError(
                 f"robot {self._config.name!r} measures a load at its wrist that changes by {problem} while it is "
                 "tared. Does the arm still move, or does it touch something?"

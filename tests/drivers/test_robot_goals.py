@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -201,6 +202,42 @@ def test_goals_that_fail_in_a_row_are_an_error_unless_the_fingers_met_something(
         gripper.close()
     expected = "" if stalled else f"the gripper: 3 goals of grip in a row were {named}, though no finger had stalled"
     assert failed == expected
+
+
+@pytest.mark.parametrize("status", [GoalStatus.ABORTED, GoalStatus.SUCCEEDED])  # servers report a stall as either
+@pytest.mark.parametrize(
+    ("openings", "positions", "stuck"),
+    [
+        ((1.0, 0.0, 1.0, 0.0), (0.02, 0.02, 0.02, 0.02), True),
+        ((0.0, 0.2, 0.9, 1.0), (0.03, 0.0301, 0.03, 0.03), True),
+        ((0.5, 0.4, 0.3, 0.2), (0.03, 0.03, 0.03, 0.03), False),  # an object between the fingers
+        ((1.0, 0.0, 1.0, 0.0), (0.03, 0.02, 0.03, 0.02), False),  # fingers between an object and the walls of a box
+        ((1.0, 0.0, 1.0, 0.0), (0.04, 0.0, 0.04, 0.0), False),  # a server that calls every end a stall
+        ((0.0, 1.0, 0.0, 1.0), (0.02, 0.04, 0.02, 0.04), False),  # an object, grasped and released
+    ],
+)
+def test_fingers_that_stall_at_one_place_in_both_directions_are_an_error(
+    server: Server, openings: tuple[float, ...], positions: tuple[float, ...], stuck: bool, status: GoalStatus
+) -> None:
+    gripper, failed = GripperCommander(server, replace(CONFIG, open=0.04)), ""
+    try:
+        for opening, position in zip(openings, positions, strict=True):
+            goal = Accepted()
+            goal.status = status
+            result = goal.status, SimpleNamespace(position=position, stalled=True)
+            goal.result = lambda timeout, result=result: result
+            server.answers.put(goal)
+            try:
+                gripper.send(opening)
+                wait_until(lambda: gripper._goals._goal is goal)  # noqa: B023
+                gripper.send(opening)
+            except DriverError as error:
+                failed = str(error)
+                break
+    finally:
+        gripper.close()
+    expected = f"the gripper: 3 goals of grip in a row stalled at {positions[0]:g}, while opening and while closing: "
+    assert failed == (f"{expected}the fingers are stuck, or their position is not measured" if stuck else "")
 
 
 def test_goals_that_fail_now_and_then_are_no_dead_gripper(server: Server) -> None:

@@ -113,6 +113,30 @@ def test_a_load_that_changes_is_no_bias(node: Driver, change: Any, when: float) 
     backend.close()
 
 
+@pytest.mark.parametrize(("force", "hertz", "steady"), [(20.0, 5.0, False), (12.0, 2.5, False), (2.0, 5.0, True)])
+def test_a_load_that_oscillates_is_no_bias(node: Driver, force: float, hertz: float, steady: bool) -> None:
+    """The halves of the time have equal means if the arm swings to and fro in each, which is a matter of chance."""
+    backend, clock = speaking_robot(node, "robot.tare.seconds=0.4")
+    tare = backend.inner._connection.tare
+    newest, asked, pushed = tare._newest, [], [0.0]
+
+    def swinging() -> Any:
+        asked.append(clock.now_ns())
+        now = force * math.sin(2 * math.pi * hertz * (clock.now_ns() - asked[0]) / 1e9)
+        push(clock, now - pushed[0])
+        pushed[0] = now
+        return newest()
+
+    tare._newest = swinging
+    if steady:
+        backend.reset()
+    else:
+        with pytest.raises(DriverError, match=r"a load at its wrist that changes by .* N and .* Nm while it is tared"):
+            backend.reset()
+    assert len(node.published[BIAS]) == steady
+    backend.close()
+
+
 @pytest.mark.parametrize(("seconds", "spoken"), [(0.2, 0.0), (0.2, 0.02), (0.5, 0.05), (0.5, 0.3), (5.0, 0.1)])
 def test_a_sensor_that_falls_silent_while_it_is_tared_begins_no_episode(
     node: Driver, seconds: float, spoken: float

@@ -113,6 +113,13 @@ def test_what_is_no_arm_is_refused_for_all_reasons_at_once(body: str, reasons: l
     assert str(path) in str(caught.value) and all(reason in str(caught.value) for reason in reasons)
 
 
+def test_a_slide_without_a_range_is_refused(tmp_path: Path) -> None:
+    text = HAND.replace('<joint name="wrist" axis="1 0 0"/>', '<joint name="wrist" type="slide" axis="1 0 0"/>')
+    (tmp_path / "arm.xml").write_text(text.format(fingers="", rest=""))
+    with pytest.raises(ConfigError, match=r"the slide 'wrist' has no range"):
+        describe_arm(str(tmp_path / "arm.xml"))
+
+
 def test_two_arms_and_files_that_are_no_model_are_refused(tmp_path: Path) -> None:
     arm = '<body name="{0}"><joint name="{0}"/><geom size="0.1"/></body>'
     path = tmp_path / "arm.xml"

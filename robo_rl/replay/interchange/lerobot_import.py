@@ -210,7 +210,7 @@ class ForeignReader:
                         self._notes.add(f"Videos that state a rotation of {turn} degrees, which is ignored", key)
                     if name in files.beyond_range:
                         self._notes.add(
-                            "Videos whose brightness exceeds 16 to 235 and that do not state the full range; if they were "
+                            "Videos that exceed brightness 16 to 235 and do not state the full range; if they were "
                             "recorded with it, the imported images have too much contrast",
                             key,
                         )
