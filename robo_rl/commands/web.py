@@ -35,6 +35,7 @@ def run(config: DictConfig) -> int:
         dashboard.serve,
         message_bytes=data_page.MESSAGE_BYTES,
         handlers={data_page.SOCKET: data.serve},
+        files=dashboard.files,
     )
 
     async def serve() -> None:

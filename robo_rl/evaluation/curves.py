@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..core import plain_text
-from .runs import Run
+from .runs import Run, first_policy
 
 POINTS = 240
 """Most points of a curve, unless a page sets another limit."""
@@ -34,12 +34,14 @@ def curves(run: Run, points: int = POINTS) -> list[dict[str, Any]]:
         points: most points of a curve.
 
     Returns:
-        Curves with ``title``, ``x``, ``y``, and ``share`` if y is a share from 0 to 1.
+        Curves with ``title``, ``x``, ``y``, ``share`` if y is a share from 0 to 1, and ``lines``, names and values, if
+        the demonstrations or the policy before the first step have a value to compare with.
     """
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
     plots = [
-        _curve("success of evaluations", *run.evaluations.curve("success_rate"), share=True),
-        _curve("return of evaluations", *run.evaluations.curve("return_mean")),
+        _evaluated(run, "success of evaluations", "success_rate", "demonstrations_success_rate", share=True),
+        _evaluated(run, "median time to success [s]", "success_seconds_median", "demonstrations_seconds_median"),
+        _evaluated(run, "return of evaluations", "return_mean"),
         _averaged(f"success, mean of {EPISODES} episodes", episodes, "success", share=True),
         _averaged(f"return, mean of {EPISODES} episodes", episodes, "episode_return"),
     ]
@@ -55,6 +57,15 @@ def stops(run: Run) -> list[tuple[int, str]]:
     """Return the step and the reason of each stop of a robot, at most the last :data:`MOST_STOPS`."""
     stopped = [line for line in run.metrics if line.get("kind") == "episode" and line.get("stopped")]
     return [(int(line["step"]), plain_text(line["stopped"], REASON_CHARACTERS)) for line in stopped[-MOST_STOPS:]]
+
+
+def _evaluated(run: Run, title: str, key: str, demonstrated: str = "", share: bool = False) -> dict[str, Any]:
+    """Return a curve of evaluations, with lines of the demonstrations' and the first policy's value."""
+    demonstrations, first = run.evaluations.curve(demonstrated)[1], run.evaluations.before_first_step(key)
+    lines = [("demonstrations", demonstrations[-1])] if demonstrations else []
+    if first is not None and (name := first_policy(run)):
+        lines.append((name, first))
+    return _curve(title, *run.evaluations.curve(key), share) | ({"lines": lines} if lines else {})
 
 
 def _averaged(title: str, episodes: Iterable[Mapping[str, Any]], key: str, share: bool = False) -> dict[str, Any]:

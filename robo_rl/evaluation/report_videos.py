@@ -1,19 +1,17 @@
 """Videos and start states of runs in a report."""
 
 import html
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..core import DataError, ForeignFolder
 from .page import data_url, relative, section
+from .run_videos import run_videos
 from .runs import MOST_VIDEOS, POSTER, VIDEO_BYTES, Run
 from .start_states import start_map
 
 POSTER_BYTES = 1 << 20
 """Most bytes that are read of the picture of a video."""
-CAPTIONS = {"start": "before the first step", "final": "at the end"}
-"""Captions of the videos that every run makes; both show episodes from the same start states."""
 
 
 class Players:
@@ -75,12 +73,10 @@ def videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
     players = Players(page, embed)
     figures, maps, failures = [], [], []
     for run in runs:
-        numbers = {video: re.fullmatch(r"failure_([0-9]{1,9})", video.stem) for video in run.videos}
-        clips = {int(match[1]) - 1: video for video, match in numbers.items() if match}
-        others = [video for video in run.videos if video not in clips.values()]
-        others.sort(key=lambda video: (video.stem != "start", video.name))  # before, then after
-        figures += [players.player(run, video, CAPTIONS.get(video.stem, video.stem)) for video in others]
-        failures += [players.player(run, video, f"failure, episode {index + 1}") for index, video in clips.items()]
+        shown = run_videos(run)
+        figures += [players.player(run, video.path, video.caption) for video in shown if video.failure is None]
+        clips = {video.failure: video.path for video in shown if video.failure is not None}
+        failures += [players.player(run, video.path, video.caption) for video in shown if video.failure is not None]
         maps.append(start_map(run, clips, page))
     return (
         _grid("Videos", figures)

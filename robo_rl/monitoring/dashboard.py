@@ -16,12 +16,15 @@ from ..evaluation.runs import load_run
 from ..operators.rearming import find_stops
 from ..operators.stop_button import StopButton, described
 from ..telemetry import Command, LiveStatus, LiveWatch
+from ..web.files import FolderFiles
 from ..web.reading import TURNS, Readers
 from .run_table import WatchConfig, clip, is_held
 from .watched_runs import (
+    REPORT,
     UNREADABLE,
     dated_runs,
     describe,
+    kind_of,
     new_pictures,
     places,
     poster,
@@ -48,9 +51,12 @@ SHARE_OF_CORE = 0.1
 
 PAGES = (
     {"/": "runs.html"}
-    | {f"/{name}": name for name in ("runs.js", "gallery.js", "held.js", "link.js", "page.css", "icon.svg")}
+    | {f"/{name}": name for name in ("runs.js", "ended.js", "gallery.js", "held.js", "link.js", "page.css", "icon.svg")}
     | {f"/{name}": str(CHARTS / name) for name in ("charts.js", "uplot.js", "charts.css")}
 )
+
+STAMPED = ("config.yaml", "metrics.jsonl", "summary.json", "videos", REPORT)
+"""Files and folders of a run that are read again after a change."""
 
 
 class Look(NamedTuple):
@@ -73,10 +79,14 @@ class Dashboard:
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.
+
+    Attributes:
+        files: reports and videos of the runs, at addresses that the pages receive.
     """
 
     def __init__(self, settings: WatchConfig) -> None:
         self._settings = settings
+        self.files = FolderFiles(kind_of)
         self._readers, self._button = Readers(READ_SECONDS, TURNS), StopButton()
         self._looks: dict[Path, Look] = {}
         self._paths: dict[str, Path] = {}
@@ -228,7 +238,7 @@ class Dashboard:
     def _look_at(self, path: Path) -> dict[str, Any]:
         watch = LiveWatch(path)
         going_on = watch.is_going_on()
-        stamp = going_on, *(stamp_of(path / name) for name in ("config.yaml", "metrics.jsonl", "summary.json"))
+        stamp = going_on, *(stamp_of(path / name) for name in STAMPED)
         if path not in self._looks or self._looks[path].stamp != stamp:
             self._looks[path] = Look(stamp, describe(load_run(path, going_on), going_on))
         data, status = self._looks[path].data, watch.status() if going_on else None
@@ -237,6 +247,7 @@ class Dashboard:
             live = replace(live, state="stopped")
         return {
             **data,
+            "files": self.files.address(path),
             "going_on": going_on,
             "live": asdict(live),
             "refused": refused_commands(status, going_on),

@@ -154,8 +154,15 @@ def results(run: Run) -> list[tuple[str, str]]:
         found.append(("demonstrations", f"{100 * demonstrated:.0f} % successful"))
     policy, demonstrations = CycleTimes.of_summary(run.summary)
     if policy is not None:
-        comparison = f", {demonstrations.median:.1f} s in demonstrations" if demonstrations is not None else ""
+        comparison = ""
+        if demonstrations is not None and demonstrations.median > 0:
+            relative = policy.median / demonstrations.median
+            comparison = f", {relative:.2f} times the demonstrations' {demonstrations.median:.1f} s"
         found.append(("time to success", f"{policy.median:.1f} s{comparison}"))
+    if found:
+        found.append(("environment steps", f"{run.env_steps:,}"))
+        if run.robot_minutes is not None:
+            found.append(("robot time", f"{run.robot_minutes:.1f} minutes"))
     return found
 
 

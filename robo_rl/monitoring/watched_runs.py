@@ -1,13 +1,16 @@
-"""The data about runs for the page of ``robo-rl web``. All functions read files and are therefore called in threads."""
+"""The data about runs for the page of ``robo-rl web``. Functions that read files are called in threads."""
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from ..core import ForeignFolder, RoboRLError
+from ..core import ForeignFolder, RoboRLError, override
 from ..evaluation.curves import curves, stops
+from ..evaluation.run_videos import run_videos
 from ..evaluation.runs import MOST_VIDEOS, POSTER, Run, folders_in, is_run, matching, runs_below
 from ..telemetry import COMMANDS, LiveStatus, LiveWatch
 from .run_table import clip, facts, newest_change, results, robot_of
@@ -19,6 +22,11 @@ POSTER_BYTES = 256 << 10
 POSTERS = ("final.jpg", "start.jpg")
 """Pictures of videos that stand for a run in the gallery, the preferred one first."""
 SPARK_POINTS = 40
+MOST_SHOWN = 24
+"""Most videos of a run that the page shows."""
+REPORT = "report.html"
+KINDS = {".mp4": "video/mp4", POSTER: "image/jpeg"}
+"""Media types of the files in the folder ``videos`` of a run that are sent to pages, by suffix."""
 UNREADABLE = "cannot be shown"
 """Status of a run whose files cannot be read."""
 
@@ -55,8 +63,16 @@ def stamp_of(file: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
+def kind_of(name: str) -> str | None:
+    """Return the media type of a file in a run folder that is sent to pages: its report and its videos; else None."""
+    if name == REPORT:
+        return "text/html; charset=utf-8"
+    folder, _, file = name.rpartition("/")
+    return KINDS.get(Path(file).suffix) if folder == "videos" else None
+
+
 def describe(run: Run, going_on: bool) -> dict[str, Any]:
-    """Return the facts, curves and faults in the files of a run as JSON values."""
+    """Return the facts, curves, videos and faults in the files of a run as JSON values."""
     all_facts = facts(run, going_on)
     stopped = stops(run)
     return {
@@ -66,12 +82,41 @@ def describe(run: Run, going_on: bool) -> dict[str, Any]:
         "status": clip(run.status),
         "robot": robot_of(run),
         "result": [] if going_on else [(name, clip(text)) for name, text in results(run)],
+        "again": "" if going_on else evaluation_command(run.path),
+        **shown_files(run),
         # The curves already show the omitted facts.
         "facts": [(name, text) for name, text in all_facts if name not in ("evaluations", "learning", "stopped")],
         "faults": [f"step {step:,}: {reason}" for step, reason in reversed(stopped[-10:])],
         "curves": curves(run),
         "stops": stopped,
     }
+
+
+def evaluation_command(run: Path) -> str:
+    """Return the command that evaluates a run again; empty if its path cannot be displayed in full."""
+    command = f"robo-rl eval {override('run', run.resolve())}"
+    return command if clip(command) == command else ""
+
+
+def shown_files(run: Run) -> dict[str, Any]:
+    """Return the videos of a run, and whether it has a report, as JSON values; addresses are relative to its folder."""
+    pictures = ForeignFolder(run.path).files("videos", POSTER, MOST_VIDEOS)
+    videos = run_videos(run)
+
+    def address(name: str) -> str:
+        """Return an address that changes with the file."""
+        return f"videos/{quote(name, safe='')}?{hash(stamp_of(run.path / 'videos' / name))}"
+
+    shown = []
+    for video in videos[:MOST_SHOWN]:
+        picture = video.path.with_suffix(POSTER).name
+        poster = address(picture) if picture in pictures else ""
+        shown.append({"caption": clip(video.caption), "address": address(video.path.name), "poster": poster})
+    try:
+        has_report = stat.S_ISREG(os.lstat(run.path / REPORT).st_mode)
+    except OSError:
+        has_report = False
+    return {"videos": shown, "more_videos": len(videos) - len(shown), "report": REPORT if has_report else ""}
 
 
 def tile(path: Path, outcome: Mapping[str, Any] | Exception) -> dict[str, Any]:
@@ -116,6 +161,11 @@ def unreadable(path: Path, error: Exception) -> dict[str, Any]:
         "title": clip(path.name),
         "status": UNREADABLE,
         "result": [],
+        "again": "",
+        "videos": [],
+        "more_videos": 0,
+        "report": "",
+        "files": "",
         "facts": [("note", clip(reason))],
         "faults": [],
         "curves": [],

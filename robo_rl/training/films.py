@@ -6,13 +6,12 @@ from pathlib import Path
 from ..app import has_robot
 from ..core import DataError, RenderingError, SafetyStop, derive_seed
 from ..evaluation import EvaluationResult, evaluate
+from ..evaluation.run_videos import FAILURE
 from ..evaluation.runs import POSTER
 from .run import Run
 
 FIRST = "start.mp4"
 """Video of the policy before the first step."""
-FAILURE = "failure_"
-"""Beginning of the names of videos of failures; the number of the episode follows."""
 
 
 def film_first_policy(run: Run) -> None:

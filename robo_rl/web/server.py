@@ -7,7 +7,7 @@ import json
 import logging
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from websockets.http11 import Request, Response
 from robo_rl.core import ConfigError, Repetitions
 
 from .config import WebConfig
+from .files import POLICY as FILES_POLICY
+from .files import PREFIX as FILES
+from .files import FolderFiles
 from .listening import Listener, served, trust
 
 STATIC = Path(__file__).parent / "static"
@@ -36,6 +39,12 @@ PONG_SECONDS = 10.0
 
 REFUSED, BUSY = 4401, 4429
 """Codes that close a websocket: the token is wrong, there are too many pages."""
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Content-Security-Policy of pages."""
 
 _TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
@@ -59,6 +68,7 @@ class PageServer:
         notify: reports messages to operators.
         message_bytes: largest message that a page may send.
         handlers: handlers of further websockets by path, which begins with :data:`SOCKET` and a slash.
+        files: files of folders, whose addresses the handlers send to pages; None: there are none.
 
     Raises:
         ConfigError: if keys or token cannot be read.
@@ -72,10 +82,12 @@ class PageServer:
         notify: Callable[[str], None] = print,
         message_bytes: int = MESSAGE_BYTES,
         handlers: Mapping[str, Handler] | None = None,
+        files: FolderFiles | None = None,
     ) -> None:
         self._config = config
         self._files = {path: (STATIC / name, _TYPES[Path(name).suffix]) for path, name in pages.items()}
         self._handlers = {SOCKET: handler, **(handlers or {})}
+        self._folder_files = files
         self._notify = notify
         self._message_bytes = message_bytes
         self._token = config.token() or secrets.token_urlsafe(32)
@@ -129,14 +141,19 @@ class PageServer:
             logger=self._log,
         )
 
-    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Return the response to a request for a page; None lets a websocket through."""
+    async def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Return the response to a request for a page or a file; None lets a websocket through."""
         path = _path(request)
         if path in self._handlers:
             names = {self._config.host, *(("127.0.0.1", "localhost", "::1") if self._config.is_local else ())}
             if request.headers.get_all("Origin") in [[self._origin(name)] for name in names]:
                 return None
             return _response(http.HTTPStatus.FORBIDDEN, b"not from a page of this server\n")
+        connection.close_timeout = TOKEN_SECONDS  # a slow network needs more time for a file than a websocket to close
+        if path.startswith(FILES) and self._folder_files is not None:
+            ranges = request.headers.get_all("Range")
+            answer = await self._folder_files.answer(path, ranges[0] if len(ranges) == 1 else None)
+            return _response(answer.status, answer.body, answer.kind, FILES_POLICY, answer.headers)
         if path not in self._files:
             return _response(http.HTTPStatus.NOT_FOUND, b"no such page\n")
         file, kind = self._files[path]
@@ -190,16 +207,22 @@ def read_message(data: str | bytes) -> dict[str, Any]:
     return message if isinstance(message, dict) else {}
 
 
-def _response(status: http.HTTPStatus, body: bytes, kind: str = "text/plain") -> Response:
+def _response(
+    status: http.HTTPStatus,
+    body: bytes,
+    kind: str = "text/plain",
+    policy: str = PAGE_POLICY,
+    more: Iterable[tuple[str, str]] = (),
+) -> Response:
     headers = {
         "Content-Type": kind,
         "Content-Length": str(len(body)),
         "Cache-Control": "no-store",
         "Connection": "close",
-        "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "Content-Security-Policy": policy,
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
+        **dict(more),
     }
     return Response(status.value, status.phrase, Headers(headers), body)
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from robo_rl.evaluation.report import write_report
 from robo_rl.evaluation.runs import load_run
 
-from ..rigs.browser import open_browser, wait_until
+from ..rigs.browser import wait_until
 from ..rigs.page_checks import assert_readable
 from .test_web_sizes import SIZES, resize
 
@@ -42,12 +41,6 @@ def make_run(folder: Path, seed: int) -> Path:
             lines.append(time | {"kind": "evaluation"} | rate)
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 def charts(browser: Any) -> list[Any]:

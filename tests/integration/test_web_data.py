@@ -16,7 +16,7 @@ from robo_rl.replay import EpisodeStore
 from robo_rl.web import WebConfig
 from robo_rl.web.server import STATIC, PageServer
 
-from ..rigs.browser import open_browser, wait_until
+from ..rigs.browser import wait_until
 from ..rigs.data_page import recorded
 from ..rigs.hostile_data import make_hostile_data
 from ..rigs.page_checks import assert_readable
@@ -45,12 +45,6 @@ def serve_data(folder: Path) -> ServerThread:
 def address_of(served: ServerThread) -> str:
     """Return the address of the data page, with its token."""
     return served.server.link.replace("/#", "/data.html#")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ from robo_rl.web.person import TAKEN, PersonPage
 from ..rigs.browser import (
     NOTICES_NO_SILENCE,
     before_pages,
-    open_browser,
     press_stop_on_a_dead_network,
     proxied,
     wait_until,
@@ -127,15 +126,6 @@ def driven() -> Iterator[Driven]:
     driven = Driven()
     yield driven
     driven.close()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
-        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 5})
-        yield browser
 
 
 @contextmanager

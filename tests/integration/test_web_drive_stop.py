@@ -24,19 +24,13 @@ from robo_rl.operators.stop_button import StopButton
 from robo_rl.web import WebConfig
 from robo_rl.web.person import PersonPage
 
-from ..rigs.browser import open_browser, wait_until
+from ..rigs.browser import wait_until
 from ..rigs.robot_rig import composed
 from .test_web_drive import upper_edge
 from .test_web_sizes import ARM, FINGERTIP, checked, resize
 
 SIZES = [(375, 667), (844, 390)]
 REASON = "safety guard: /joint_states has been silent for 0.52 s"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture

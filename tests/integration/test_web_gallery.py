@@ -1,10 +1,8 @@
 """The gallery of runs in the page of robo-rl web: what each has reached, choice, comparison and videos."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -15,10 +13,10 @@ pytest.importorskip("websockets")
 from robo_rl.monitoring.dashboard import PAGES
 from robo_rl.web.server import STATIC
 
-from ..rigs.browser import open_browser, wait_until
+from ..rigs.browser import wait_until
 from ..rigs.page_checks import assert_readable
+from ..rigs.web_page import ServedDashboard, open_page
 from .test_report_page import HOVER, MOST_BYTES
-from .test_web_page import TOKEN, ServedDashboard
 from .test_web_sizes import SIZES, checked, resize
 
 RATES = {"slow": [0.1, 0.2, 0.4], "quick": [0.1, 0.8, 0.96]}
@@ -48,24 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def served(folder: Path) -> Iterator[ServedDashboard]:
-    served = ServedDashboard(folder / "runs", folder)
-    served.start()
-    yield served
-    served.stop()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
-
-
 def tiles(browser: Any, served: ServedDashboard) -> dict[str, Any]:
     """Open the page; return the tiles of runs by name."""
-    browser.get("about:blank")
-    browser.get(f"{served.server.origin}/#{quote(TOKEN)}")
+    open_page(browser, served)
     elements = wait_until(lambda: browser.find_elements("css selector", "#gallery .run"))
     return {tile.find_element("css selector", "b").text: tile for tile in elements}
 
@@ -74,6 +57,14 @@ def click(browser: Any, tile: Any, selector: str) -> None:
     button = tile.find_element("css selector", selector)
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
     button.click()
+
+
+def read_at(browser: Any, share: float) -> str:
+    """Move the cursor to a share of the width of the first chart; return its legend, empty while there is no chart."""
+    place = "const chart = document.querySelector('#curves .u-over'); if (!chart) return '';"
+    hover = HOVER.replace("[place, share] = arguments", "[place, share] = [chart, arguments[0]]")
+    legend = "return document.querySelector('#curves .u-legend').textContent"
+    return str(browser.execute_script(f"{place}{hover}{legend}", share))
 
 
 def test_the_gallery_shows_what_each_run_has_reached(browser: Any, served: ServedDashboard) -> None:
@@ -109,16 +100,24 @@ def test_runs_are_compared_at_the_cursor(browser: Any, served: ServedDashboard) 
     click(browser, by_name["quick"], ".tile")
     click(browser, by_name["slow"], "button:not(.tile)")
     wait_until(lambda: len(browser.find_elements("css selector", "#curves .u-legend:first-child .u-series")) != 1)
-    chart = wait_until(lambda: browser.find_elements("css selector", "#curves .u-over"))[0]
-
-    def read() -> str:
-        browser.execute_script(HOVER, browser.find_elements("css selector", "#curves .u-over")[0], 0.5)
-        return str(browser.find_element("css selector", "#curves .u-legend").text)
-
-    assert chart
-    wait_until(lambda: all(part in read() for part in ("500", "quick", "80 %", "slow", "20 %")))
+    wait_until(lambda: all(part in read_at(browser, 0.5) for part in ("500", "quick", "80 %", "slow", "20 %")))
     click(browser, by_name["slow"], "button:not(.tile)")
-    wait_until(lambda: "slow" not in read())
+    wait_until(lambda: "slow" not in read_at(browser, 0.5))
+
+
+def test_curves_grow_with_their_run(browser: Any, served: ServedDashboard, folder: Path) -> None:
+    resize(browser, 1280, 800)
+    click(browser, tiles(browser, served)["slow"], ".tile")
+    wait_until(lambda: browser.find_element("css selector", "#path").text.endswith("/slow"))
+    wait_until(lambda: "1,000" in read_at(browser, 0.99))
+    metrics = folder / "runs" / "slow" / "metrics.jsonl"
+    before = metrics.read_text()
+    line = json.loads(before.splitlines()[-1]) | {"step": 9000}
+    try:
+        metrics.write_text(f"{before}{json.dumps(line)}\n")
+        wait_until(lambda: "9,000" in read_at(browser, 0.99))
+    finally:
+        metrics.write_text(before)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

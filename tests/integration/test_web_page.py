@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -16,49 +15,16 @@ from robo_rl.actor import jpeg
 from robo_rl.core import EmergencyStop
 from robo_rl.core.emergency import default_file, file_of
 from robo_rl.core.latch import Latch
-from robo_rl.monitoring.dashboard import PAGES, Dashboard
-from robo_rl.monitoring.run_table import WatchConfig
-from robo_rl.telemetry import Command, LiveRobot, LiveRun, LiveStatus
-from robo_rl.web import WebConfig
-from robo_rl.web.server import PageServer
+from robo_rl.telemetry import Command, LiveRun
 
 from ..rigs.browser import (
     NOTICES_NO_SILENCE,
     before_pages,
-    open_browser,
     press_stop_on_a_dead_network,
     proxied,
     wait_until,
 )
-from ..rigs.server_thread import ServerThread
-
-TOKEN = "a secret of this test"
-ROBOTS = tuple(
-    LiveRobot(name, name == "left", {"steps": "1,234", "policy": "3 updates old", "held": "0 s"})
-    for name in ("left", "right")
-)
-STATUS = LiveStatus("training", False, {"checkpoint": "the disk is full"}, ROBOTS)
-
-
-class ServedDashboard:
-    """The server of ``robo-rl web`` in a thread; ``stop`` and ``start`` are a dropped connection."""
-
-    def __init__(self, runs: Path, folder: Path) -> None:
-        (folder / "token").write_text(TOKEN)
-        (folder / "token").chmod(0o600)
-        self.messages: list[str] = []
-        self._token_file = str(folder / "token")
-        self._dashboard = Dashboard(WatchConfig(runs=[str(runs)], newest=4, interval=0.2))
-        self.port = 0
-
-    def start(self) -> None:
-        config = WebConfig(address=f"127.0.0.1:{self.port}", token_file=self._token_file)
-        self._thread = ServerThread(lambda: PageServer(config, PAGES, self._dashboard.serve, self.messages.append))
-        self.server = self._thread.server
-        self.port = int(self.server.origin.rpartition(":")[2])
-
-    def stop(self) -> None:
-        self._thread.stop()
+from ..rigs.web_page import STATUS, TOKEN, ServedDashboard, open_page
 
 
 @pytest.fixture(scope="module")
@@ -84,20 +50,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lines.append(time | {"kind": "evaluation", "success_rate": min(step / 4000, 1.0), "episodes": 50})
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
-
-
-@pytest.fixture(scope="module")
-def served(folder: Path) -> Iterator[ServedDashboard]:
-    served = ServedDashboard(folder / "runs", folder)
-    served.start()
-    yield served
-    served.stop()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -127,14 +79,9 @@ def rearm(browser: Any, answer: str) -> None:
     browser.find_element("css selector", f"#{answer}").click()
 
 
-def opened(browser: Any, served: ServedDashboard, token: str = TOKEN) -> None:
-    browser.get("about:blank")
-    browser.get(f"{served.server.origin}/#{quote(token)}")
-
-
 def shown_title(browser: Any, served: ServedDashboard) -> str:
     """Open the page; return the title of the run that it shows first."""
-    opened(browser, served)
+    open_page(browser, served)
     return str(wait_until(lambda: text(browser, "#title")))
 
 
@@ -146,7 +93,7 @@ def test_it_shows_the_run_and_its_cameras_and_its_buttons_act(
     browser: Any, served: ServedDashboard, run: LiveRun, folder: Path
 ) -> None:
     browser.set_window_size(1280, 900)
-    opened(browser, served)
+    open_page(browser, served)
     wait_until(lambda: text(browser, "#state") == "training")
     assert text(browser, "#connection") == "connected"
     assert text(browser, "#title") == "pick_cube  rlpd  seed 0"
@@ -195,7 +142,7 @@ def test_the_emergency_stop_can_be_pressed_while_the_page_asks(
     """The question makes everything beside it inert, and other robots may move."""
     left = Latch(file_of(default_file(), "left"))
     left.press("safety guard: silent")
-    opened(browser, served)
+    open_page(browser, served)
     wait_until(lambda: "robot left: safety guard: silent" in text(browser, "#holds"))
     rearm(browser, "confirm [data-command=emergency_stop]")
     assert wait_until(EmergencyStop().pressed) == "the page of robo-rl web"
@@ -204,7 +151,7 @@ def test_the_emergency_stop_can_be_pressed_while_the_page_asks(
 
 
 def test_a_wrong_token_is_refused(browser: Any, served: ServedDashboard, run: LiveRun) -> None:
-    opened(browser, served, "a wrong secret")
+    open_page(browser, served, "a wrong secret")
     wait_until(lambda: browser.find_element("css selector", "#ask").is_displayed())
     assert text(browser, "#connection") == "not connected" and text(browser, "#title") == ""
     assert served.messages[-1] == "Refused a page from 127.0.0.1: the token is missing or wrong"
@@ -214,7 +161,7 @@ def test_a_wrong_token_is_refused(browser: Any, served: ServedDashboard, run: Li
 
 
 def test_a_dropped_connection_recovers(browser: Any, served: ServedDashboard, run: LiveRun) -> None:
-    opened(browser, served)
+    open_page(browser, served)
     wait_until(lambda: text(browser, "#state") == "training")
     served.stop()
     try:
@@ -233,7 +180,7 @@ def test_an_emergency_stop_comes_through_though_its_connection_died_unnoticed(
 ) -> None:
     emergency = EmergencyStop()
     with proxied(served.server) as proxy, before_pages(browser, NOTICES_NO_SILENCE):
-        opened(browser, served)
+        open_page(browser, served)
         wait_until(lambda: text(browser, "#state") == "training")
         press_stop_on_a_dead_network(browser, proxy, emergency.pressed)
         assert wait_until(lambda: text(browser, "#answer")) == "Robots are stopped"
@@ -246,7 +193,7 @@ def test_an_emergency_stop_comes_through_though_its_connection_died_unnoticed(
 def test_an_emergency_stop_without_a_connection_is_kept_for_the_run_that_it_was_of(
     browser: Any, served: ServedDashboard, run: LiveRun
 ) -> None:
-    opened(browser, served)
+    open_page(browser, served)
     wait_until(lambda: text(browser, "#state") == "training")
     emergency = EmergencyStop()
     served.stop()
@@ -270,7 +217,7 @@ def test_without_a_run_the_emergency_stop_is_that_of_this_user(
     served = ServedDashboard(tmp_path, tmp_path)
     served.start()
     try:
-        opened(browser, served)
+        open_page(browser, served)
         wait_until(lambda: "no run found" in text(browser, "#notice"))
         press(browser, "emergency_stop")
         wait_until(lambda: text(browser, "#notice") == "Robots are stopped")
@@ -283,7 +230,7 @@ def test_without_a_run_the_emergency_stop_is_that_of_this_user(
 def test_an_emergency_stop_that_cannot_be_pressed_is_never_shown_as_confirmed(
     browser: Any, served: ServedDashboard, run: LiveRun, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened(browser, served)
+    open_page(browser, served)
     wait_until(lambda: text(browser, "#state") == "training")
     presses: list[str] = []
     with monkeypatch.context() as patched:
@@ -330,7 +277,7 @@ def test_a_connection_that_comes_back_shows_and_commands_the_run_that_was_chosen
 
 
 def test_a_run_that_ended_takes_no_commands(browser: Any, served: ServedDashboard) -> None:
-    opened(browser, served)
+    open_page(browser, served)
     wait_until(lambda: text(browser, "#state") == "unfinished")
     pause = browser.find_element("css selector", "[data-command=pause]")
     assert not pause.is_enabled() and "not going on" in pause.get_attribute("title")
@@ -343,7 +290,7 @@ def test_nothing_is_wider_than_the_screen(
     phone = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
-        opened(browser, served)
+        open_page(browser, served)
         wait_until(lambda: text(browser, "#robots th"))
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     finally:

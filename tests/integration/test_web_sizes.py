@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -17,9 +16,9 @@ from robo_rl.telemetry import LiveRun
 from robo_rl.web import WebConfig
 from robo_rl.web.person import PersonPage
 
-from ..rigs.browser import open_browser, wait_until
+from ..rigs.browser import wait_until
 from ..rigs.page_checks import assert_readable
-from .test_web_page import STATUS, TOKEN, ServedDashboard
+from ..rigs.web_page import STATUS, ServedDashboard, open_page
 
 SIZES = [(360, 560), (375, 667), (390, 844), (844, 390), (1280, 800), (2560, 1440)]
 """Widths and heights of what phones, a laptop and a monitor show of a page [pixels]."""
@@ -43,12 +42,6 @@ return {
 };
 """
 """The size of the page, and the place of each visible control in it [pixels]."""
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +122,7 @@ def test_a_run_is_commanded_within_the_width(
     resize(browser, *size)
     with LiveRun(folder) as live:
         live.report(STATUS)
-        browser.get("about:blank")
-        browser.get(f"{served.server.origin}/#{quote(TOKEN)}")
+        open_page(browser, served)
         wait_until(lambda: browser.find_elements("css selector", "[data-command=reset]:enabled"))
         names = [control["name"] for control in checked(browser, size, "runs", tmp_path)["controls"]]
         for state, colour in (("training", "good"), ("evaluating", "waiting"), ("paused and stopped", "bad")):
@@ -146,8 +138,7 @@ def test_an_ended_run_shows_its_result(
 ) -> None:
     served, _ = runs
     resize(browser, *size)
-    browser.get("about:blank")
-    browser.get(f"{served.server.origin}/#{quote(TOKEN)}")
+    open_page(browser, served)
     wait_until(lambda: browser.find_elements("css selector", "#result dd"))
     checked(browser, size, "ended", tmp_path)
     displayed = {term.text: term.find_element("xpath", "following-sibling::dd").text

@@ -17,27 +17,32 @@ export class Charts {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.plots.forEach((plot) => plot.redraw()));
   }
 
-  // Show runs: {name, curves: [{title, x, y, share}], stops: [[step, reason]]}.
+  // Show runs: {name, curves: [{title, x, y, share, lines: [[name, value]]}], stops: [[step, reason]]}. The lines are
+  // those of the first run.
   show(runs) {
     this.runs = runs;
     const titles = [...new Set(runs.flatMap(({ curves }) => curves.map(({ title }) => title)))];
-    const shape = JSON.stringify([titles, runs.map(({ name }) => name)]);
+    const lines = titles.map((title) => runs[0].curves.find((curve) => curve.title === title)?.lines ?? []);
+    const shape = JSON.stringify([titles, lines, runs.map(({ name }) => name)]);
     const tables = titles.map((title) => joined(runs, title));
     if (shape === this.shape) {
       this.plots.forEach((plot, index) => plot.setData(tables[index], !this.zoomed));
-      this.plots.forEach((plot) => plot.redraw());
+      // Not otherwise: it would keep the range of steps as it was, although the run has gone on.
+      if (this.zoomed) this.plots.forEach((plot) => plot.redraw());
       return;
     }
     this.plots.forEach((plot) => plot.destroy());
-    const figures = titles.map((title) => element("figure", element("figcaption", title), element("div")));
+    const share = (title) => runs.some(({ curves }) => curves.some((curve) => curve.title === title && curve.share));
+    const figures = titles.map((title, index) =>
+      element("figure", element("figcaption", title), element("div"), keyOf(lines[index], share(title))));
     this.box.replaceChildren(...figures);
     this.box.after(this.note);
-    this.plots = titles.map((title, index) => this.plot(title, tables[index], figures[index].lastChild));
+    this.plots = titles.map((title, index) => this.plot(title, tables[index], lines[index], figures[index].children[1]));
     [this.shape, this.zoomed] = [shape, false];
     this.name();
   }
 
-  plot(title, table, place) {
+  plot(title, table, lines, place) {
     const curves = this.runs.map((run) => run.curves.find((curve) => curve.title === title));
     const share = curves.some((curve) => curve?.share);
     const axis = { stroke: () => colour("--quiet"), grid: { stroke: () => colour("--line"), width: 1 }, ticks: { show: false } };
@@ -52,7 +57,7 @@ export class Charts {
     }));
     const options = {
       ...size(place),
-      scales: { x: { time: false }, y: share ? { range: [-0.03, 1.03] } : {} },
+      scales: { x: { time: false }, y: { range: share ? [-0.03, 1.03] : (_, low, high) => rangeOf([low, high, ...lines.map(([, value]) => value)]) } },
       axes: [
         { ...axis, size: 28, values: (_, values) => values.map((value) => value.toLocaleString("en")) },
         { ...axis, size: 52, values: (_, values) => values.map((value) => text(value, share)) },
@@ -60,7 +65,7 @@ export class Charts {
       series: [{ label: "step", value: (plot, _, number, at) => (latest(plot.data[0], at) ?? 0).toLocaleString("en") }, ...series],
       cursor: { sync: { key: this.key }, points: { size: 6 } },
       hooks: {
-        draw: [(plot) => this.drawStops(plot)],
+        draw: [(plot) => this.drawStops(plot), (plot) => drawLines(plot, lines)],
         setCursor: [(plot) => this.name(plot)],
         setSelect: [(plot) => (this.zoomed = plot.select.width > 0)],
       },
@@ -101,6 +106,40 @@ function element(tag, ...children) {
   const made = document.createElement(tag);
   made.append(...children);
   return made;
+}
+
+// The key to the lines of a chart; empty if there are none.
+function keyOf(lines, share) {
+  const key = element("p", ...lines.map(([name, value], index) => {
+    const entry = element("span", element("i"), `${name}: ${text(value, share)}`);
+    entry.className = `line${index}`;
+    return entry;
+  }));
+  key.className = "key";
+  return key;
+}
+
+// Draw a horizontal line at each value to compare with, in the strokes of its key.
+function drawLines({ ctx, bbox, valToPos }, lines) {
+  ctx.save();
+  ctx.strokeStyle = colour("--quiet");
+  ctx.lineWidth = 1.4 * devicePixelRatio;
+  lines.forEach(([, value], index) => {
+    const y = valToPos(value, "y", true);
+    if (y < bbox.top || y > bbox.top + bbox.height) return;
+    ctx.setLineDash((index ? [2, 3] : [8, 4]).map((length) => length * devicePixelRatio));
+    ctx.beginPath();
+    ctx.moveTo(bbox.left, y);
+    ctx.lineTo(bbox.left + bbox.width, y);
+    ctx.stroke();
+  });
+  ctx.restore();
+}
+
+// The range of an axis that contains all values, with a margin.
+function rangeOf(values) {
+  const known = values.filter((value) => value !== null);
+  return known.length ? uPlot.rangeNum(Math.min(...known), Math.max(...known), 0.1, true) : [null, null];
 }
 
 function size(place) {

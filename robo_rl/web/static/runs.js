@@ -1,6 +1,7 @@
 // The page that shows runs and sends them commands.
 
 import { Charts } from "/charts.js";
+import { showEnded } from "/ended.js";
 import { Gallery, colour } from "/gallery.js";
 import { Held } from "/held.js";
 import { EmergencyStops, Link, at, make, showPicture } from "/link.js";
@@ -145,8 +146,7 @@ function showRun(news) {
   at("state").textContent = (run.going_on ? run.live.state + pausing : run.status) + waits;
   at("state").className = `chip ${colour(run.going_on ? run.live.state : run.status, run.going_on, run.live.paused)}`;
   at("cameras-section").hidden = at("robots-section").hidden = !run.going_on;
-  at("result-section").hidden = !run.result.length;
-  at("result").replaceChildren(...run.result.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
+  showEnded(run);
   at("facts").replaceChildren(...run.facts.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
   const faults = run.faults.length ? run.faults : ["none"];
   at("faults").replaceChildren(...faults.map((text) => make("li", text)));
