@@ -86,5 +86,10 @@ def _thinned(curve: Mapping[str, Any], points: int) -> dict[str, Any]:
     """Return a curve of at most ``points`` points, including the newest."""
     stride = -(-len(curve["x"]) // points)
     first = (len(curve["x"]) - 1) % stride
-    thin = {"x": curve["x"][first::stride], "y": [float(f"{value:.4g}") for value in curve["y"][first::stride]]}
-    return {**curve, **thin}
+    thin = {"x": curve["x"][first::stride], "y": [_rounded(value) for value in curve["y"][first::stride]]}
+    lines = [(name, _rounded(value)) for name, value in curve.get("lines", ())]
+    return {**curve, **thin, **({"lines": lines} if lines else {})}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")

@@ -53,7 +53,9 @@ MESSAGE_BYTES = 256 << 10
 """Largest message of a page: the edits of a data set."""
 
 SOCKET = "/socket/data"
-PAGES = {f"/{name}": name for name in ("data.html", "data.js", "data_edits.js", "data_episode.js")}
+PAGES = {
+    f"/{name}": name for name in ("data.html", "data.js", "data_edits.js", "data_episode.js", "data_thumbnails.js")
+}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _SEGMENT = re.compile(r"[0-9]{1,9}:[0-9]{1,9}-[0-9]{1,9}(:success|:failure)?", re.ASCII)
@@ -161,7 +163,7 @@ class DataPage:
             return await long[name](path, message)
         short: dict[str, Callable[[EpisodeStore], Any]] = {
             "describe": describe_set,
-            "thumbnail": lambda store: thumbnail(store, _whole(message, "episode")),
+            "thumbnail": lambda store: thumbnail(store, _whole(message, "episode"), _whole(message, "pictures")),
             "signals": lambda store: signals(store, _whole(message, "episode")),
             "picture": lambda store: picture(
                 store, _whole(message, "episode"), _whole(message, "row"), str(message.get("camera"))

@@ -157,8 +157,8 @@ def results(run: Run) -> list[tuple[str, str]]:
         comparison = ""
         if demonstrations is not None and demonstrations.median > 0:
             relative = policy.median / demonstrations.median
-            comparison = f", {relative:.2f} times the demonstrations' {demonstrations.median:.1f} s"
-        found.append(("time to success", f"{policy.median:.1f} s{comparison}"))
+            comparison = f", {relative:.2f} times the demonstrations' {demonstrations.median:.3g} s"
+        found.append(("time to success", f"{policy.median:.3g} s{comparison}"))
     if found:
         found.append(("environment steps", f"{run.env_steps:,}"))
         if run.robot_minutes is not None:

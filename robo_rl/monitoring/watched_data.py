@@ -68,7 +68,9 @@ MOST_LINES = 8
 POINTS = 400
 """Most points of a line in a plot."""
 SPARK_POINTS = 60
-THUMBNAIL_WIDTH = 192
+THUMBNAIL_WIDTH = 160
+"""Width of each of the small pictures of an episode [pixels]."""
+GAP_WIDTH = 4
 
 Array = NDArray[np.float64]
 
@@ -220,33 +222,64 @@ def _pixels(store: EpisodeStore, number: int, row: int, key: str) -> NDArray[np.
     return pixels[..., -3:] if pixels.shape[2] >= 3 else pixels[..., -1:]  # the newest of stacked frames is the last
 
 
-def thumbnail(store: EpisodeStore, number: int) -> bytes | dict[str, Any]:
-    """Return a small picture from the middle of an episode or, if there are none, lines as JSON values.
+def thumbnail(store: EpisodeStore, number: int, count: int) -> bytes | dict[str, Any]:
+    """Return small pictures of an episode side by side or, if it has none, drawings as JSON values.
 
-    The lines are the path of the end effector in the plane, or else actions over time, in [0, 1].
+    Drawings are lines in [0, 1]: the path of the end effector in the plane, if it is known, and the reward over time
+    or, if that has fewer than three values, the norm of the action.
+
+    Args:
+        store: the data set.
+        number: number of the episode.
+        count: 1 for the picture in the middle or the first drawing; 3 for the first, middle and last picture or all
+            drawings.
+
+    Raises:
+        DataError: if the data is damaged, the episode is too large, or ``count`` is another number.
     """
     _check_number(store, number)
+    if count not in (1, 3):
+        raise DataError(f"expected 1 or 3 pictures, got {count}")
+    steps = store.records[number].steps
     if keys := cameras(store):
-        pixels = _pixels(store, number, store.records[number].steps // 2, keys[0])
-        height = max(round(pixels.shape[0] * THUMBNAIL_WIDTH / pixels.shape[1]), 1)
-        small = cv2.resize(pixels, (THUMBNAIL_WIDTH, min(height, 2 * THUMBNAIL_WIDTH)), interpolation=cv2.INTER_AREA)
-        return jpeg(np.asarray(small, np.uint8).reshape(small.shape[0], small.shape[1], -1))
+        rows = [0, steps // 2, steps] if count == 3 else [steps // 2]
+        pictures = [_small(_pixels(store, number, row, keys[0]), THUMBNAIL_WIDTH) for row in rows]
+        gap = np.full((pictures[0].shape[0], GAP_WIDTH, pictures[0].shape[2]), 255, np.uint8)
+        return jpeg(np.concatenate([part for each in pictures for part in (gap, each)][1:], axis=1))
     place = _plane(store)
-    _check_size(store, store.records[number].steps + 1, [place[0]] if place else [])
+    _check_size(store, steps + 1, [place[0]] if place else [])
     data = store.arrays(number, [place[0]] if place else [])
+    drawings = []
     if place:
         key, columns = place
-        rows = data.observation[key].reshape(data.record.steps + 1, -1)[:, columns]
-        path = _thinned(rows, _stride(len(rows), SPARK_POINTS))
+        path = _thinned(data.observation[key].reshape(steps + 1, -1)[:, columns], _stride(steps + 1, SPARK_POINTS))
         extent = max(float(np.ptp(path, axis=0).max()), 1e-9)
         centre = (path.min(axis=0) + path.max(axis=0)) / 2
-        return {"kind": "path", "lines": [_rounded((path - centre) / extent + 0.5)]}
-    executed = data.executed_action.reshape(data.record.steps, -1)[:, :3]
-    actions = _thinned(executed, _stride(len(executed), SPARK_POINTS))
-    low, high = float(actions.min(initial=0)), float(actions.max(initial=0))
-    times = np.linspace(0, 1, len(actions))
-    scaled = (actions - low) / max(high - low, 1e-9)
-    return {"kind": "actions", "lines": [_rounded(np.stack([times, column], axis=1)) for column in scaled.T]}
+        drawings.append({"kind": "path", "line": _rounded((path - centre) / extent + 0.5)})
+    return {"drawings": [*drawings, _spark(data)][:count]}
+
+
+def _small(pixels: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+    """Return a picture (height, width, channels) scaled to ``width``, at most twice as high as wide."""
+    height = min(max(round(pixels.shape[0] * width / pixels.shape[1]), 1), 2 * width)
+    return np.asarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA), np.uint8).reshape(
+        height, width, -1
+    )
+
+
+def _spark(data: EpisodeArrays) -> dict[str, Any]:
+    """Return the reward of an episode over time or, if that has fewer than three values, the norm of the action."""
+    steps = data.record.steps
+    rewards = np.sum([values.astype(np.float64) for values in data.rewards.values()], axis=0) if data.rewards else None
+    if rewards is not None and len(np.unique(rewards)) > 2:
+        kind, values = "reward", rewards
+    else:
+        actions = data.executed_action.reshape(steps, -1).astype(np.float64)
+        kind, values = "norm of the action", np.linalg.norm(actions, axis=1)
+    values = values[:: _stride(steps, SPARK_POINTS)]
+    low, high = float(values.min(initial=0)), float(values.max(initial=0))
+    scaled = (values - low) / max(high - low, 1e-9)
+    return {"kind": kind, "line": _rounded(np.stack([np.linspace(0, 1, len(scaled)), scaled], axis=1))}
 
 
 def _plane(store: EpisodeStore) -> tuple[str, list[int]] | None:

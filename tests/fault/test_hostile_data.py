@@ -34,7 +34,7 @@ def requests_for(path: Path) -> list[dict[str, Any]]:
     return [
         {"request": "describe", **where},
         {"request": "flags", **where},
-        {"request": "thumbnail", **where},
+        {"request": "thumbnail", **where, "pictures": 3},
         {"request": "signals", **where},
         {"request": "picture", **where, "row": 0, "camera": "images/front"},
         {"request": "save", **where, "name": "taken", "edits": {"drop": [1]}},

@@ -21,7 +21,7 @@ from ..rigs.data_page import recorded
 from ..rigs.hostile_data import make_hostile_data
 from ..rigs.page_checks import assert_readable
 from ..rigs.server_thread import ServerThread
-from .test_web_sizes import FINGERTIP, SIZES, checked
+from .test_web_sizes import FINGERTIP, SIZES, checked, resize
 
 MOST_BYTES = 100_000
 """Most bytes of the page, before data."""
@@ -74,7 +74,7 @@ def click(browser: Any, selector: str) -> None:
 
 
 def open_episode(browser: Any, number: int) -> None:
-    click(browser, f"#episodes .tile:nth-child({number + 1})")
+    click(browser, f"#episodes .episode:nth-child({number + 1}) .tile")
     wait_for_episode(browser, number)
 
 
@@ -109,7 +109,7 @@ def edits(browser: Any) -> list[str]:
 def test_episodes_are_curated_and_saved(browser: Any, served: ServerThread, tmp_path: Path) -> None:
     browser.set_window_size(1280, 900)
     opened(browser, served)
-    wait_until(lambda: browser.execute_script("return document.querySelector('#episodes img')?.naturalWidth") == 192)
+    wait_until(lambda: browser.execute_script("return document.querySelector('#episodes img')?.naturalWidth") == 488)
     open_episode(browser, 1)
     go_to(browser, 10)
     width = "return document.querySelector('#cameras img').naturalWidth"
@@ -154,6 +154,34 @@ def test_episodes_are_curated_and_saved(browser: Any, served: ServerThread, tmp_
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
+def test_episodes_are_kept_or_deleted_by_keys_alone(browser: Any, served: ServerThread) -> None:
+    resize(browser, 1280, 900)
+    opened(browser, served)
+    keys = pytest.importorskip("selenium.webdriver").Keys
+    focused = "return document.activeElement.closest('.episode')?.querySelector('b').textContent"
+
+    def press(*pressed: str) -> str:
+        for key in pressed:
+            browser.switch_to.active_element.send_keys(key)
+        return str(browser.execute_script(focused))
+
+    assert press(keys.ARROW_RIGHT) == "Episode 0"
+    assert press(keys.ARROW_RIGHT, "x") == "Episode 1" and edits(browser) == ["Episode 1: delete"]
+    assert press(keys.END, "x", keys.ARROW_LEFT, "x") == "Episode 3", "the focus stays where it is"
+    assert press("x", keys.HOME) == "Episode 0"
+    assert edits(browser) == ["Episode 1: delete", "Episode 4: delete"]
+    columns = browser.execute_script(
+        "return getComputedStyle(document.querySelector('#episodes')).gridTemplateColumns.split(' ').length"
+    )
+    assert press(keys.ARROW_DOWN) == f"Episode {min(columns, 4)}" and press(keys.ARROW_UP) == "Episode 0"
+    assert press(keys.TAB) == "Episode 0" and browser.switch_to.active_element.text == "Delete"
+    assert press(keys.ENTER) == "Episode 0" and browser.switch_to.active_element.text == "Keep"
+    press(keys.SHIFT + keys.TAB, keys.ARROW_RIGHT, keys.ENTER)
+    wait_for_episode(browser, 1)
+    assert press(keys.ESCAPE) == "Episode 1"
+    wait_until(lambda: "drop=[0,1,4]" in text(browser, "#command"))
+
+
 def test_an_episode_plays_to_its_end_with_its_pictures(browser: Any, served: ServerThread) -> None:
     opened(browser, served)
     open_episode(browser, 0)
@@ -181,7 +209,7 @@ def test_an_episode_that_is_opened_while_another_data_set_loads_is_closed(
         "};"
     )
     click(browser, "#sets .tile[title$=other]")
-    click(browser, "#episodes .tile:nth-child(2)")
+    click(browser, "#episodes .episode:nth-child(2) .tile")
     wait_until(lambda: text(browser, "#episode-title") == "Episode 1")
     browser.execute_script("later()")
     wait_until(lambda: text(browser, "#title") == "other")

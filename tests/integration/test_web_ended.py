@@ -68,7 +68,7 @@ def test_figures_lines_and_the_command_of_an_evaluation_are_shown(
         ("success", "98 % of 100 episodes (95 % interval 93 to 99 %)"),
         ("cloning alone", "62 %"),
         ("demonstrations", "90 % successful"),
-        ("time to success", "2.5 s, 0.62 times the demonstrations' 4.0 s"),
+        ("time to success", "2.5 s, 0.62 times the demonstrations' 4 s"),
         ("environment steps", "500"),
         ("robot time", "0.8 minutes"),
     ]

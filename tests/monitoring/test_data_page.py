@@ -47,18 +47,29 @@ def test_data_sets_and_their_episodes_are_described(tmp_path: Path) -> None:
     assert all("exposure" not in each for each in flags["flags"]) and "clock" not in flags["flags"][0]
 
 
+def decoded(picture: bytes) -> Any:
+    """Return the pixels of a JPEG file (height, width, 3), RGB."""
+    return cv2.cvtColor(cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+
+
 def test_pictures_and_signals_are_those_of_the_recording(tmp_path: Path) -> None:
     episodes = recorded(tmp_path / "mine")
     where = {"path": str(tmp_path / "mine"), "episode": 1}
     last = {"request": "picture", **where, "row": 12, "camera": "images/front"}
-    _, image, thumbnail, signals = listed(
-        tmp_path, last, {"request": "thumbnail", **where}, {"request": "signals", **where}
+    small = {"request": "thumbnail", **where}
+    _, image, middle, strip, signals = listed(
+        tmp_path, last, small | {"pictures": 1}, small | {"pictures": 3}, {"request": "signals", **where}
     )
+    pixels = decoded(image)
     expected = episodes[1][-1].next_observation["images/front"]
-    pixels = cv2.cvtColor(cv2.imdecode(np.frombuffer(image, np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
     assert pixels.shape == expected.shape
     assert np.abs(pixels.mean((0, 1)) - expected.mean((0, 1))).max() < 5
-    assert cv2.imdecode(np.frombuffer(thumbnail, np.uint8), cv2.IMREAD_COLOR).shape[1] == 192
+    first, expected_middle = (episodes[1][step].observation["images/front"] for step in (0, 6))
+    assert decoded(middle).shape == (160, 160, 3) and decoded(strip).shape == (160, 488, 3)
+    parts = [decoded(strip)[:, start : start + 160] for start in (0, 164, 328)]
+    for part, original in zip(parts, (first, expected_middle, expected), strict=True):
+        enlarged = cv2.resize(original, (160, 160), interpolation=cv2.INTER_AREA)
+        assert np.abs(part.astype(float) - enlarged).mean() < 20, "the first, the middle and the last picture"
     plots = {plot["title"]: plot for plot in signals["plots"]}
     assert list(plots) == ["executed action", "proposed action", "reward terms", "state: x", "state: y", "state: z"]
     assert plots["state: x"]["names"] == ["x"] and signals["stride"] == 1 and signals["unplotted"] == []
@@ -66,18 +77,38 @@ def test_pictures_and_signals_are_those_of_the_recording(tmp_path: Path) -> None
     assert [len(line) for line in plots["executed action"]["values"]] == [12, 12]
 
 
-def test_without_pictures_a_path_or_actions_are_drawn_and_long_episodes_are_thinned(tmp_path: Path) -> None:
-    for name, names in (("path", ("tip_x", "tip_y", "tip_z")), ("actions", ("a", "b", "c"))):
+def test_without_pictures_lines_are_drawn_and_long_episodes_are_thinned(tmp_path: Path) -> None:
+    for name, names in (("path", ("tip_x", "tip_y", "tip_z")), ("other", ("a", "b", "c"))):
         spec = dataclasses.replace(SPEC, observation={"state": ArraySpec((3,), names=names), "scan": ArraySpec((500,))})
         with EpisodeStore.create(tmp_path / name, spec) as store:
             store.append_episode(make_episode(0, 1500, spec))
         where = {"path": str(tmp_path / name), "episode": 0}
-        _, drawing, signals = listed(tmp_path, {"request": "thumbnail", **where}, {"request": "signals", **where})
-        assert drawing["kind"] == name and len(drawing["lines"]) == (1 if name == "path" else 2)
-        points = np.array(drawing["lines"])
-        assert points.shape[1] <= 60 and points.min() >= 0 and points.max() <= 1
+        small = {"request": "thumbnail", **where}
+        _, one, all_of_them, signals = listed(
+            tmp_path, small | {"pictures": 1}, small | {"pictures": 3}, {"request": "signals", **where}
+        )
+        kinds = ["path", "reward"] if name == "path" else ["reward"]
+        assert [each["kind"] for each in all_of_them["drawings"]] == kinds
+        assert one["drawings"] == all_of_them["drawings"][:1]
+        for drawing in all_of_them["drawings"]:
+            points = np.array(drawing["line"])
+            assert 50 <= len(points) <= 60 and points.min() >= 0 and points.max() <= 1
         assert signals["stride"] == 4 and signals["unplotted"] == ["scan"]
         assert max(len(line) for plot in signals["plots"] for line in plot["values"]) <= 400
+
+
+def test_a_sparse_reward_is_not_drawn_but_the_norm_of_the_action(tmp_path: Path) -> None:
+    spec = dataclasses.replace(SPEC, observation={"state": ArraySpec((3,))}, reward_terms=("success",))
+    steps = [dataclasses.replace(step, rewards={"success": 0.0}) for step in make_episode(0, 30, spec)]
+    steps[-1] = dataclasses.replace(steps[-1], rewards={"success": 1.0})
+    with EpisodeStore.create(tmp_path / "mine", spec) as store:
+        store.append_episode(steps)
+    request = {"request": "thumbnail", "path": str(tmp_path / "mine"), "episode": 0, "pictures": 3}
+    _, answer = listed(tmp_path, request)
+    (drawing,) = answer["drawings"]
+    norms = np.array([np.linalg.norm(step.executed_action) for step in steps])
+    assert drawing["kind"] == "norm of the action"
+    np.testing.assert_allclose([point[1] for point in drawing["line"]], norms / norms.max(), rtol=1e-3)
 
 
 def test_actions_and_observations_are_thinned_alike(tmp_path: Path) -> None:
@@ -167,6 +198,7 @@ def test_requests_that_are_not_valid_are_answered(tmp_path: Path) -> None:
         ({"request": "signals", "path": path, "episode": 3}, "no episode 3"),
         ({"request": "signals", "path": path, "episode": -1}, "no episode -1"),
         ({"request": "thumbnail", "path": path, "episode": "0"}, "must be a whole number"),
+        ({"request": "thumbnail", "path": path, "episode": 0, "pictures": 2}, "expected 1 or 3 pictures"),
         ({"request": "picture", "path": path, "episode": 0, "row": 8, "camera": "images/front"}, "no row 8"),
         ({"request": "picture", "path": path, "episode": 0, "row": 0, "camera": "state"}, "no camera 'state'"),
         ({"request": "save", "path": path, "name": "new", "edits": {"drop": [3]}}, "there is no episode 3"),

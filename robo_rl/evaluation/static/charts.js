@@ -110,13 +110,18 @@ function element(tag, ...children) {
 
 // The key to the lines of a chart; empty if there are none.
 function keyOf(lines, share) {
-  const key = element("p", ...lines.map(([name, value], index) => {
+  const key = element("p", ...lines.map(([name, value]) => {
     const entry = element("span", element("i"), `${name}: ${text(value, share)}`);
-    entry.className = `line${index}`;
+    entry.className = isDotted(name) ? "dotted" : "";
     return entry;
   }));
   key.className = "key";
   return key;
+}
+
+// The line of the demonstrations is dashed, that of the first policy is dotted.
+function isDotted(name) {
+  return name !== "demonstrations";
 }
 
 // Draw a horizontal line at each value to compare with, in the strokes of its key.
@@ -124,10 +129,10 @@ function drawLines({ ctx, bbox, valToPos }, lines) {
   ctx.save();
   ctx.strokeStyle = colour("--quiet");
   ctx.lineWidth = 1.4 * devicePixelRatio;
-  lines.forEach(([, value], index) => {
+  lines.forEach(([name, value]) => {
     const y = valToPos(value, "y", true);
     if (y < bbox.top || y > bbox.top + bbox.height) return;
-    ctx.setLineDash((index ? [2, 3] : [8, 4]).map((length) => length * devicePixelRatio));
+    ctx.setLineDash((isDotted(name) ? [2, 3] : [8, 4]).map((length) => length * devicePixelRatio));
     ctx.beginPath();
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);

@@ -2,25 +2,23 @@
 
 import { Edits, describe } from "/data_edits.js";
 import { Player } from "/data_episode.js";
+import { Thumbnails } from "/data_thumbnails.js";
 import { EmergencyStops, Link, at, make, shorten } from "/link.js";
 
 const PORTION = 60; // episodes that are displayed at first, and more each time
 const MOST_COUNTED = 20000; // steps of a data set up to which its flags are counted before it is chosen
-const MOST_THUMBNAILS = 3; // thumbnails that are requested at the same time
 const EMERGENCY = "data page";
 const OUTCOME = { true: "success", false: "failure", null: "success unknown" };
-const SVG = "http://www.w3.org/2000/svg";
 
 const waiting = new Map(); // {resolve, reject} of requests by number
-const visible = new IntersectionObserver(loadVisible, { rootMargin: "200px" });
-const thumbnails = []; // images that are visible and have no picture yet
-let loadingThumbnails = 0;
+const thumbnails = new Thumbnails(ask);
 let requests = 0;
 let sets = [];
 let chosen = null; // the described data set
 let edits = null;
 let flags = null; // {flags: [{name: text}], meanings}
 let episode = null;
+let current = 0; // the episode of the list that has the focus, or gets it
 let limit = PORTION;
 
 const link = new Link({
@@ -97,7 +95,7 @@ async function listSets() {
     button.disabled = set.problem !== undefined;
     button.title = set.path;
     button.setAttribute("aria-pressed", String(set.path === chosen?.path));
-    if (set.episodes) button.prepend(makeThumbnail(set.path, 0));
+    if (set.episodes) button.prepend(thumbnails.make(set.path, 0));
     button.addEventListener("click", async () => {
       await choose(set.path);
       if (chosen?.path === set.path) at("episodes-section").scrollIntoView({ block: "start" });
@@ -150,7 +148,7 @@ async function choose(path) {
   if (number !== choices) return; // another one was chosen meanwhile
   closeEpisode(); // not earlier: an episode of the previous data set may be opened while the answer is awaited
   chosen = described;
-  [edits, flags, limit] = [new Edits(chosen.steps, storedOperations()), null, PORTION];
+  [edits, flags, limit, current] = [new Edits(chosen.steps, storedOperations()), null, PORTION, 0];
   for (const button of at("sets").children) button.setAttribute("aria-pressed", String(button.title === path));
   at("episodes-section").hidden = at("edits-section").hidden = false;
   at("name").value = `${chosen.name.replace(/[^A-Za-z0-9_.-]/g, "_")}_edited`.slice(-64);
@@ -220,25 +218,40 @@ function filtered() {
 
 function showEpisodes() {
   const numbers = filtered();
-  const before = new Map([...at("episodes").children].map((tile) => [tile.dataset.key, tile]));
-  const tiles = numbers.slice(0, limit).map((number) => {
+  const before = new Map([...at("episodes").children].map((box) => [box.dataset.key, box]));
+  const boxes = numbers.slice(0, limit).map((number) => {
     const key = `${chosen.path} ${number}`;
-    const tile = before.get(key) ?? makeTile(number, key);
-    showState(tile, number);
-    return tile;
+    const box = before.get(key) ?? makeBox(number, key);
+    showState(box, number);
+    return box;
   });
-  at("episodes").replaceChildren(...tiles);
+  // Only if they are others: an element that is replaced loses the focus.
+  const same = boxes.length === before.size && boxes.every((box, index) => box === at("episodes").children[index]);
+  if (!same) {
+    const focused = document.activeElement;
+    at("episodes").replaceChildren(...boxes);
+    if (at("episodes").contains(focused)) focused.focus({ preventScroll: true });
+  }
+  makeCurrent(numbers.includes(current) ? current : numbers[0]);
   at("more").hidden = numbers.length <= limit;
 }
 
-function makeTile(number, key) {
-  const tile = make("button", "", { class: "tile", "data-key": key }, makeThumbnail(chosen.path, number), make("b", `Episode ${number}`));
+function makeBox(number, key) {
+  const [height, width] = chosen.sizes[chosen.cameras[0]] ?? [3, 4];
+  const pictures = thumbnails.make(chosen.path, number, 3, 3 * Math.max(width / height, 0.5));
+  const tile = make("button", "", { class: "tile" }, pictures, make("b", `Episode ${number}`));
+  tile.number = number;
   tile.append(make("span", "", { class: "quiet" }), make("span", "", { class: "chips" }));
   tile.addEventListener("click", () => openEpisode(number));
-  return tile;
+  const button = make("button", "Delete", { class: "drop", title: "Key x" });
+  button.addEventListener("click", () => deleteOrKeep(number));
+  const box = make("div", "", { class: "episode", "data-key": key }, tile, button);
+  box.addEventListener("focusin", () => makeCurrent(number));
+  return box;
 }
 
-function showState(tile, number) {
+function showState(box, number) {
+  const [tile, button] = box.children;
   const pieces = edits.pieces(number);
   const kept = pieces.reduce((sum, { first, stop }) => sum + stop - first, 0);
   const [, , facts, chips] = tile.children;
@@ -253,65 +266,57 @@ function showState(tile, number) {
   if (mark) words.push(["corrected", ""]);
   chips.replaceChildren(...words.map(([word, kind]) => make("span", word, { class: `chip ${kind}` })));
   tile.classList.toggle("gone", !pieces.length);
+  button.textContent = pieces.length ? "Delete" : "Keep";
+  button.setAttribute("aria-label", `${button.textContent} episode ${number}`);
   tile.setAttribute("aria-pressed", String(number === episode));
 }
 
-function makeThumbnail(path, number) {
-  const box = make("span", "", { class: "thumbnail" });
-  box.request = { path, episode: number };
-  visible.observe(box);
-  return box;
+// --- keys of the list -------------------------------------------------------------------------------------------------
+
+function tileOf(number) {
+  return [...at("episodes").querySelectorAll(".tile")].find((tile) => tile.number === number);
 }
 
-function loadVisible(entries) {
-  for (const { target, isIntersecting } of entries) {
-    const index = thumbnails.indexOf(target);
-    if (isIntersecting && index < 0) thumbnails.push(target);
-    else if (!isIntersecting && index >= 0) thumbnails.splice(index, 1);
+// Make a tile the one that the Tab key reaches, and the arrow keys begin at.
+function makeCurrent(number) {
+  current = number;
+  for (const tile of at("episodes").querySelectorAll(".tile")) {
+    tile.tabIndex = tile.number === number ? 0 : -1;
+    tile.nextSibling.tabIndex = tile.tabIndex;
   }
-  loadThumbnails();
 }
 
-async function loadThumbnails() {
-  if (!thumbnails.length || loadingThumbnails >= MOST_THUMBNAILS) return;
-  const box = thumbnails.shift();
-  loadingThumbnails += 1;
-  loadThumbnails();
-  try {
-    const answer = await ask("thumbnail", box.request);
-    visible.unobserve(box);
-    if (answer instanceof Blob) {
-      const image = make("img", "", { alt: "" });
-      image.onload = () => URL.revokeObjectURL(image.src);
-      image.src = URL.createObjectURL(answer);
-      box.replaceChildren(image);
-    } else box.replaceChildren(drawSpark(answer));
-  } catch {
-    box.textContent = "no picture"; // the reason is shown with the episode
+// Move the focus in the list, in tiles or rows of tiles; more episodes are shown at its end.
+function move({ by = 0, rows = 0, to = null }) {
+  const shown = [...at("episodes").querySelectorAll(".tile")];
+  const top = shown[0].offsetTop;
+  const columns = shown.findIndex((tile) => tile.offsetTop !== top);
+  const index = to ?? shown.indexOf(tileOf(current)) + by + rows * (columns < 1 ? shown.length : columns);
+  if (index >= shown.length && !at("more").hidden) {
+    limit += PORTION;
+    showEpisodes();
   }
-  loadingThumbnails -= 1;
-  loadThumbnails();
+  at("episodes").querySelectorAll(".tile")[Math.max(index, 0)]?.focus();
 }
 
-// Lines in [0, 1] as a small drawing.
-function drawSpark({ kind, lines }) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", kind === "path" ? "-5 -5 110 110" : "-5 -5 170 110");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", kind === "path" ? "Path of the end effector" : "Actions over time");
-  const wide = kind === "path" ? 100 : 160;
-  lines.forEach((line, index) => {
-    const points = line.filter(([x, y]) => x !== null && y !== null).map(([x, y]) => [x * wide, 100 - 100 * y]);
-    const shape = document.createElementNS(SVG, "polyline");
-    shape.setAttribute("points", points.map((point) => point.join(",")).join(" "));
-    shape.setAttribute("class", `line${index}`);
-    svg.append(shape);
-    if (kind !== "path" || !points.length) return;
-    const end = document.createElementNS(SVG, "circle");
-    [["cx", points.at(-1)[0]], ["cy", points.at(-1)[1]], ["r", 4]].forEach(([name, value]) => end.setAttribute(name, value));
-    svg.append(end);
-  });
-  return svg;
+function pressInList(event) {
+  const inList = at("episodes").contains(event.target);
+  if (!at("episodes").children.length || !(inList || event.target === document.body)) return;
+  const last = () => at("episodes").children.length - 1;
+  const actions = {
+    ArrowLeft: () => (inList ? move({ by: -1 }) : tileOf(current)?.focus()),
+    ArrowRight: () => (inList ? move({ by: 1 }) : tileOf(current)?.focus()),
+    ...(inList && {
+      ArrowUp: () => move({ rows: -1 }),
+      ArrowDown: () => move({ rows: 1 }),
+      Home: () => move({ to: 0 }),
+      End: () => move({ to: last() }),
+      x: () => deleteOrKeep(current),
+    }),
+  };
+  if (!(event.key in actions)) return;
+  event.preventDefault();
+  actions[event.key]();
 }
 
 // --- one episode ------------------------------------------------------------------------------------------------------
@@ -328,10 +333,11 @@ function closeEpisode() {
   if (episode === null) return;
   player.close();
   at("episode-section").hidden = true;
-  const key = `${chosen.path} ${episode}`;
+  const tile = tileOf(episode);
   episode = null;
   showEpisodes();
-  [...at("episodes").children].find((tile) => tile.dataset.key === key)?.scrollIntoView({ block: "center" });
+  tile?.focus({ preventScroll: true });
+  tile?.scrollIntoView({ block: "center" });
 }
 
 function go(by) {
@@ -375,18 +381,25 @@ function placeOf(kind) {
   return pieces.length === 1 ? null : player.step;
 }
 
+// Leave a whole episode out of the new data set, or keep it again.
+function deleteOrKeep(number) {
+  if (edits.pieces(number).length) edit("delete", [number]);
+  else {
+    edits.restore(number);
+    showAll();
+  }
+}
+
 function editHere(kind) {
   if (episode === null) return;
-  if (kind === "delete" && !edits.pieces(episode).length) {
-    edits.restore(episode);
-    showAll();
-  } else if (edits.changes(kind, episode, placeOf(kind))) edit(kind, [episode], placeOf(kind));
+  if (kind === "delete" && !edits.pieces(episode).length) deleteOrKeep(episode);
+  else if (edits.changes(kind, episode, placeOf(kind))) edit(kind, [episode], placeOf(kind));
 }
 
 function press(event) {
   if (event.target.matches("input:not([type=range]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "z" && edits) return void undo();
-  if (episode === null) return;
+  if (episode === null) return void pressInList(event);
   const actions = {
     " ": () => player.play(!player.playing),
     ArrowLeft: () => player.show(player.step - (event.shiftKey ? 10 : 1)),
@@ -431,7 +444,7 @@ function showEdits() {
     });
     return make("li", "", {}, make("span", describe(operation)), button);
   });
-  at("edits").replaceChildren(...(rows.length ? rows : [make("li", "None yet: open an episode.", { class: "quiet" })]));
+  at("edits").replaceChildren(...(rows.length ? rows : [make("li", "None yet: delete an episode, or open one.", { class: "quiet" })]));
   at("undo").disabled = !rows.length;
   const { episodes, steps } = edits.counts();
   at("edits-result").textContent = rows.length ? `${episodes} episodes, ${steps.toLocaleString("en")} steps would be saved` : "";
