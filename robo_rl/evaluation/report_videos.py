@@ -27,8 +27,8 @@ class Players:
         self._page, self._embed = page, embed
         self._remaining_bytes = VIDEO_BYTES
 
-    def player(self, run: Run, video: Path, caption: str) -> str:
-        """Return a player with a caption."""
+    def player(self, run: Run, video: Path, caption: str, identifier: str = "") -> str:
+        """Return a player with a caption, in a figure with the id ``identifier``, if there is one."""
         caption = f"{run.name} · {caption}"
         source = relative(video, self._page)
         if self._embed:
@@ -44,7 +44,8 @@ class Players:
         player = (
             f'<video src="{html.escape(source)}" {load} controls muted loop playsinline aria-label="{name}"></video>'
         )
-        return f"<figure>{player}<figcaption>{name}</figcaption></figure>"
+        opening = f'<figure id="{identifier}">' if identifier else "<figure>"
+        return f"{opening}{player}<figcaption>{name}</figcaption></figure>"
 
     def _poster(self, run: Run, video: Path) -> str:
         """Return the address of the picture of a video, or an empty text if there is none."""
@@ -72,12 +73,15 @@ def videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
     """
     players = Players(page, embed)
     figures, maps, failures = [], [], []
-    for run in runs:
-        shown = run_videos(run)
-        figures += [players.player(run, video.path, video.caption) for video in shown if video.failure is None]
-        clips = {video.failure: video.path for video in shown if video.failure is not None}
-        failures += [players.player(run, video.path, video.caption) for video in shown if video.failure is not None]
-        maps.append(start_map(run, clips, page))
+    for number, run in enumerate(runs):
+        clips = {}
+        for video in run_videos(run):
+            if video.failure is None:
+                figures.append(players.player(run, video.path, video.caption))
+            else:
+                clips[video.failure] = f"failure-{number}-{video.failure}"
+                failures.append(players.player(run, video.path, video.caption, clips[video.failure]))
+        maps.append(start_map(run, clips))
     return (
         _grid("Videos", figures)
         + _grid("Start states of the final evaluation", [figure for figure in maps if figure])

@@ -2,10 +2,8 @@
 
 import html
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from ..core import ForeignFolder
-from .page import relative
 from .run_files import Episode, read_episodes
 from .runs import Run
 
@@ -23,13 +21,13 @@ _MARKS = {
 }
 
 
-def start_map(run: Run, clips: Mapping[int, Path], page: Path) -> str:
+def start_map(run: Run, clips: Mapping[int, str]) -> str:
     """Return a figure with a mark for each start state; empty if the run has no evaluation of varied start states.
 
     Args:
         run: the run.
-        clips: videos of failures by the number of their episode, from 0; their marks are links.
-        page: HTML file that contains the figure.
+        clips: ids of the figures with the videos of failures, by the number of their episode from 0; the marks of these
+            episodes are links to them.
     """
     episodes = read_episodes(ForeignFolder(run.path))
     names = varied_elements(episodes)
@@ -51,7 +49,7 @@ def start_map(run: Run, clips: Mapping[int, Path], page: Path) -> str:
             title=f"<title>{html.escape(text)}</title>",
         )
         clip = clips.get(episode.number)
-        marks.append(mark if clip is None else f'<a href="{html.escape(relative(clip, page))}">{mark}</a>')
+        marks.append(mark if clip is None else f'<a href="#{html.escape(clip)}">{mark}</a>')
     solved = sum(episode.success is True for episode in episodes)
     caption = html.escape(f"{run.name}: {solved} of {len(episodes)} start states solved")
     svg = _frame(names, lows, ranges) + "".join(marks)

@@ -71,11 +71,12 @@ class Dashboard:
 
     Messages to a page are JSON objects: ``runs``, the chosen ``run``, the curves of the ``compared`` ones, the
     ``gallery`` of all, and ``held``, what holds robots still and why, if they have changed, otherwise ``alive``; and
-    ``answer`` to a command. After an emergency stop, the answer has
-    ``stopped``, the run of the page; without it, the page sends the emergency stop again, on a new connection. Pictures
-    are bytes: a line with a JSON object that names robot and camera, or the run whose ``poster`` it is, then a JPEG
-    file. Messages of a page choose a run, ``{"run": path}``, or others to ``compare`` it with, or command it,
-    ``{"command": name, "robot": name}``, or re-arm what they show, ``{"command": "rearm", "seen": held}``.
+    ``answer`` to a command. After an emergency stop, the answer has ``stopped``, the run of the page; without it, the
+    page sends the emergency stop again, on a new connection. Pictures are bytes: a line with a JSON object that names
+    robot and camera, or the run whose ``poster`` it is, then a JPEG file. If a ``poster`` cannot be shown, a JSON
+    object has its run and the ``problem``. Messages of a page choose a run, ``{"run": path}``, or others to ``compare``
+    it with, or command it, ``{"command": name, "robot": name}``, or re-arm what they show,
+    ``{"command": "rearm", "seen": held}``.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.
@@ -188,9 +189,13 @@ class Dashboard:
             for path in paths:
                 with suppress(RoboRLError, OSError):
                     reading = partial(poster, path, visit.sent_posters.get(path))
-                    if (picture := await self._readers.call(f"poster {path}", reading)) is not None:
-                        visit.sent_posters[path] = picture[1]
-                        await visit.page.send(json.dumps({"poster": str(path)}).encode() + b"\n" + picture[0])
+                    if (found := await self._readers.call(f"poster {path}", reading)) is not None:
+                        picture, visit.sent_posters[path] = found
+                        heading = {"poster": str(path)}
+                        if isinstance(picture, str):
+                            await visit.page.send(json.dumps(heading | {"problem": picture}))
+                        else:
+                            await visit.page.send(json.dumps(heading).encode() + b"\n" + picture)
             await asyncio.sleep(max(GALLERY_SECONDS, (time.monotonic() - start) / SHARE_OF_CORE))
 
     async def _look(self, chosen: str | None, compared: Sequence[str] = ()) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +24,7 @@ from ..recording.quality import FLAGS, is_picture, measure
 from ..replay import EpisodeArrays, EpisodeStore
 from ..replay.layout import step_fields
 from .run_table import clip
+from .small_pictures import scaled
 
 FACTS_FILE = "dataset.json"
 
@@ -243,7 +243,7 @@ def thumbnail(store: EpisodeStore, number: int, count: int) -> bytes | dict[str,
     steps = store.records[number].steps
     if keys := cameras(store):
         rows = [0, steps // 2, steps] if count == 3 else [steps // 2]
-        pictures = [_small(_pixels(store, number, row, keys[0]), THUMBNAIL_WIDTH) for row in rows]
+        pictures = [scaled(_pixels(store, number, row, keys[0]), THUMBNAIL_WIDTH) for row in rows]
         gap = np.full((pictures[0].shape[0], GAP_WIDTH, pictures[0].shape[2]), 255, np.uint8)
         return jpeg(np.concatenate([part for each in pictures for part in (gap, each)][1:], axis=1))
     place = _plane(store)
@@ -257,14 +257,6 @@ def thumbnail(store: EpisodeStore, number: int, count: int) -> bytes | dict[str,
         centre = (path.min(axis=0) + path.max(axis=0)) / 2
         drawings.append({"kind": "path", "line": _rounded((path - centre) / extent + 0.5)})
     return {"drawings": [*drawings, _spark(data)][:count]}
-
-
-def _small(pixels: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
-    """Return a picture (height, width, channels) scaled to ``width``, at most twice as high as wide."""
-    height = min(max(round(pixels.shape[0] * width / pixels.shape[1]), 1), 2 * width)
-    return np.asarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA), np.uint8).reshape(
-        height, width, -1
-    )
 
 
 def _spark(data: EpisodeArrays) -> dict[str, Any]:

@@ -14,11 +14,14 @@ from ..evaluation.run_videos import run_videos
 from ..evaluation.runs import MOST_VIDEOS, POSTER, Run, folders_in, is_run, matching, runs_below
 from ..telemetry import COMMANDS, LiveStatus, LiveWatch
 from .run_table import clip, facts, newest_change, results, robot_of
+from .small_pictures import scaled_file
 
 PICTURES_BYTES = 8 << 20
 """Most bytes of pictures that are read at a time."""
-POSTER_BYTES = 256 << 10
-"""Most bytes of the picture of a video."""
+POSTER_BYTES = 8 << 20
+"""Most bytes that are read of the picture of a video."""
+POSTER_WIDTH = 480
+"""Largest width of a picture in the gallery [pixels]."""
 POSTERS = ("final.jpg", "start.jpg")
 """Pictures of videos that stand for a run in the gallery, the preferred one first."""
 SPARK_POINTS = 40
@@ -142,14 +145,21 @@ def tile(path: Path, outcome: Mapping[str, Any] | Exception) -> dict[str, Any]:
     }
 
 
-def poster(run: Path, sent: object) -> tuple[bytes, object] | None:
-    """Return the picture that stands for a run and its stamp; None if there is none or ``sent`` is its stamp."""
+def poster(run: Path, sent: object) -> tuple[bytes | str, object] | None:
+    """Return the small picture that stands for a run, and its stamp.
+
+    Instead of a picture that cannot be shown the reason is returned. The result is None if there is no picture, or
+    ``sent`` is its stamp.
+    """
     folder = ForeignFolder(run)
     pictures = folder.files("videos", POSTER, MOST_VIDEOS)
     name = next((name for name in POSTERS if name in pictures), None)
     if name is None or (stamp := (name, pictures[name].st_mtime_ns)) == sent:
         return None
-    return folder.read_bytes(f"videos/{name}", POSTER_BYTES), stamp
+    try:
+        return scaled_file(folder.read_bytes(f"videos/{name}", POSTER_BYTES), POSTER_WIDTH), stamp
+    except (RoboRLError, OSError) as error:
+        return clip(str(error)), stamp
 
 
 def unreadable(path: Path, error: Exception) -> dict[str, Any]:

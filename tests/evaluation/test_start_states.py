@@ -1,6 +1,7 @@
 """The map of start states, and the videos that a report shows of a run."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,18 +42,17 @@ def test_each_start_state_has_a_mark_by_its_outcome_and_failures_link_to_their_v
     outcomes = (True, False, None, False)
     starts = [{"cube_x": 0.1 * n, "cube_y": 0.05 * n} for n in range(4)]
     run = make_run(tmp_path / "run", *(Episode(n, outcomes[n], starts[n]) for n in range(4)))
-    clip = run / "videos" / "failure_002.mp4"
-    figure = start_map(load_run(run), {1: clip}, run / "report.html")
+    figure = start_map(load_run(run), {1: "failure-0-1"})
     assert figure.count('class="success"') == 2 and figure.count('<path class="failure"') == 2  # one in the legend
     assert figure.count('<circle class="unknown"') == 1
-    assert figure.count('<a href="videos/failure_002.mp4"><path class="failure"') == 1
+    assert figure.count('<a href="#failure-0-1"><path class="failure"') == 1
     assert "episode 2: failure, cube_x 0.1, cube_y 0.05" in figure and "1 of 4 start states solved" in figure
 
 
 def test_names_of_a_run_are_no_markup(tmp_path: Path) -> None:
     starts = [{HOSTILE: 1.0 * n, "b": 2.0 * n} for n in range(2)]
     run = make_run(tmp_path / "<i>run", *(Episode(n, True, starts[n]) for n in range(2)))
-    figure = start_map(load_run(run), {}, tmp_path / "report.html")
+    figure = start_map(load_run(run), {})
     assert "<i>" not in figure and "<b onmouseover" not in figure and "&lt;b onmouseover" in figure
 
 
@@ -62,7 +62,7 @@ def test_names_of_a_run_are_no_markup(tmp_path: Path) -> None:
 def test_a_damaged_file_of_episodes_leaves_out_the_map(text: str, tmp_path: Path) -> None:
     run = make_run(tmp_path)
     (run / "evaluation.json").write_text(text)
-    assert start_map(load_run(run), {}, tmp_path / "report.html") == ""
+    assert start_map(load_run(run), {}) == ""
 
 
 def test_videos_stand_in_the_order_of_the_run_with_their_pictures(tmp_path: Path) -> None:
@@ -79,3 +79,19 @@ def test_videos_stand_in_the_order_of_the_run_with_their_pictures(tmp_path: Path
     assert page.count("poster=") == 1 and 'src="videos/final.mp4" poster="videos/final.jpg"' in page
     embedded = videos([load_run(run)], tmp_path / "report.html", embed=True)
     assert 'poster="data:image/jpeg;base64,' in embedded and "videos/" not in embedded
+
+
+@pytest.mark.parametrize("embed", [False, True])
+def test_marks_of_failures_lead_to_their_videos_in_the_page(embed: bool, tmp_path: Path) -> None:
+    runs = []
+    for name in "ab":
+        run = make_run(tmp_path / name, *(Episode(n, False, {"cube_x": 0.1 * n, "cube_y": 0.1 * n}) for n in range(2)))
+        (run / "videos").mkdir()
+        (run / "videos" / "failure_002.mp4").write_bytes(name.encode())
+        runs.append(load_run(run))
+    page = videos(runs, tmp_path / "report.html", embed)
+    targets = re.findall(r'<a href="#([^"]*)">', page)
+    assert len(set(targets)) == 2
+    places = [page.index(f'<figure id="{target}">') for target in targets]
+    captions = [page[place:].partition("<figcaption>")[2].partition("<")[0] for place in places]
+    assert captions == ["a · failure, episode 2", "b · failure, episode 2"]

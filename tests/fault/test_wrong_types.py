@@ -287,7 +287,7 @@ def use_run(path: Path) -> None:
     groups = group_runs([run])
     assert results(groups) and _run_table([run]) and _versions([run]) is not None and _configuration(groups)
     assert _starts([run]) is not None
-    assert isinstance(start_map(run, {}, path / "report.html"), str)
+    assert isinstance(start_map(run, {}), str)
     list(facts(run, True))
     curves(run)
     step_rate(run.metrics)

@@ -253,8 +253,8 @@ def test_all_controls_are_within_the_width_and_large_enough(
 
 
 def test_the_page_is_small(served: ServerThread) -> None:
-    files = [*data_page.PAGES.values(), "link.js", "page.css", "icon.svg"]
-    assert sum((STATIC / name).stat().st_size for name in files) < MOST_BYTES
+    shared = [PAGES[f"/{name}"] for name in ("charts.css", "link.js", "page.css", "icon.svg")]
+    assert sum((STATIC / name).stat().st_size for name in (*data_page.PAGES.values(), *shared)) < MOST_BYTES
 
 
 def test_all_texts_are_readable(browser: Any, served: ServerThread) -> None:

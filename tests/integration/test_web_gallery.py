@@ -83,6 +83,27 @@ def test_the_gallery_shows_what_each_run_has_reached(browser: Any, served: Serve
     assert not browser.execute_script(width, by_name["slow"]), "no link is followed"
 
 
+def test_large_pictures_are_scaled_down_and_others_have_a_reason(
+    browser: Any, served: ServedDashboard, folder: Path
+) -> None:
+    resize(browser, 1280, 800)
+    videos = folder / "runs" / "quick" / "videos"
+    before = (videos / "final.jpg").read_bytes()
+    width = "return arguments[0].querySelector('img:not([hidden])')?.naturalWidth"
+    try:
+        noise = np.random.default_rng(0).integers(0, 256, (900, 1200, 3), np.uint8)
+        Image.fromarray(noise).save(videos / "final.jpg", quality=95)
+        assert (videos / "final.jpg").stat().st_size > 512 << 10
+        tile = tiles(browser, served)["quick"]
+        wait_until(lambda: browser.execute_script(width, tile) == 480)
+        (videos / "final.jpg").write_bytes(before[:-2])
+        wait_until(lambda: "Picture not shown: a JPEG of 48 x 64 pixels ends too early" in tile.text)
+        assert not browser.execute_script(width, tile)
+    finally:
+        (videos / "final.jpg").write_bytes(before)
+    wait_until(lambda: browser.execute_script(width, tile) == 64)
+
+
 def test_a_run_is_chosen_in_the_gallery(browser: Any, served: ServedDashboard) -> None:
     resize(browser, 1280, 800)
     for name in RATES:

@@ -18,7 +18,7 @@ export class Gallery {
   constructor(box, acts) {
     this.box = box;
     this.acts = acts;
-    this.tiles = new Map(); // by path: {box, button, image, line, name, title, state, value, compare}
+    this.tiles = new Map(); // by path: {box, button, image, line, name, title, state, value, problem, compare}
   }
 
   // Show runs: {path, name, title, state, paused, going_on, curve, spark, share}.
@@ -45,9 +45,9 @@ export class Gallery {
   }
 
   add(path) {
-    const parts = ["name", "title", "state", "value"].map((part) => [part, make(part === "name" ? "b" : "span")]);
+    const parts = ["name", "title", "state", "value", "problem"].map((part) => [part, make(part === "name" ? "b" : "span")]);
     const tile = Object.fromEntries(parts);
-    tile.title.className = "quiet";
+    tile.title.className = tile.problem.className = "quiet";
     tile.image = make("img", "", { alt: "", hidden: "" });
     const svg = document.createElementNS(SVG, "svg");
     svg.setAttribute("viewBox", `0 -2 ${WIDTH} ${HEIGHT + 4}`);
@@ -58,7 +58,7 @@ export class Gallery {
     const chips = make("span", "", { class: "chips" }, tile.state, tile.value);
     const drawing = make("span", "", { class: "spark" });
     drawing.append(svg);
-    tile.button = make("button", "", { class: "tile" }, tile.image, drawing, tile.name, tile.title, chips);
+    tile.button = make("button", "", { class: "tile" }, tile.image, drawing, tile.name, tile.title, chips, tile.problem);
     tile.button.addEventListener("click", () => this.acts.choose(path));
     tile.compare = make("button", "Compare", { "aria-pressed": "false" });
     tile.compare.addEventListener("click", () => {
@@ -76,6 +76,15 @@ export class Gallery {
     if (!tile) return;
     showPicture(tile.image, blob);
     tile.image.hidden = false;
+    tile.problem.textContent = "";
+  }
+
+  // Say why the picture of a run is not shown.
+  lack(path, problem) {
+    const tile = this.tiles.get(path);
+    if (!tile) return;
+    tile.image.hidden = true;
+    tile.problem.textContent = `Picture not shown: ${problem}`;
   }
 
   // Mark the run that the page shows.

@@ -35,6 +35,7 @@ const link = new Link({
     if ("compared" in news) compared = news.compared;
     if ("run" in news) showRun(news.run);
     else if ("compared" in news) drawCurves();
+    if ("poster" in news) gallery.lack(news.poster, news.problem);
     if ("gallery" in news) gallery.show(news.gallery, run?.path);
   },
   picture: (heading, blob) => ("poster" in heading ? gallery.picture(heading.poster, blob) : showCamera(heading, blob)),
