@@ -62,6 +62,7 @@ def start_run(
         SystemExit: if the run is interrupted.
     """
     settings: StartConfig = section(config, "start")
+    _check_reference(config, components.agent.config)
     if settings.run is None:
         return Start()
     run = Path(settings.run)
@@ -72,6 +73,20 @@ def start_run(
         steps = _copy_replay(run, folder / PRIOR, interruption)
         facts["replay"] = {"steps": steps, "ratio": settings.replay_ratio}
     return Start(facts, _load_replay(folder / PRIOR, components))
+
+
+def _check_reference(config: DictConfig, agent: Any) -> None:
+    """Check that there is a policy for the agent to stay close to, if it is to.
+
+    Raises:
+        ConfigError: if the run begins with an untrained policy.
+    """
+    begins = config.start.run is not None or (config.demonstrations.episodes > 0 and agent.pretrain_steps > 0)
+    weight = getattr(agent, "reference_weight", 0)
+    expected = (
+        "0 where there is neither start.run nor a clone of demonstrations (agent.pretrain_steps) to stay close to"
+    )
+    require(begins or weight == 0, "agent.reference_weight", expected, weight)
 
 
 def _start_agent(config: DictConfig, components: Components, run: Path, settings: StartConfig) -> dict[str, Any]:

@@ -115,6 +115,30 @@ def test_a_resumed_run_equals_an_unbroken_one_although_its_start_is_gone(
     assert both[0] == both[1] and both[0]["run"] == "source"
 
 
+def test_a_run_that_stays_close_to_its_start_resumes_exactly(start: Path, tmp_path: Path) -> None:
+    options = [f"start.run={start}", "agent.reference_weight=0.5", "agent.reference_steps=40"]
+    options += ["run.checkpoint_interval=1000", "logging.train_interval=1"]
+    for name, steps in (("unbroken", 70), ("broken", 40)):
+        robo_rl("train", *COMMON, *options, f"run.env_steps={steps}", f"run.dir={tmp_path / name}")
+    robo_rl("train", f"resume={tmp_path / 'broken'}", "run.env_steps=70")
+    first, second = newest_state(tmp_path / "unbroken"), newest_state(tmp_path / "broken")
+    assert_equal(first, second, "")
+    expected, last = agent_state(start, STEPS), agent_state(tmp_path / "unbroken", 70)
+    for name in (name for name in last if name.startswith("reference/")):
+        np.testing.assert_array_equal(last[name], expected[name.replace("reference/", "averaged/")], err_msg=name)
+    assert all(record["reference_kl"] >= 0 for record in records(tmp_path / "unbroken", "train") if record["step"])
+    assert load_agent(tmp_path / "broken").step == 70
+
+
+def test_agents_without_a_gaussian_policy_have_no_reference(
+    start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for agent in ("qc", "dsrl", "bc"):
+        with pytest.raises(SystemExit):
+            main(["train", "task=reach", f"agent={agent}", f"start.run={start}", "agent.reference_weight=0.1"])
+        assert "unknown option 'agent.reference_weight'" in capsys.readouterr().err
+
+
 def test_with_actors_elsewhere_and_from_such_a_run(start: Path, tmp_path: Path) -> None:
     folder, again = tmp_path / "run", tmp_path / "again"
     options = ["runtime=async", "start.replay_ratio=0.25", "agent.actor_delay=10000", f"run.env_steps={STEPS}"]
@@ -172,6 +196,14 @@ def refusal(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> st
         (["agent.random_steps=3"], ["agent.random_steps must be 0 with start.run", "got 3"]),
         (["start.replay_ratio=0.6"], ["start.replay_ratio must be at most 1 - agent.demonstration_ratio = 0.5"]),
         (["start.checkpoint=7"], [f"no checkpoint '7'; choose best, newest or a step of: 0, {STEPS}"]),
+        (
+            ["agent.reference_steps=5"],
+            ["agent.reference_steps must be given only where agent.reference_weight is above 0"],
+        ),
+        (
+            ["start.run=null", "agent.pretrain_steps=0", "agent.reference_weight=0.1"],
+            ["agent.reference_weight must be 0 where there is neither start.run nor a clone", "got 0.1"],
+        ),
         (["start.run=."], ["is not a run folder: it has no config.yaml"]),
         (["start.run=null", "start.critics=true"], ["start.run must be a run folder where start.critics is given"]),
     ],

@@ -10,6 +10,7 @@ from robo_rl.core import Batch, ConfigError, EnvSpec, Observation
 
 from ..parts.features import FrozenFeatures
 from ..parts.observations import ObservationVector
+from ..parts.reference import ReferenceRows
 from ..parts.slots import prefixed
 from ..sac.agent import SAC
 from ..sac.implementation import describe_torch
@@ -71,7 +72,7 @@ class DrQ(SAC):
             slots |= prefixed("critic_normaliser", self._critic_observations.slots())
         return slots
 
-    def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
+    def _make_update(self) -> tuple[Callable[[Batch, int, ReferenceRows | None], Tensor], str]:
         config = self._computed
         if several_ranks():
             raise ConfigError("agents that learn from images compute in one process: start this one without torchrun")
@@ -79,9 +80,9 @@ class DrQ(SAC):
         compiled = config.implementation == "compile"
         compute = DrQUpdate(config, self._policy.inputs, self._state, compiled=compiled)
 
-        def update(batch: Batch, updates: int) -> Tensor:
+        def update(batch: Batch, updates: int, reference: ReferenceRows | None) -> Tensor:
             noise = draw_noise(config, self._policy.action_size, self._noise)
-            return compute(self._pixel_minibatches(batch), noise, updates)
+            return compute(self._pixel_minibatches(batch), noise, updates, reference)
 
         return update, describe_torch(self._policy.device, compiled)
 

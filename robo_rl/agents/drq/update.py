@@ -17,6 +17,7 @@ from torch import Tensor
 from ..parts.adam import TrainState, adam_step
 from ..parts.device import captured, fused
 from ..parts.networks import Parameters, actor_distribution, sample_action
+from ..parts.reference import ReferenceRows
 from ..sac.update import (
     Corrections,
     Minibatches,
@@ -90,12 +91,17 @@ class DrQUpdate:
         self._critic_step, self._actor_step, self._pixel_actor_step = compiled_steps
 
     @torch.no_grad()
-    def __call__(self, batch: PixelMinibatches, noise: Noise, updates: int) -> Tensor:
+    def __call__(
+        self, batch: PixelMinibatches, noise: Noise, updates: int, reference: ReferenceRows | None = None
+    ) -> Tensor:
         """Do one whole update; arguments and result are those of :class:`~robo_rl.agents.sac.update.TorchUpdate`."""
         with self._convolutions():
-            return self._steps(batch, noise, adam_corrections(self._config, updates, batch.vectors.reward.dtype))
+            corrections = adam_corrections(self._config, updates, batch.vectors.reward.dtype)
+            return self._steps(batch, noise, corrections, reference)
 
-    def _all_steps(self, batch: PixelMinibatches, noise: Noise, corrections: Corrections) -> Tensor:
+    def _all_steps(
+        self, batch: PixelMinibatches, noise: Noise, corrections: Corrections, reference: ReferenceRows | None
+    ) -> Tensor:
         state, config, rows = self._state, self._config, []
         for u in range(self._config.update_to_data):
             vectors = Minibatches(*(field[u] for field in batch.vectors))
@@ -109,10 +115,12 @@ class DrQUpdate:
         if critic is None:
             # The output of the encoder before its last step: this saves a third pass over the images.
             vectors = vectors._replace(observation=encoded)
-            actor_metrics = self._actor_step(state, config, vectors, noise.action, corrections.actor)
+            actor_metrics = self._actor_step(
+                state, config, vectors, noise.action, corrections.actor, reference=reference
+            )
         else:
             actor_metrics = self._pixel_actor_step(
-                state, config, self._inputs, vectors, images, critic[0], noise.action, corrections.actor
+                state, config, self._inputs, vectors, images, critic[0], noise.action, corrections.actor, reference
             )
         return update_metrics(rows, actor_metrics)
 
@@ -176,6 +184,7 @@ def pixel_actor_step(
     critic_observation: Tensor,
     noise: Tensor,
     corrections: Tensor,
+    reference: ReferenceRows | None,
 ) -> Tensor:
     """Move actor and encoder towards higher values of critics with a different input, then the temperature.
 
@@ -186,6 +195,7 @@ def pixel_actor_step(
         critic_observation: (B, O'), input of the critics beside the action.
         noise: (B, A) standard normal.
         corrections: (2,), see :class:`~robo_rl.agents.sac.update.Corrections`.
+        reference: the policy to stay close to; None: none.
 
     Returns:
         (3,): the last three of ``METRICS``.
@@ -197,7 +207,7 @@ def pixel_actor_step(
 
     def loss(trained: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         encoded = inputs(trained, images, vectors.observation)
-        return actor_loss(trained, critic, alpha, config, encoded, critic_observation, vectors, noise)
+        return actor_loss(trained, critic, alpha, config, encoded, critic_observation, vectors, noise, reference)
 
     gradients, (_, (policy_loss, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(trained)
     adam_step(state, gradients, config.actor_learning_rate, corrections)

@@ -17,7 +17,7 @@ from robo_rl.core import CheckpointError, State, saved_counts
 
 from .observations import SMALLEST_SCALE
 
-_SQUARES = re.compile(r"\w+_second/.+|\w+_statistics/.+/variance")
+_SQUARES = re.compile(r"\w+_second/.+|(reference/)?\w+_statistics/.+/variance")
 _COUNTS = re.compile(r"(\w+_)?(updates|steps)")
 
 

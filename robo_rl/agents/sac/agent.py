@@ -25,6 +25,7 @@ from ..parts.convergence import check_convergence
 from ..parts.networks import critic_values
 from ..parts.policy import TanhGaussianPolicy
 from ..parts.policy_agent import PolicyAgent
+from ..parts.reference import FadingReference, ReferenceRows
 from .config import SACConfig
 from .critics import initial_networks, train_state
 from .exploration import CloningError
@@ -58,6 +59,7 @@ class SAC(PolicyAgent):
         self._generators = {"update": self._noise} | self._policy.generators()
         self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate, config.implementation)
         self._error = CloningError(self._policy)
+        self._reference = FadingReference(config, self._policy)
         self._target_entropy = torch.tensor(-0.5 * self._policy.action_size)
         self._ranked: RankedUpdate | None = None
         self._update, self.implementation = self._make_update()
@@ -73,19 +75,19 @@ class SAC(PolicyAgent):
         """Return the width of the critics' input without the action."""
         return self._policy.input_size
 
-    def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
+    def _make_update(self) -> tuple[Callable[[Batch, int, ReferenceRows | None], Tensor], str]:
         """Return the update function and :attr:`implementation`.
 
-        The function takes a Batch and the number of earlier updates, does one whole update, and returns the values of
-        :attr:`metrics`.
+        The function takes a Batch, the number of earlier updates and the reference policy for the last minibatch, does
+        one whole update, and returns the values of :attr:`metrics`.
         """
         config = self._computed
         compute, implementation = make_update(config, self._state)
         self._ranked = compute if isinstance(compute, RankedUpdate) else None
 
-        def update(batch: Batch, updates: int) -> Tensor:
+        def update(batch: Batch, updates: int, reference: ReferenceRows | None) -> Tensor:
             noise = draw_noise(config, self._policy.action_size, self._noise)
-            return compute(self._minibatches(batch), noise, updates)
+            return compute(self._minibatches(batch), noise, updates, reference)
 
         return update, implementation
 
@@ -149,15 +151,23 @@ class SAC(PolicyAgent):
         """Do U critic updates and one update of actor and temperature; return the :attr:`metrics`.
 
         The first ``config.actor_delay`` updates leave actor, average and temperature as they are, and return the
-        metrics of the critics alone.
+        metrics of the critics alone. With ``config.reference_weight`` above 0, ``reference_kl`` is added: the policy's
+        divergence from its reference before the update [nat], mean over the rows.
 
         Raises:
             DivergenceError: if a value is not finite, or a value estimate exceeds ``config.q_limit``. The parameters
                 may then be corrupt: restore a checkpoint.
         """
         updates = int(self._updates)
-        result = self._update(batch, updates)
-        metrics = dict(zip(self.metrics, result.tolist(), strict=True))
+        reference, measured = None, {}
+        if self._reference.is_used:
+            if updates == 0:
+                self._reference.begin()
+            last = {key: rows[-self.config.batch_size :] for key, rows in batch.items()}
+            reference, kl = self._reference.rows(self._policy.distribution(last), updates)
+            measured = {"reference_kl": kl}
+        result = self._update(batch, updates, reference)
+        metrics = dict(zip(self.metrics, result.tolist(), strict=True)) | measured
         if updates < self.config.actor_delay:
             metrics = {name: value for name, value in metrics.items() if name not in ACTOR_METRICS}
         else:
@@ -202,6 +212,7 @@ class SAC(PolicyAgent):
             | self._policy.plan_slots()
             | self._state.moments()
             | self._cloning.slots()
+            | self._reference.slots()
             | {"updates": self._updates}
             | ({"target_entropy": self._target_entropy} if self.config.exploration == "demonstrations" else {})
         )

@@ -76,6 +76,12 @@ class SACConfig(Options, section="agent"):
         actor_delay: number of updates, at the start, of the critics alone: actor, temperature and the average that acts
             in evaluations remain as they are. For a policy that is good at the start (``start.run``), which new critics
             would spoil.
+        reference_weight: weight of the divergence KL(policy || reference) in the actor's loss [1/nat], mean over all
+            rows. The reference is the policy that the run begins with, that of ``start.run`` or the clone, which the
+            policy thus stays close to in all states. Deviations of the reference count as 0.1 or more. See
+            :func:`~robo_rl.agents.parts.reference.divergence` for the formula. 0: none.
+        reference_steps: environment steps with updates over which this weight falls linearly to zero, counted from the
+            first step of the actor.
         random_steps: environment steps with uniformly random actions at the start.
         pretrain_steps: steps of behaviour cloning of the actor on the demonstrations before training.
         observation_keys: observation keys that the networks use; null: all keys that are not images.
@@ -129,6 +135,8 @@ class SACConfig(Options, section="agent"):
     demonstration_ratio: float = option(0.5, low=0, high=1)
     learning_starts: int = option(100, low=0)
     actor_delay: int = option(0, low=0)
+    reference_weight: float = option(0.0, low=0)
+    reference_steps: int = option(2000, low=1)
     random_steps: int = option(0, low=0)
     pretrain_steps: int = option(2000, low=0)
     observation_keys: tuple[str, ...] | None = None
@@ -145,6 +153,7 @@ class SACConfig(Options, section="agent"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.refuse_unused(("reference_steps",), self.reference_weight > 0, "agent.reference_weight is above 0")
         # Hydra passes lists.
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.observation_keys is not None:

@@ -10,13 +10,14 @@ from robo_rl.core import ConfigError
 
 from ..parts import native
 from ..parts.adam import TrainState
+from ..parts.reference import ReferenceRows
 from .config import SACConfig
 from .native_update import NativeUpdate
 from .precision import fastest_precision
 from .ranks import RankedUpdate, several_ranks
 from .update import Minibatches, Noise, TorchUpdate
 
-Update = Callable[[Minibatches, Noise, int], Tensor]
+Update = Callable[[Minibatches, Noise, int, ReferenceRows | None], Tensor]
 """One whole update, see :meth:`.TorchUpdate.__call__`."""
 
 

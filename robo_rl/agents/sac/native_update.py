@@ -9,6 +9,7 @@ from torch import Tensor
 from ...core import NativeBuildError
 from ..parts.adam import TrainState
 from ..parts.native.library import StoredTensors, available, library, made, pointer
+from ..parts.reference import ReferenceRows
 from .config import SACConfig
 from .update import METRICS, Minibatches, Noise
 
@@ -30,6 +31,8 @@ class _Inputs(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("observation", "action", "reward", "discount", "next_observation")),
         *((name, ctypes.c_void_p) for name in ("next_noise", "subset", "actor_noise", "cloning", "proposed_action")),
+        *((name, ctypes.c_void_p) for name in ("reference_mean", "reference_log_std")),
+        ("reference_weight", ctypes.c_float),
     )
 
 
@@ -80,7 +83,9 @@ class NativeUpdate:
             "the native update",
         )
 
-    def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
+    def __call__(
+        self, batch: Minibatches, noise: Noise, updates: int, reference: ReferenceRows | None = None
+    ) -> Tensor:
         """Do one whole update; other Python threads can run meanwhile.
 
         Returns:
@@ -103,6 +108,10 @@ class NativeUpdate:
             cloning=pointer("cloning", batch.cloning, (u, b)),
             proposed_action=pointer("proposed_action", batch.proposed_action, (u, b, a)),
         )
+        if reference is not None:
+            inputs.reference_mean = pointer("reference.mean", reference.mean, (b, a))
+            inputs.reference_log_std = pointer("reference.log_std", reference.log_std, (b, a))
+            inputs.reference_weight = float(reference.weight)
         if noise.subset.min() < 0 or noise.subset.max() >= config.ensemble_size:
             raise ValueError(f"noise.subset: expected indices below {config.ensemble_size}, got {noise.subset}")
         metrics = torch.empty(len(METRICS))

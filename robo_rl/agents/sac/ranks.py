@@ -17,6 +17,7 @@ from robo_rl.core import ConfigError, RankError, require
 
 from ..parts.adam import TrainState
 from ..parts.networks import Parameters
+from ..parts.reference import ReferenceRows
 from .config import SACConfig
 from .update import METRICS, Minibatches, Noise, TorchUpdate
 
@@ -62,6 +63,8 @@ class RankedUpdate:
             )
         expected = "fixed if several processes compute the update"
         require(config.exploration == "fixed", "agent.exploration", expected, config.exploration)
+        expected = "0 if several processes compute the update"
+        require(config.reference_weight == 0, "agent.reference_weight", expected, config.reference_weight)
         is_divisible = config.batch_size % self._ranks == 0
         require(is_divisible, "agent.batch_size", f"a multiple of the {self._ranks} ranks", config.batch_size)
         self._config = config
@@ -76,8 +79,10 @@ class RankedUpdate:
         return f"torch, {self._ranks} ranks on {self._tensors[0].device.type}"
 
     @torch.no_grad()
-    def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
-        """Do one whole update, with all ranks; see :meth:`.TorchUpdate.__call__`.
+    def __call__(
+        self, batch: Minibatches, noise: Noise, updates: int, reference: ReferenceRows | None = None
+    ) -> Tensor:
+        """Do one whole update, with all ranks; see :meth:`.TorchUpdate.__call__`. There is no ``reference``.
 
         Raises:
             RankError: if another rank is gone or holds different parameters. Parameters and moments then have the

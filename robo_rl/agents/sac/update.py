@@ -19,6 +19,7 @@ from torch import Tensor
 from ..parts.adam import TrainState, adam_step, bias_corrections
 from ..parts.device import captured, fused
 from ..parts.networks import Parameters, actor_distribution, critic_values, sample_action
+from ..parts.reference import ReferenceRows, divergence
 from .config import SACConfig
 
 METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "entropy", "temperature")
@@ -27,7 +28,8 @@ METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "e
 ``critic_loss``: squared error, mean over updates, critics and rows; ``q_mean``, ``q_abs_max``: mean and largest
 magnitude of all critics' values on the rows of the critic updates;
 ``target_mean``: mean of their targets;
-``actor_loss`` (without the cloning term) and ``entropy`` [nat] of the actor's step; ``temperature`` before its step.
+``actor_loss`` (without the terms of cloning and reference) and ``entropy`` [nat] of the actor's step; ``temperature``
+before its step.
 """
 
 ACTOR_METRICS = METRICS[4:]
@@ -143,21 +145,26 @@ class TorchUpdate:
         self._actor_step: Callable[..., Tensor] = fused(actor_step) if fuses_actor else actor_step
 
     @torch.no_grad()
-    def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
+    def __call__(
+        self, batch: Minibatches, noise: Noise, updates: int, reference: ReferenceRows | None = None
+    ) -> Tensor:
         """Do one whole update.
 
         Args:
             batch: rows.
             noise: randomness.
             updates: whole updates done before this one; Adam's step numbers follow from it.
+            reference: the policy to stay close to, for the last minibatch; None in every update, or in none.
 
         Returns:
             (len(METRICS),) float32.
         """
         corrections = adam_corrections(self._config, updates, batch.reward.dtype)
-        return (self._critic_steps if corrections.actor is None else self._steps)(batch, noise, corrections)
+        return (self._critic_steps if corrections.actor is None else self._steps)(batch, noise, corrections, reference)
 
-    def _all_steps(self, batch: Minibatches, noise: Noise, corrections: Corrections) -> Tensor:
+    def _all_steps(
+        self, batch: Minibatches, noise: Noise, corrections: Corrections, reference: ReferenceRows | None = None
+    ) -> Tensor:
         config, state = self._config, self._state
         # The actor does not change during the critic steps, so one pass computes the next actions for all of them.
         next_action, next_log_prob = sample_action(
@@ -183,6 +190,7 @@ class TorchUpdate:
             noise.action,
             corrections.actor,
             self._average,
+            reference,
         )
         return update_metrics(rows, actor_metrics)
 
@@ -279,10 +287,12 @@ def actor_step(
     noise: Tensor,
     corrections: Tensor,
     average: Average = alone,
+    reference: ReferenceRows | None = None,
 ) -> Tensor:
     """Move the actor towards higher values and entropy, then the temperature towards the target entropy.
 
-    Where ``batch.cloning`` is positive, the actor's mode also moves towards the action that the demonstrators proposed.
+    Where ``batch.cloning`` is positive, the actor's mode also moves towards the action that the demonstrators proposed,
+    and the whole distribution towards that of the ``reference``, if there is one.
 
     Args:
         state: see :class:`TorchUpdate`, as for ``config``.
@@ -290,6 +300,7 @@ def actor_step(
         noise: (B, A) standard normal.
         corrections: (2,), see :class:`Corrections`.
         average: averages gradients over the processes that compute other rows of the minibatch.
+        reference: the policy to stay close to; None: none.
 
     Returns:
         (3,): the last three of ``METRICS``.
@@ -300,7 +311,7 @@ def actor_step(
     alpha = parameters["temperature/log_alpha"].exp()
 
     def loss(actor: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        return actor_loss(actor, critic, alpha, config, batch.observation, batch.observation, batch, noise)
+        return actor_loss(actor, critic, alpha, config, batch.observation, batch.observation, batch, noise, reference)
 
     gradients, (_, (policy_loss, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(actor)
     gradients = average(gradients | {"entropy": -log_prob.mean()})
@@ -319,8 +330,9 @@ def actor_loss(
     critic_observation: Tensor,
     batch: Minibatches,
     noise: Tensor,
+    reference: ReferenceRows | None = None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Return the actor's loss; beside it the loss without the cloning term, and the log densities (B,).
+    """Return the actor's loss; beside it the loss without the terms of cloning and reference, and log densities (B,).
 
     Args:
         actor: parameters ``actor/...``.
@@ -331,6 +343,7 @@ def actor_loss(
         critic_observation: (B, O'), input of the critics beside the action.
         batch: fields without the leading axis U.
         noise: (B, A) standard normal.
+        reference: the policy to stay close to; None: none.
     """
     mean, log_std = actor_distribution(actor, observation, config.activation, config.precision)
     action, log_prob = sample_action(mean, log_std, noise)
@@ -341,7 +354,10 @@ def actor_loss(
     if config.cloning_filter:
         weights = weights * is_better(critic, config, critic_observation, batch.proposed_action, mean.detach().tanh())
     cloning = (weights * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()
-    return policy_loss + cloning, (policy_loss, log_prob)
+    loss = policy_loss + cloning
+    if reference is not None:
+        loss = loss + reference.weight * divergence(mean, log_std, reference).mean()
+    return loss, (policy_loss, log_prob)
 
 
 def is_better(critic: Parameters, config: SACConfig, observation: Tensor, action: Tensor, other: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from robo_rl.core import Batch, EnvSpec, Metrics, Observation, derive_seed
 
 from ..parts.adam import TrainState
 from ..parts.convergence import check_convergence
+from ..parts.networks import Parameters
 from ..parts.offline_agent import Rows
 from ..parts.policy_agent import PolicyAgent
+from ..parts.reference import FadingReference
 from .categorical import output_values
 from .config import XQCConfig
-from .networks import apply_network, initialise_network
+from .networks import actor_distribution, apply_network, initialise_network
 from .policy import NormalisedPolicy
 from .return_scaling import ReturnStatistics
 from .update import ACTOR_METRICS, CRITIC_METRICS, XQCUpdate, schedule
@@ -63,6 +66,7 @@ class XQC(PolicyAgent):
         critics["temperature/log_alpha"] = torch.tensor(math.log(config.initial_temperature))
         self._parameters = {name: x.to(policy.device) for name, x in critics.items()} | policy.parameters
         self._returns = ReturnStatistics()
+        self._reference = FadingReference(config, policy)
         trained = ("actor/", "critic/", "temperature/")
         self._state = TrainState.of(self._parameters, lambda name: name.startswith(trained))
         self._steps = XQCUpdate(config, self._state)
@@ -101,13 +105,17 @@ class XQC(PolicyAgent):
         The first ``actor_delay`` calls leave actor and temperature as they are.
 
         Return ``CRITIC_METRICS``, means over the critic updates (``q_abs_max``: the largest), the learning rate, and
-        ``ACTOR_METRICS`` of the last actor update, if there was one; see :mod:`.update`.
+        ``ACTOR_METRICS`` of the last actor update, if there was one; see :mod:`.update`. With
+        ``config.reference_weight`` above 0, ``reference_kl`` is added: the policy's divergence from its reference
+        before that actor update [nat], mean over the rows.
 
         Raises:
             DivergenceError: if a value is not finite, or a value estimate exceeds ``config.q_limit``. The parameters
                 may then be corrupt: restore a checkpoint.
         """
-        config, critic_rows, actor_row = self.config, [], None
+        config, critic_rows, actor_row, measured = self.config, [], None, {}
+        if not self._updates:
+            self._reference.begin()
         done, scale = int(self._updates) * config.update_to_data, self._reward_scale
         for u in range(config.update_to_data):
             rows = self._rows(batch, slice(u * config.batch_size, (u + 1) * config.batch_size))
@@ -118,15 +126,25 @@ class XQC(PolicyAgent):
                 noise = torch.randn(rows.action.shape, generator=self._noise)
                 delayed = config.actor_delay * config.update_to_data
                 steps = (done + u + 1) // config.policy_delay - delayed // config.policy_delay
-                actor_row = self._steps.actor_step(rows.observation, noise, schedule(config, done + u, steps))
+                reference = None
+                if self._reference.is_used:
+                    distribution = partial(self._distribution, rows.observation.to(self._policy.device))
+                    reference, kl = self._reference.rows(distribution, int(self._updates))
+                    measured = {"reference_kl": kl}
+                now = schedule(config, done + u, steps)
+                actor_row = self._steps.actor_step(rows.observation, noise, now, reference)
         self._updates += 1
         critic = torch.stack(critic_rows)
         metrics = dict(zip(CRITIC_METRICS, critic.mean(0).tolist(), strict=True))
         metrics |= {"q_abs_max": float(critic[:, 2].amax()), "learning_rate": config.learning_rate_after(done)}
         if actor_row is not None:
-            metrics |= dict(zip(ACTOR_METRICS, actor_row.tolist(), strict=True))
+            metrics |= dict(zip(ACTOR_METRICS, actor_row.tolist(), strict=True)) | measured
         check_convergence(metrics, self._policy.parameters, config.q_limit, f"update {int(self._updates)}")
         return metrics
+
+    def _distribution(self, observation: Tensor, parameters: Parameters) -> tuple[Tensor, Tensor]:
+        """Return mean and log deviation (B, A) of a policy that acts, with its running statistics."""
+        return actor_distribution(self.config.network, parameters, observation)
 
     def _rows(self, batch: Batch, rows: slice) -> Rows:
         """Return some rows of ``batch`` as tensors on the CPU."""
@@ -138,7 +156,7 @@ class XQC(PolicyAgent):
 
     def _slots(self) -> dict[str, Tensor]:
         counts = {"updates": self._updates, "returns": self._returns.values}
-        return self._parameters | self._policy.slots() | self._state.moments() | counts
+        return self._parameters | self._policy.slots() | self._state.moments() | self._reference.slots() | counts
 
 
 def make_xqc(*, spec: EnvSpec, seed: int, **fields: Any) -> XQC:

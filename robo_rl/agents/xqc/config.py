@@ -43,6 +43,12 @@ class XQCConfig(Options, section="agent"):
         actor_delay: number of learner steps, of ``update_to_data`` critic updates each, before the first update of
             actor and temperature. For a policy that is good at the start (``start.run``), which new critics would
             spoil.
+        reference_weight: weight of the divergence KL(policy || reference) in the actor's loss [1/nat], mean over the
+            rows, in units of the (scaled) reward. The reference is the policy of ``start.run``, which the policy thus
+            stays close to in all states. Deviations of the reference count as 0.1 or more. See
+            :func:`~robo_rl.agents.parts.reference.divergence` for the formula. 0: none.
+        reference_steps: environment steps with updates over which this weight falls linearly to zero, counted from the
+            first step of the actor.
         initial_temperature: initial temperature, the weight of the entropy, in units of the (scaled) reward.
         target_entropy_per_action: entropy of the policy to which the temperature is tuned, for each dimension of the
             action [nat].
@@ -83,6 +89,8 @@ class XQCConfig(Options, section="agent"):
     tau: float = option(0.005, above=0, high=1)
     policy_delay: int = option(3, low=1)
     actor_delay: int = option(0, low=0)
+    reference_weight: float = option(0.0, low=0)
+    reference_steps: int = option(2000, low=1)
     initial_temperature: float = option(0.01, above=0)
     target_entropy_per_action: float = -0.5
     update_to_data: int = option(1, low=1)
@@ -108,6 +116,7 @@ class XQCConfig(Options, section="agent"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.refuse_unused(("reference_steps",), self.reference_weight > 0, "agent.reference_weight is above 0")
         # Hydra passes lists.
         for key in ("hidden", "critic_hidden"):
             widths = tuple(getattr(self, key))

@@ -17,6 +17,7 @@ from ..parts.adam import TrainState, adam_step, bias_corrections
 from ..parts.device import captured, fused
 from ..parts.networks import Parameters, sample_action
 from ..parts.offline_agent import Rows
+from ..parts.reference import ReferenceRows, divergence
 from .categorical import bin_centres, output_values, project
 from .config import XQCConfig
 from .networks import PROJECTED, actor_distribution, apply_network, follow_moments, project_weights
@@ -29,8 +30,8 @@ CRITIC_METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "reward_s
 of the reward; ``reward_scale``: what rewards are divided by.
 """
 ACTOR_METRICS = ("actor_loss", "entropy", "temperature")
-"""Elements of the result of an actor step: its loss, in units of the scaled reward; the policy's entropy [nat]; the
-temperature before the step."""
+"""Elements of the result of an actor step: its loss without the term of the reference, in units of the scaled reward;
+the policy's entropy [nat]; the temperature before the step."""
 
 
 class Schedule(NamedTuple):
@@ -138,13 +139,16 @@ class XQCUpdate:
             (total / config.ensemble_size, values.mean() * scale, values.abs().amax() * scale, mean * scale, scale)
         )
 
-    def _actor_step(self, observation: Tensor, noise: Tensor, schedule: Schedule) -> Tensor:
+    def _actor_step(
+        self, observation: Tensor, noise: Tensor, schedule: Schedule, reference: ReferenceRows | None = None
+    ) -> Tensor:
         """Move the actor towards higher values and entropy, then the temperature towards the target entropy.
 
         Args:
             observation: (B, O).
             noise: (B, A) standard normal.
             schedule: values for this step.
+            reference: the policy to stay close to; None: none.
 
         Returns:
             (len(ACTOR_METRICS),).
@@ -158,9 +162,13 @@ class XQCUpdate:
             action, log_prob = sample_action(*distribution, noise)
             rows = torch.cat((observation, action), dim=-1)
             values = output_values(apply_network(config.network, parameters, "critic", rows), config.value_range)
-            return (alpha * log_prob - values.amin(0)).mean(), (-log_prob.mean(), moments)
+            policy_loss = (alpha * log_prob - values.amin(0)).mean()
+            distance = 0 if reference is None else reference.weight * divergence(*distribution, reference).mean()
+            return policy_loss + distance, (policy_loss, -log_prob.mean(), moments)
 
-        gradients, (total, (entropy, moments)) = torch.func.grad_and_value(loss, has_aux=True)(self._network("actor"))
+        gradients, (_, (total, entropy, moments)) = torch.func.grad_and_value(loss, has_aux=True)(
+            self._network("actor")
+        )
         self._descend("actor", gradients, schedule)
         follow_moments(parameters, moments)
         # Gradient of alpha * (entropy - target) on log alpha: too much entropy lowers the temperature.

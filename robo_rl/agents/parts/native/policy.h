@@ -64,4 +64,21 @@ inline float add_cloning_gradient(const ActionRow& row, const float* shown, floa
     return sum(square);
 }
 
+/// Add the gradient of `weight` KL(policy || reference), of the Gaussians before tanh, with respect to one row of the
+/// actor's output; robo_rl/agents/parts/reference.py has the formula.
+inline void add_reference_gradient(const ActionRow& row, const float* mean, const float* log_std, float weight,
+                                   float* gradient) {
+    for (int j = 0; j < row.size; j += kLanes) {
+        const int count = row.size - j < kLanes ? row.size - j : kLanes;
+        const Vector inverse = exponential(-2.0f * load_at_most(log_std + j, count));
+        const Vector by_mean = weight * inverse * (row.mean(j) - load_at_most(mean + j, count));
+        const Vector by_log_std = weight * (inverse * exponential(2.0f * row.log_std(j)) - 1.0f);
+        const Vector raw = row.raw_log_std(j);
+        const Vector clipped = raw < kLogStdMin ? Vector{} : (raw > kLogStdMax ? Vector{} : by_log_std);
+        store_some(gradient + j, load_at_most(gradient + j, count) + by_mean, count);
+        float* by_deviation = gradient + row.size + j;
+        store_some(by_deviation, load_at_most(by_deviation, count) + clipped, count);
+    }
+}
+
 }  // namespace robo_rl

@@ -21,6 +21,8 @@ struct Inputs {
     const float* next_noise;
     const int64_t* subset;
     const float *actor_noise, *cloning, *proposed_action;
+    const float *reference_mean, *reference_log_std;  // of the last minibatch; null: no reference
+    float reference_weight;
 };
 
 /// The metrics, in the order of update.py's METRICS.
@@ -302,6 +304,10 @@ class Update final : public AnyUpdate {
                                          last(in_.proposed_action, s_.action_size) + size_t(first + i) * s_.action_size,
                                          weight / s_.batch,
                                          gradient + i * row_stride(outputs));
+                if (in_.reference_mean)
+                    add_reference_gradient(row, in_.reference_mean + size_t(first + i) * s_.action_size,
+                                           in_.reference_log_std + size_t(first + i) * s_.action_size,
+                                           in_.reference_weight / s_.batch, gradient + i * row_stride(outputs));
             }
             backward(actor_, actor_weights_, scratch, rows, Backward::kHidden, &actor_saved_, block);
         }
