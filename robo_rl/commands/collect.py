@@ -7,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..app import acting_config, build_backend, load_policy, robot_note
 from ..core import require, typed
+from ..evaluation.provenance import provenance
 from ..recording.disk_space import DiskSpace
 from ..recording.episodes import (
     IF_EXISTS,
@@ -18,6 +19,7 @@ from ..recording.episodes import (
     record_episodes,
     summary_if_ended,
 )
+from ..residual import without_base_actions
 from ..safety import NoticingBackend
 from ..telemetry import Console
 
@@ -55,11 +57,13 @@ def run(config: DictConfig) -> int:
     backend = NoticingBackend(build_backend(trained_as), print)
     try:
         trained = load_policy(folder, backend.spec, settings.checkpoint)
-        path = Path(settings.path) if settings.path else default_path(backend.spec, "policy")
+        spec = without_base_actions(backend.spec)
+        path = Path(settings.path) if settings.path else default_path(spec, "policy")
         metadata = {
             "source": "policy",
             "policy": str(folder),
             "step": trained.step,
+            "collected_from": provenance(folder, spec.task, trained_as.choices.get("agent"), trained.step),
             "seed": settings.seed,
             "noise": settings.noise,
             "explore": settings.explore,
@@ -67,7 +71,7 @@ def run(config: DictConfig) -> int:
         }
         with (
             summary_if_ended(path, console),
-            open_data_set(path, backend.spec, settings.if_exists, metadata) as store,
+            open_data_set(path, spec, settings.if_exists, metadata) as store,
         ):
             record_episodes(
                 backend,

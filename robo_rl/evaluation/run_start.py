@@ -12,13 +12,10 @@ def check_start(facts: Any) -> None:
     Raises:
         AttributeError, KeyError, TypeError or ValueError: if it is invalid.
     """
-    whole_number(facts["step"])
-    texts = [facts[name] for name in ("run", "task", "agent")]
-    if facts["git_commit"] is not None:
-        texts.append(facts["git_commit"])
+    check_run(facts)
     if not isinstance(facts["parts"], list) or not facts["parts"]:
         raise TypeError("parts must be a list of texts")
-    if not all(isinstance(text, str) for text in (*texts, *facts["parts"])):
+    if not all(isinstance(text, str) for text in facts["parts"]):
         raise TypeError("started_from must hold texts")
     if facts["replay"] is not None:
         whole_number(facts["replay"]["steps"])
@@ -26,10 +23,29 @@ def check_start(facts: Any) -> None:
             raise ValueError("ratio must be in [0, 1]")
 
 
+def check_run(facts: Any) -> None:
+    """Check facts about a policy of a run, see :func:`~robo_rl.evaluation.provenance.provenance`.
+
+    Raises:
+        AttributeError, KeyError, TypeError or ValueError: if they are invalid.
+    """
+    whole_number(facts["step"])
+    texts = [facts[name] for name in ("run", "task", "agent")]
+    if facts["git_commit"] is not None:
+        texts.append(facts["git_commit"])
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("facts about a run must be texts")
+
+
+def run_text(facts: Mapping[str, Any]) -> str:
+    """Return such facts in words."""
+    commit = "" if facts["git_commit"] is None else f", commit {facts['git_commit'][:12]}"
+    return f"{facts['run']} (task {facts['task']}, agent {facts['agent']}, step {facts['step']:,}{commit})"
+
+
 def start_text(facts: Mapping[str, Any]) -> str:
     """Return a description, in one line, of the run that another one started from, and of what it took over."""
-    commit = "" if facts["git_commit"] is None else f", commit {facts['git_commit'][:12]}"
-    run = f"{facts['run']} (task {facts['task']}, agent {facts['agent']}, step {facts['step']:,}{commit})"
+    run = run_text(facts)
     *others, last = facts["parts"]
     taken = f"{', '.join(others)} and {last}" if others else last
     replay = facts["replay"]

@@ -1,5 +1,7 @@
 """Description of a data set: counts, statistics of actions and returns, the delay of motion, and flagged episodes."""
 
+import contextlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..core import EnvSpec, counted, printable
+from ..evaluation.run_start import check_run, run_text
 from ..replay import EpisodeArrays, EpisodeStore, StoreSummary
 from .quality import FLAGS, EpisodeQuality, is_picture, measure, motion_delay
 
@@ -44,6 +47,7 @@ class DataDescription:
     Attributes:
         task: name of the recorded task.
         control_rate: rate of the steps [Hz].
+        collected: number of episodes by the run whose policy collected them; empty if no policy did.
         summary: counts of episodes, steps, successes and sources.
         reports_success: whether the success of episodes is known.
         steps: smallest, median and largest number of steps of an episode.
@@ -55,6 +59,7 @@ class DataDescription:
 
     task: str
     control_rate: float
+    collected: Mapping[str, int]
     summary: StoreSummary
     reports_success: bool
     steps: tuple[int, float, int]
@@ -95,6 +100,7 @@ def describe(store: EpisodeStore, pictures: bool = True) -> DataDescription:
     return DataDescription(
         task=spec.task,
         control_rate=spec.control_rate,
+        collected=_collected(store),
         summary=store.summary(),
         reports_success=any(episode.success is not None for episode in episodes),
         steps=(min(lengths), float(np.median(lengths)), max(lengths)),
@@ -103,6 +109,19 @@ def describe(store: EpisodeStore, pictures: bool = True) -> DataDescription:
         delay_seconds=motion_delay(small, spec),
         episodes=episodes,
     )
+
+
+def _collected(store: EpisodeStore) -> dict[str, int]:
+    """Return the number of episodes by the run that collected them, in words; facts in files may be damaged."""
+    origins, own = store.metadata.get("origins"), store.metadata.get("collected_from")
+    listed = origins[: len(store)] if isinstance(origins, list) else [{"collected_from": own}] * len(store)
+    counts: Counter[str] = Counter()
+    for origin in listed:
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+            facts = origin["collected_from"]
+            check_run(facts)
+            counts[run_text(facts)] += 1
+    return dict(counts)
 
 
 def _without_pictures(spec: EnvSpec) -> EnvSpec:
@@ -137,6 +156,8 @@ def print_description(console: Console, path: str, description: DataDescription)
     line("Data set", f"{path}: {description.task}, {episodes}, {steps}, {minutes:.1f} minutes at {rate:g} Hz")
     line("Success", f"{summary.successes} of {summary.episodes}" if description.reports_success else "unknown")
     line("Actions by", ", ".join(f"{name} {count:,}" for name, count in summary.sources.items() if count))
+    for run, count in description.collected.items():
+        line("Collected", f"{counted(count, 'episode')} from {run}")
     shortest, median, longest = description.steps
     line("Length", f"{shortest} to {longest} steps, median {median:g}")
     for term, (low, mean, high) in description.returns.items():

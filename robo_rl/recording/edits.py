@@ -150,6 +150,8 @@ class Piece:
             "first_step": 0,
             "crc32": self.store.records[self.number].crc32.get("executed_action"),
         }
+        if "collected_from" in self.store.metadata:
+            own["collected_from"] = self.store.metadata["collected_from"]
         earlier = self.store.metadata.get("origins")
         if isinstance(earlier, list) and self.number < len(earlier) and isinstance(earlier[self.number], dict):
             own |= earlier[self.number]
@@ -321,7 +323,8 @@ def _write(
     }
     if any("instructions" in store.metadata for store in stores):
         facts["instructions"] = [_instruction(piece) for piece in pieces]
-    with EpisodeStore.create(path, spec, json.loads(json.dumps({**stores[0].metadata, **facts}))) as made:
+    first = {key: value for key, value in stores[0].metadata.items() if key != "collected_from"}  # it is in the origins
+    with EpisodeStore.create(path, spec, json.loads(json.dumps({**first, **facts}))) as made:
         for piece in pieces:
             made.append_episode(piece.transitions(spec))
             yield piece

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from ..core import (
     Policy,
     SafetyStop,
     Source,
+    Transition,
     counted,
     derive_seed,
     generator,
@@ -263,7 +265,7 @@ def record_episodes(
 
     Args:
         backend: robot or simulator.
-        store: data set that episodes are added to, open for writing.
+        store: data set that episodes are added to, open for writing. Observations that it does not hold are left out.
         episodes: number of episodes to store.
         make_chooser: called with a random generator for each episode.
         actor: name of the actor, part of every transition.
@@ -331,7 +333,7 @@ def _record_episode(
                 transition = marked(transition, button)
             ended = transition.terminated or transition.truncated
             if button != "discard":
-                writer.append(transition)
+                writer.append(_selected(transition, store.spec))
             if ended:
                 break
         is_failed_attempt = only_successful and transition.success is False and button != "failure"
@@ -341,3 +343,11 @@ def _record_episode(
         else:
             writer.discard()
         return Outcome(actor.episode_length, transition.success, is_kept)
+
+
+def _selected(step: Transition, spec: EnvSpec) -> Transition:
+    """Return a step with the observations of ``spec`` alone."""
+    if step.observation.keys() == spec.observation.keys():
+        return step
+    before, after = ({key: each[key] for key in spec.observation} for each in (step.observation, step.next_observation))
+    return replace(step, observation=before, next_observation=after)

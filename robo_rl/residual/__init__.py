@@ -8,7 +8,7 @@ from .config import BaseConfig, ExecutionChanges, ExecutionConfig, ServerConfig
 
 if TYPE_CHECKING:
     from .agent import ResidualAgent, residual_scale
-    from .backend import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions
+    from .backend import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions, without_base_actions
     from .base_policy import BasePolicy, FrozenPolicy, KnownActions
     from .execution import ExecutedPolicy
 else:
@@ -30,6 +30,7 @@ __all__ = [
     "ServerConfig",
     "register_configs",
     "residual_scale",
+    "without_base_actions",
 ]
 
 

@@ -79,6 +79,13 @@ class BaseActions:
         return {**observation, BASE_ACTION: action}
 
 
+def without_base_actions(spec: EnvSpec) -> EnvSpec:
+    """Return ``spec`` without the base's action: that of the task itself, for data that does not depend on the base."""
+    observation = {key: array for key, array in spec.observation.items() if key != BASE_ACTION}
+    extra = {key: fact for key, fact in spec.extra.items() if key != BASE_POLICY}
+    return replace(spec, observation=observation, extra=extra)
+
+
 class BaseActionBackend(WrappedBackend):
     """An :class:`~robo_rl.core.EnvBackend` whose observations contain the action of a base policy (``base_action``).
 

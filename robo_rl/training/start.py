@@ -8,19 +8,17 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
-from ..app import Components, StartConfig, TrainedAgent, load_agent
+from ..app import Components, StartConfig, load_agent
 from ..core import (
     CheckpointError,
     ConfigError,
-    DataError,
     EnvSpec,
-    ForeignFolder,
     Interruption,
     WarmStartLearner,
     require,
     section,
 )
-from ..evaluation.run_files import read_summary
+from ..evaluation.provenance import provenance
 from ..learner import CheckpointFolder, load_checkpoint
 from ..replay import EpisodeStore, ReplayRing, SavedEpisodes
 
@@ -118,19 +116,7 @@ def _start_agent(config: DictConfig, components: Components, run: Path, settings
             f"start.run={run} is of agent={other}, which does not fit agent={own}: {error}. Give the agent the options "
             "that it has in that run, or start from another run"
         ) from error
-    return _provenance(run, trained) | {"agent": other, "parts": list(parts), "replay": None}
-
-
-def _provenance(run: Path, trained: TrainedAgent) -> dict[str, Any]:
-    commit = None
-    with contextlib.suppress(OSError, DataError, AttributeError, LookupError, TypeError, ValueError):
-        commit = read_summary(ForeignFolder(run)).get("git_commit")
-    return {
-        "run": run.resolve().name,
-        "task": trained.spec.task,
-        "step": trained.step,
-        "git_commit": commit if isinstance(commit, str) else None,
-    }
+    return provenance(run, trained.spec.task, other, trained.step) | {"parts": list(parts), "replay": None}
 
 
 def _load_replay(path: Path, components: Components) -> ReplayRing:
