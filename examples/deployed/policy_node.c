@@ -16,6 +16,7 @@
 #ifndef MAX_AGE
 #define MAX_AGE 0.2 /* seconds without an observation after which the robot is held still */
 #endif
+#define MAX_PACKETS 32 /* packets read per period: a flood of packets must not delay a command */
 
 static volatile sig_atomic_t ends = 0;
 
@@ -31,7 +32,7 @@ static int receive(int node, float *observation)
     float packet[POLICY_OBSERVATION_SIZE + 1]; /* one element more, to recognise packets that are too long */
     int is_new = 0;
     ssize_t size;
-    while ((size = recv(node, packet, sizeof packet, MSG_DONTWAIT)) >= 0)
+    for (int i = 0; i < MAX_PACKETS && (size = recv(node, packet, sizeof packet, MSG_DONTWAIT)) >= 0; ++i)
         if (size == (ssize_t)(POLICY_OBSERVATION_SIZE * sizeof(float))) {
             memcpy(observation, packet, (size_t)size);
             is_new = 1;

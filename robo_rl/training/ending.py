@@ -98,12 +98,16 @@ class Ending:
         return 0
 
     def _show(self, result: EvaluationResult) -> None:
-        """Write the episodes of the final evaluation, and what pages show of them."""
+        """Write the episodes of the final evaluation, and what pages show of them, unless for example a disk is full."""
         run = self._run
-        write_durably(run.folder / EPISODES, f"{json.dumps(result.to_json())}\n".encode())
-        if result.video is not None:
-            add_poster(result.video)
-            film_failures(run, result)
+        try:
+            write_durably(run.folder / EPISODES, f"{json.dumps(result.to_json())}\n".encode())
+            if result.video is not None:
+                add_poster(result.video)
+                film_failures(run, result)
+        except Exception as error:  # the run is complete, and its results are written
+            problem = f"Warning: {EPISODES} or videos of failures are missing: {type(error).__name__}: {error}"
+            run.logger.message(problem)
 
     def _early_end(self, status: str) -> str:
         """Return the reason why the run ends early, to be appended to the number of steps."""

@@ -96,6 +96,38 @@ def test_a_node_that_ends_leaves_the_robot_at_rest(tmp_path: Path) -> None:
         received(robot, at_rest=True)
 
 
+FLOOD = """
+#include <string.h>
+#include <sys/socket.h>
+static ssize_t flood(int node, void *packet, size_t size, int flags)
+{
+    (void)node, (void)flags;
+    memset(packet, 0, size);
+    return (ssize_t)(size - sizeof(float));
+}
+#define recv flood
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_flood_of_packets_does_not_stop_the_commands(tmp_path: Path) -> None:
+    write(make_agent("sac"), "sac", tmp_path / "policy.h")
+    source, program = EXAMPLES / "deployed" / "policy_node.c", tmp_path / "policy_node"
+    (tmp_path / "flood.h").write_text(FLOOD)
+    flags = ["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-include", str(tmp_path / "flood.h"), f"-I{tmp_path}"]
+    subprocess.run(["cc", *flags, str(source), "-o", str(program), "-lm"], check=True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as robot:
+        robot.bind(("127.0.0.1", 0))
+        robot.settimeout(PATIENCE_SECONDS)
+        node = subprocess.Popen([program, "0", str(robot.getsockname()[1])], stdout=subprocess.PIPE)
+        try:
+            for _ in range(3):
+                assert any(np.frombuffer(robot.recv(1024), np.float32))
+        finally:
+            node.kill()
+            node.communicate(timeout=PATIENCE_SECONDS)
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_words_that_are_no_ports_are_answered_with_the_usage(tmp_path: Path) -> None:
     write(make_agent("sac"), "sac", tmp_path / "policy.h")

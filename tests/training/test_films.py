@@ -1,5 +1,8 @@
 """Videos that a run makes beside its evaluations: they change nothing, and those of failures show failures."""
 
+import errno
+import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,9 +11,10 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from robo_rl.cli import main
 from robo_rl.evaluation import EvaluationResult
 from robo_rl.evaluation.evaluate import EpisodeOutcome
-from robo_rl.training import films
+from robo_rl.training import ending, films
 
 
 class Sampling:
@@ -55,3 +59,20 @@ def test_a_repeated_failure_that_succeeds_is_not_shown_and_the_agent_stays_as_it
         *("failure_001.jpg", "failure_001.mp4", "failure_003.jpg", "failure_003.mp4")
     ]
     assert run.agent.drawn == 0, "otherwise later evaluations would depend on videos"
+
+
+@pytest.mark.parametrize("step", ["write_durably", "film_failures"])
+def test_a_full_disk_leaves_a_complete_run_complete(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(ending, step, fail)
+    words = ["task=reach", "agent.hidden=[16,16]", "agent.pretrain_steps=0", "demonstrations.episodes=1"]
+    words += ["run.env_steps=5", "run.evaluation_interval=0", "run.final_evaluation_episodes=1", "run.video_episodes=1"]
+    with pytest.raises(SystemExit) as ended:
+        main(["train", *words, "runtime.threads=1", "task.max_episode_steps=5", f"run.dir={tmp_path / 'run'}"])
+    assert not ended.value.code
+    assert "Warning: evaluation.json or videos of failures are missing: OSError: " in capsys.readouterr().out
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["status"] == "completed"
