@@ -200,13 +200,13 @@ class TeleopConfig(Options, section="teleop"):
     """
 
     device: str | None = None
-    screen: str | None = "keyboard"
+    screen: str | None = option("keyboard", choices=("keyboard", "window"))
     speed: float = option(1.0, above=0, high=1)
     hold_seconds: float = option(0.15, low=0, high=MAX_SECONDS)
     decay_seconds: float = option(0.35, low=0, high=MAX_SECONDS)
     latch_seconds: float = option(0.5, low=0, high=MAX_SECONDS)
     namespace: str = ""
-    implementation: str = "auto"
+    implementation: str = option("auto", choices=("auto", "rclpy", "dds"))
     gamepad: MappingConfig = field(default_factory=_gamepad)
     spacemouse: MappingConfig = field(default_factory=_spacemouse)
     browser: BrowserConfig = field(default_factory=_browser)
@@ -214,20 +214,9 @@ class TeleopConfig(Options, section="teleop"):
     twist: TwistConfig = field(default_factory=TwistConfig)
     leader: LeaderConfig = field(default_factory=LeaderConfig)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.screen in (None, "keyboard", "window"), "teleop.screen", "keyboard, window or null", self.screen)
-        implementations = ("auto", "rclpy", "dds")
-        require(
-            self.implementation in implementations,
-            "teleop.implementation",
-            nearest(self.implementation, implementations),
-            self.implementation,
-        )
-
 
 @dataclass(frozen=True)
-class SteeringConfig:
+class SteeringConfig(Options, section="steering"):
     """Node of remote buttons and diagnostics: ``ros2 service call /robo_rl/pause std_srvs/srv/Trigger``.
 
     Attributes:
@@ -239,13 +228,4 @@ class SteeringConfig:
 
     name: str = "robo_rl"
     namespace: str = ""
-    implementation: str = "auto"
-
-    def __post_init__(self) -> None:
-        implementations = ("auto", "rclpy", "dds")
-        require(
-            self.implementation in implementations,
-            "steering.implementation",
-            nearest(self.implementation, implementations),
-            self.implementation,
-        )
+    implementation: str = option("auto", choices=("auto", "rclpy", "dds"))

@@ -33,7 +33,7 @@ class VirtualRobotConfig(Options, section="virtual"):
 
     name: str = "virtual_robot"
     namespace: str = ""
-    implementation: str = "auto"
+    implementation: str = option("auto", choices=("auto", "rclpy", "dds"))
     real_time_factor: float = option(1.0, above=0, high=100)
     state_rate: float = option(250.0, low=1, high=1000)
     transform_rate: float = 50.0
@@ -42,18 +42,9 @@ class VirtualRobotConfig(Options, section="virtual"):
     camera_noise: float = option(1.0, low=0, high=50)
     watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
     seed: int = 0
-    real_time_priority: int = 0
+    real_time_priority: int = option(0, low=0, high=99)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        implementations = ("auto", "rclpy", "dds")
-        require(
-            self.implementation in implementations,
-            "virtual.implementation",
-            f"one of {', '.join(implementations)}",
-            self.implementation,
-        )
         in_range = 0 < self.transform_rate <= self.state_rate
         require(in_range, "virtual.transform_rate", f"in (0, state_rate = {self.state_rate:g}]", self.transform_rate)
-        priority = self.real_time_priority
-        require(0 <= priority <= 99, "virtual.real_time_priority", "in [0, 99]", priority)

@@ -18,7 +18,7 @@ from .encoder_config import EncoderConfig
 from .files import TIMM_CONFIG_NAME, TIMM_WEIGHTS_NAME, write_model
 from .images import each_moved
 from .libraries import timm
-from .schedule import schedule
+from .schedule import optimise
 
 ARCHITECTURE = "resnet18"
 """Architecture of timm; blocks and channels are configured, so the number of layers may differ from 18."""
@@ -79,21 +79,14 @@ class TimeContrastiveTrainer:
             raise DataError(
                 f"no episode has more than trainer.margin={config.margin} moments: there is nothing to tell"
             )
-        optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
-        model.train()
         rng = generator(self._seed, "minibatches")
-        for step in range(config.steps):
-            for group in optimiser.param_groups:
-                group["lr"] = config.learning_rate * schedule(step, config.steps)
+
+        def loss() -> Tensor:
             views, numbers, moments = self._drawn(episodes, rng)
             first, second = functional.normalize(model(self._varied(views, rng))).chunk(2)
-            loss = contrastive_loss(first, second, numbers, moments, config.margin, config.temperature)
-            optimiser.zero_grad()
-            torch.autograd.backward(loss)
-            optimiser.step()
-            if report is not None and not report(step, float(loss.detach())):
-                break
-        model.eval()
+            return contrastive_loss(first, second, numbers, moments, config.margin, config.temperature)
+
+        optimise(model, config, loss, report)
 
     def _drawn(self, episodes: Sequence[Frames], rng: np.random.Generator) -> tuple[Frames, Tensor, Tensor]:
         """Return two views of B moments, and the numbers (B,) of their episodes and of the moments within these.

@@ -17,7 +17,7 @@ from .encoder_config import EncoderConfig
 from .files import CONFIG_NAME, WEIGHTS_NAME, write_model
 from .images import moved
 from .libraries import open_clip
-from .schedule import schedule
+from .schedule import optimise
 
 MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 """Mean and deviation of colours in [0, 1], the same for all CLIP models."""
@@ -63,28 +63,21 @@ class ClipTrainer:
         Raises:
             DataError: if a caption is too long, or all captions are true, or all are false.
         """
-        config, model = self._config, self._model
+        config = self._config
         if not truth.any() or truth.all():
             raise DataError("the captions are all true or all false of the pictures: there is nothing to learn")
         tokens = self._tokens(captions)
         labels = torch.from_numpy(truth)
-        optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
-        model.train()
         rng = generator(self._seed, "minibatches")
-        for step in range(config.steps):
-            for group in optimiser.param_groups:
-                group["lr"] = config.learning_rate * schedule(step, config.steps)
+
+        def loss() -> Tensor:
             rows = rng.integers(0, len(images), config.batch_size)
             shift = rng.integers(-config.shift, config.shift + 1, 2)
             pictures = torch.from_numpy(moved(images[rows], *shift.tolist()))
-            loss = self._loss(pictures, tokens, labels[torch.from_numpy(rows)])
-            optimiser.zero_grad()
-            torch.autograd.backward(loss)
-            optimiser.step()
-            if report is not None and not report(step, float(loss.detach())):
-                break
+            return self._loss(pictures, tokens, labels[torch.from_numpy(rows)])
+
+        optimise(self._model, config, loss, report)
         self._forget_unseen(tokens)
-        model.eval()
 
     def _tokens(self, captions: Sequence[str]) -> Tensor:
         tokens: Tensor = self._tokenizer(list(captions))

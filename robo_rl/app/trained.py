@@ -202,9 +202,7 @@ def load_policy(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best"
         CheckpointError: if there is no such checkpoint, it is damaged, or it was trained for another spec.
     """
     config = run_config(run)
-    folder = checkpoint_of(run, checkpoint)
-    loaded = _load_part(folder, spec, "policy")
-    spec = _spec(loaded)
+    folder, loaded, spec = _load_part(run, checkpoint, spec, "policy")
     with networks_of(folder, "policy"):
         agent = build_agent(config.agent, spec, config.seed)
     with reading(f"{run}: the policy of step {loaded.step}", CheckpointError, OTHER):
@@ -229,11 +227,9 @@ def load_agent(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best")
         CheckpointError: as :func:`load_policy`.
     """
     config = run_config(run)
-    folder = checkpoint_of(run, checkpoint)
-    loaded = _load_part(folder, spec, "agent")
+    folder, loaded, spec = _load_part(run, checkpoint, spec, "agent")
     if "agent" not in loaded.parts:
         raise CheckpointError(f"{run}: its checkpoint of step {loaded.step} has a policy but no agent to load")
-    spec = _spec(loaded)
     with networks_of(folder, "agent"):
         agent = build_acting_agent(config.agent, spec, config.seed)
     with reading(f"{run}: the agent of step {loaded.step}", CheckpointError, OTHER):
@@ -259,9 +255,7 @@ def load_reward(run: Path, spec: EnvSpec | None = None, checkpoint: str = "newes
     """
     config = run_config(run)
     _use_own_cache(config.reward)
-    folder = checkpoint_of(run, checkpoint)
-    loaded = _load_part(folder, spec, "reward")
-    spec = _spec(loaded)
+    folder, loaded, spec = _load_part(run, checkpoint, spec, "reward")
     with networks_of(folder, "reward"):
         reward = build_reward(config.reward, spec, config.seed)
     if reward.scorer is not None:
@@ -293,20 +287,18 @@ def checkpoint_of(run: Path, checkpoint: str) -> Path:
     return path
 
 
-def _load_part(path: Path, spec: EnvSpec | None, part: str) -> Checkpoint:
-    """Return the checkpoint in a folder with only the named part, or without it if it has none."""
+def _load_part(run: Path, checkpoint: str, spec: EnvSpec | None, part: str) -> tuple[Path, Checkpoint, EnvSpec]:
+    """Return folder and spec of a checkpoint, and it with only the named part, or without it if it has none."""
+    path = checkpoint_of(run, checkpoint)
     loaded = load_checkpoint(path, only=(part,))
-    differences = _spec(loaded).differences(spec) if spec is not None else []
-    if differences:
-        raise CheckpointError(f"{path} was trained for another environment: " + "; ".join(differences))
-    return loaded
-
-
-def _spec(loaded: Checkpoint) -> EnvSpec:
     try:
-        return EnvSpec.from_json(loaded.facts.get("spec", {}))
+        own_spec = EnvSpec.from_json(loaded.facts.get("spec", {}))
     except SpecError as error:
         raise CheckpointError(f"the checkpoint of step {loaded.step} does not match: {error}") from error
+    differences = own_spec.differences(spec) if spec is not None else []
+    if differences:
+        raise CheckpointError(f"{path} was trained for another environment: " + "; ".join(differences))
+    return path, loaded, own_spec
 
 
 def _step(text: str) -> float:

@@ -12,7 +12,6 @@ from robo_rl.core import (
     DriverError,
     EnvBackend,
     EnvSpec,
-    Metrics,
     Observation,
     ResetOutcome,
     RobotDescription,
@@ -27,7 +26,7 @@ from .arm import ArmGuide, NotReachedError, fixed
 from .config import HomingConfig
 from .object_mover import ObjectMover
 from .paths import ArmPaths
-from .practice import PracticeReset
+from .practice import ReturningReset
 from .states import Event, PracticeState
 
 Array = NDArray[np.float64]
@@ -38,7 +37,7 @@ MAX_REFUSALS = 3
 """Refusals in a row, without a step between them, after which resets do not help and the operator has to act."""
 
 
-class HomingReset(PracticeReset):
+class HomingReset(ReturningReset):
     """A reset controller that puts the object back and brings the arm home on a clear path after every episode.
 
     An attempt picks up the object and puts it down by the script, if necessary, and then goes home: up, back if
@@ -80,7 +79,7 @@ class HomingReset(PracticeReset):
         self._guide = ArmGuide(spec, robot, home_rotation, self._execute)
         script = config.scripts.get(spec.task)
         self._mover = None if script is None else ObjectMover(script, spec, self._guide, config)
-        self._resets = self._successes = self._refusals = self._refusals_in_a_row = 0
+        self._refusals_in_a_row = 0
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
         """Return a reason if the object leaves the area from which the arm can fetch it; otherwise an empty string.
@@ -103,8 +102,6 @@ class HomingReset(PracticeReset):
     def note(self, transition: Transition) -> None:
         super().note(transition)
         self._refusals_in_a_row = 0
-        if transition.terminated or transition.truncated:
-            self._happens(Event.EPISODE_ENDED)
 
     def run(self, backend: EnvBackend) -> ResetOutcome:
         self._backend, self._step = backend, self._begin(backend)
@@ -124,16 +121,6 @@ class HomingReset(PracticeReset):
             return ResetOutcome(self._step, attempt)
         outcome = self._gives_up(self._config.attempts, reason)
         return replace(outcome, step=self._ask_for_help(reason)) if self._config.ask else outcome
-
-    def metrics(self) -> Metrics:
-        rate = {"practice/reset_success_rate": self._successes / self._resets} if self._resets else {}
-        return {
-            "practice/resets": self._resets,
-            "practice/reset_attempts": self._attempts,
-            "practice/refused_actions": self._refusals,
-            **rate,
-            **super().metrics(),
-        }
 
     def state(self) -> State:
         return super().state() | {"resets": np.array([self._resets, self._successes, self._refusals], np.int64)}

@@ -9,7 +9,6 @@ from robo_rl.core import (
     Batch,
     EnvBackend,
     EnvSpec,
-    Metrics,
     Observation,
     ResetOutcome,
     ReturnLearner,
@@ -21,11 +20,11 @@ from robo_rl.core import (
 )
 
 from .config import LearnedConfig
-from .practice import PracticeReset
+from .practice import ReturningReset
 from .states import Event, PracticeState
 
 
-class LearnedReset(PracticeReset):
+class LearnedReset(ReturningReset):
     """A reset controller with its own agent, which acts after each episode until the robot is where episodes begin.
 
     The reset agent learns from its own steps and from those of the task's policy, but the task's policy does not learn
@@ -42,7 +41,7 @@ class LearnedReset(PracticeReset):
         super().__init__(spec)
         self._config = config
         self._learner = learner
-        self._resets = self._successes = self._refusals = self._episode_length = self._sequence = 0
+        self._episode_length = self._sequence = 0
 
     @property
     def learns(self) -> bool:
@@ -55,8 +54,6 @@ class LearnedReset(PracticeReset):
         super().note(transition)
         self._episode_length += 1
         self._learner.add(transition)
-        if transition.terminated or transition.truncated:
-            self._happens(Event.EPISODE_ENDED)
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
         threshold = self._config.least_value
@@ -85,16 +82,6 @@ class LearnedReset(PracticeReset):
                 self._happens(Event.RECOVERED)
                 return ResetOutcome(step, attempt)
         return self._gives_up(self._config.attempts, "the robot did not come back to where episodes begin")
-
-    def metrics(self) -> Metrics:
-        rate = {"practice/reset_success_rate": self._successes / self._resets} if self._resets else {}
-        return {
-            "practice/resets": self._resets,
-            "practice/reset_attempts": self._attempts,
-            **rate,
-            "practice/refused_actions": self._refusals,
-            **super().metrics(),
-        }
 
     def state(self) -> State:
         counts = [self._resets, self._successes, self._refusals, self._episode_length, self._sequence]

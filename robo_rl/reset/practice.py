@@ -132,6 +132,27 @@ class PracticeReset(ABC):
         return backend.step(action)
 
 
+class ReturningReset(PracticeReset):
+    """Base class of controllers that bring the robot back after every episode, and count these resets."""
+
+    _resets = _successes = _refusals = 0
+
+    def note(self, transition: Transition) -> None:
+        super().note(transition)
+        if transition.terminated or transition.truncated:
+            self._happens(Event.EPISODE_ENDED)
+
+    def metrics(self) -> Metrics:
+        rate = {"practice/reset_success_rate": self._successes / self._resets} if self._resets else {}
+        return {
+            "practice/resets": self._resets,
+            "practice/reset_attempts": self._attempts,
+            "practice/refused_actions": self._refusals,
+            **rate,
+            **super().metrics(),
+        }
+
+
 class Element:
     """One element of the observation, by name.
 

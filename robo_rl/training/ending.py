@@ -98,7 +98,7 @@ class Ending:
         return 0
 
     def _show(self, result: EvaluationResult) -> None:
-        """Write the episodes of the final evaluation, and what pages show of them, unless for example a disk is full."""
+        """Write the episodes of the final evaluation, and what pages show of them, unless the disk is full."""
         run = self._run
         try:
             write_durably(run.folder / EPISODES, f"{json.dumps(result.to_json())}\n".encode())
@@ -106,8 +106,8 @@ class Ending:
                 add_poster(result.video)
                 film_failures(run, result)
         except Exception as error:  # the run is complete, and its results are written
-            problem = f"Warning: {EPISODES} or videos of failures are missing: {type(error).__name__}: {error}"
-            run.logger.message(problem)
+            missing = f"{EPISODES} or videos of failures are missing"
+            run.logger.message(f"Warning: {missing}: {type(error).__name__}: {error}")
 
     def _early_end(self, status: str) -> str:
         """Return the reason why the run ends early, to be appended to the number of steps."""

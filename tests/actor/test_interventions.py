@@ -4,14 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf, open_dict
 
 from robo_rl.actor import ActionChoice, InterventionConfig, SimulatedIntervention
-from robo_rl.app import load_agent, register_all_configs
+from robo_rl.app import load_agent
 from robo_rl.core import CheckpointError, ConfigError, Interruption, Source
 from robo_rl.rewards.modules.interventions import InterventionsConfig
 from robo_rl.training.local import LocalTraining
+
+from ..rigs.composition import composed_config
 
 P, R, H, S = Source.POLICY, Source.RANDOM, Source.HUMAN, Source.SCRIPT
 
@@ -137,12 +138,10 @@ def test_values_out_of_range_are_named():
 
 
 def training_on(words: list[str], folder: Path) -> LocalTraining:
-    register_all_configs()
     words = ["task=reach", "demonstrations.episodes=0", "logging.progress=false", *words]
     words += ["run.env_steps=40", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
     words += ["run.video_episodes=0", "agent.hidden=[8]", f"run.dir={folder}"]
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", overrides=words)
+    config = composed_config("train", *words)
     with open_dict(config):
         config.choices = {"agent": "rlpd"}
     return LocalTraining(config, folder, Interruption())

@@ -11,6 +11,7 @@ import robo_rl.sim
 from robo_rl.api.environments import environment_words, provide_environment
 from robo_rl.core import ConfigError
 
+from ..rigs.composition import composed_config
 from ..rigs.point_world import PointWorld
 
 ID = "test/Point-v0"
@@ -62,13 +63,8 @@ def test_arguments_are_written_as_hydra_reads_them() -> None:
     values = {"text": 'a "b" \\', "number": "1", "none": None, "flag": True, "nested": {"sizes": (1, 2.5, [False])}}
     gymnasium.register("test/Accepting-v0", entry_point=accept)
     words = environment_words(gymnasium.make("test/Accepting-v0", **values))
-    from hydra import compose, initialize_config_module
 
-    from robo_rl.app import register_all_configs
-
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        kwargs = compose("train", overrides=words).task.env_kwargs
+    kwargs = composed_config("train", *words).task.env_kwargs
     assert kwargs == {**values, "nested": {"sizes": [1, 2.5, [False]]}}
 
 

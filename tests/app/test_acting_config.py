@@ -3,22 +3,21 @@
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from robo_rl.app import acting_config, register_all_configs, robot_note, run_config
+from robo_rl.app import acting_config, robot_note, run_config
 from robo_rl.command_line.application import run_command
 from robo_rl.core import ConfigError
+
+from ..rigs.composition import composed_config
 
 
 def write_run(folder: Path, words: list[str], safety: str = "default", reward: str = "sparse") -> Path:
     """Write the configuration that a run with these options saves."""
-    register_all_configs()
     GlobalHydra.instance().clear()
     words = ["task=pick_cube", f"safety={safety}", f"reward={reward}", "run.dir=runs/a", *words]
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", words)
+    config = composed_config("train", *words)
     robot = next((word.removeprefix("robot=") for word in words if word.startswith("robot=")), None)
     runtime = "local" if robot is None else "async"
     values = OmegaConf.to_container(config, resolve=True)

@@ -4,28 +4,20 @@ import subprocess
 import sys
 
 import pytest
-from hydra import compose as compose_hydra
-from hydra import initialize_config_module
 from omegaconf import DictConfig
 
-from robo_rl.app import find_emergency_stop, register_all_configs
+from robo_rl.app import find_emergency_stop
 from robo_rl.app.stops import find_stop_button
-from robo_rl.cli import main
 from robo_rl.commands import stop
 from robo_rl.core import DeadmanSwitch, DriverError, EmergencyStop, GuardBeat, OwnStop, ResetLatch
 from robo_rl.core.emergency import default_file
 
+from ..rigs.command_line import exit_code
+from ..rigs.composition import composed_config
+
 
 def compose(command: str, words: list[str]) -> DictConfig:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        return compose_hydra(command, overrides=words)
-
-
-def call(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    return int(str(ended.value.code))
+    return composed_config(command, *words)
 
 
 @pytest.fixture
@@ -69,18 +61,18 @@ def test_a_stop_of_one_robot_leaves_others_alone_and_one_of_all_stops_all(
     capsys: pytest.CaptureFixture[str], person: list[str]
 ) -> None:
     left, right = EmergencyStop(robot="left"), EmergencyStop(robot="right")
-    assert call("stop", "robot=left", "reason=smoke") == 0
+    assert exit_code("stop", "robot=left", "reason=smoke") == 0
     assert "Robot left is stopped. When all is safe: robo-rl rearm robot=left" in capsys.readouterr().out
     assert left.pressed() == "smoke" and right.pressed() is None
-    assert call("stop") == 0
+    assert exit_code("stop") == 0
     assert right.pressed() == "robo-rl stop"
-    assert call("rearm", "robot=left") == 0
+    assert exit_code("rearm", "robot=left") == 0
     output = capsys.readouterr().out
     assert "Re-armed: robot left" in output and "Still stopped: all robots: robo-rl stop" in output
     assert left.pressed() == "robo-rl stop", "that of all holds it still"
-    assert call("rearm") == 0
+    assert exit_code("rearm") == 0
     assert left.pressed() is None and right.pressed() is None
-    assert call("rearm") == 0 and "No emergency stop is pressed" in capsys.readouterr().out
+    assert exit_code("rearm") == 0 and "No emergency stop is pressed" in capsys.readouterr().out
 
 
 def test_rearm_takes_back_all_that_it_can_and_says_what_not(
@@ -103,7 +95,7 @@ def test_rearm_takes_back_all_that_it_can_and_says_what_not(
         return (len(requests) > 1, "the enabling switch is open")
 
     monkeypatch.setattr("robo_rl.drivers.robot.own_stop.rearm_robot", rearm_robot)
-    assert call("rearm") == 2
+    assert exit_code("rearm") == 2
     output = capsys.readouterr()
     alone = "on this machine alone: its own controller is still stopped, and a run ends after three episodes"
     for line in ("Re-armed: all robots\n", f"Re-armed: robot left, {alone}", "Re-armed: robot killed\n"):
@@ -117,9 +109,9 @@ def test_rearm_takes_back_all_that_it_can_and_says_what_not(
     assert "has not answered: it may still be running" in person[0], "a person reads it before they confirm"
     ResetLatch("busy").release()
     OwnStop("old").clear()
-    assert call("rearm") == 0 and requests == [{"service": "/left/rearm", "name": "left"}] * 2
+    assert exit_code("rearm") == 0 and requests == [{"service": "/left/rearm", "name": "left"}] * 2
     assert pressed == ["the guard", None], "a run waits until its robot's own controller has answered"
-    assert OwnStop("left").facts() is None and call("rearm") == 0
+    assert OwnStop("left").facts() is None and exit_code("rearm") == 0
     assert "No emergency stop is pressed" in capsys.readouterr().out
 
 
@@ -128,8 +120,8 @@ def test_a_stop_of_which_only_the_copy_is_left_is_on_the_list(
 ) -> None:
     EmergencyStop(robot="left.1").press("a test")
     default_file("left.1").unlink()
-    assert call("rearm") == 0 and "Re-armed: robot left.1" in capsys.readouterr().out
-    assert call("rearm") == 0 and "No emergency stop is pressed" in capsys.readouterr().out
+    assert exit_code("rearm") == 0 and "Re-armed: robot left.1" in capsys.readouterr().out
+    assert exit_code("rearm") == 0 and "No emergency stop is pressed" in capsys.readouterr().out
 
 
 def test_a_robot_that_does_not_answer_stays_on_the_list(
@@ -140,7 +132,7 @@ def test_a_robot_that_does_not_answer_stays_on_the_list(
 
     monkeypatch.setattr("robo_rl.drivers.robot.own_stop.rearm_robot", rearm_robot)
     OwnStop("arm").note({"service": "/rearm", "name": "arm"})
-    assert call("rearm", "robot=arm") == 2
+    assert exit_code("rearm", "robot=arm") == 2
     assert "no server of /rearm. Release its stop at the robot" in capsys.readouterr().err
     assert OwnStop("arm").facts() is not None
 
@@ -153,11 +145,11 @@ def test_only_a_person_rearms_whatever_it_is(capsys: pytest.CaptureFixture[str],
         lambda: OwnStop("arm").note({}),
     ):
         make()
-        assert call("rearm") == 2 and "only a person re-arms" in capsys.readouterr().err
+        assert exit_code("rearm") == 2 and "only a person re-arms" in capsys.readouterr().err
 
 
 def test_options_that_exclude_each_other_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("stop", "robot=left", "file=/tmp/x") == 2
+    assert exit_code("stop", "robot=left", "file=/tmp/x") == 2
     assert "give file or robot, not both" in capsys.readouterr().err
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from hydra import compose, initialize_config_module
 
-from robo_rl.app import register_all_configs, set_threads
+from robo_rl.app import set_threads
+
+from ..rigs.composition import composed_config
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,5 @@ def test_a_core_is_left_to_the_control_loop_of_a_robot(
     chosen = [4]
     monkeypatch.setattr(torch, "get_num_threads", lambda: chosen[-1])
     monkeypatch.setattr(torch, "set_num_threads", chosen.append)
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        set_threads(compose("train", overrides=words))
+    set_threads(composed_config("train", *words))
     assert chosen[-1] == threads

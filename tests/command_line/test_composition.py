@@ -8,8 +8,9 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
 from robo_rl.app import register_all_configs
-from robo_rl.cli import main
 from robo_rl.commands import train
+
+from ..rigs.command_line import exit_code
 
 
 def _registered() -> str:
@@ -40,7 +41,5 @@ def test_a_file_of_the_user_may_set_the_mode_of_hydra(tmp_path: Path, monkeypatc
     monkeypatch.setattr(train, "run", run)
     monkeypatch.chdir(tmp_path)
     for words in ([f"--config-dir={tmp_path}", "+how=often"], ["hydra.mode=MULTIRUN"], ["-m"]):
-        with pytest.raises(SystemExit) as ended:
-            main(["train", *words, "seed=3,4"])
-        assert ended.value.code == 0
+        assert not exit_code("train", *words, "seed=3,4")
     assert seeds == [3, 4] * 3

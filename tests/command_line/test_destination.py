@@ -8,6 +8,8 @@ from robo_rl.cli import main
 from robo_rl.command_line.destination import new_output
 from robo_rl.core import ConfigError
 
+from ..rigs.command_line import exit_code
+
 
 def test_a_path_in_folders_that_are_not_there_is_good(tmp_path: Path) -> None:
     path = tmp_path / "some" / "folder" / "model"
@@ -36,9 +38,7 @@ def test_commands_say_that_they_cannot_write_before_they_begin(
     """Each has another mistake too, which they come to as soon as they begin."""
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "model"
-    with pytest.raises(SystemExit) as caught:
-        main([*words, f"{option}={path}"])
-    assert caught.value.code == 2
+    assert exit_code(*words, f"{option}={path}") == 2
     error = " ".join(capsys.readouterr().err.split())
     assert f"{option}: {path} cannot be written" in error and "; give another" in error
 

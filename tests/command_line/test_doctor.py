@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from robo_rl.cli import main
 from robo_rl.command_line import machine
 from robo_rl.command_line.machine import Check, Status
 from robo_rl.commands import doctor
 from robo_rl.core import DriverError
+
+from ..rigs.command_line import exit_code
 
 OK, WARN, FAIL = Status.OK, Status.WARN, Status.FAIL
 
@@ -159,9 +160,7 @@ def test_report_and_exit_code(
 ) -> None:
     checks = [Check("Python", OK, "3.11"), Check("ROS 2", status, "none", "pip install 'robo-rl[ros2]'")]
     monkeypatch.setattr(doctor, "examine", lambda folder: checks)
-    with pytest.raises(SystemExit) as caught:
-        main(["doctor", f"doctor.json={str(as_json).lower()}"])
-    assert caught.value.code == code
+    assert exit_code("doctor", f"doctor.json={str(as_json).lower()}") == code
     printed = capsys.readouterr().out
     if as_json:
         assert json.loads(printed)[1] == {

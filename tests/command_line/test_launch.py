@@ -17,6 +17,8 @@ from robo_rl.cli import main
 from robo_rl.command_line.launching import LAUNCHES, Launch, ProcessPlan, read_plans
 from robo_rl.core import ConfigError, Interruption
 
+from ..rigs.command_line import exit_code
+
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(file.stem for file in LAUNCHES.glob("*.yaml"))
 
@@ -135,9 +137,7 @@ def test_mistakes_are_answered_by_a_line(capsys):
         (["train", "tsak=reach"], "train takes no 'tsak=reach': did you mean 'task'"),
         (["no/such.yaml"], "there is no launch file"),
     ):
-        with pytest.raises(SystemExit) as caught:
-            main(["launch", *words])
-        assert caught.value.code == 2
+        assert exit_code("launch", *words) == 2
         assert message in capsys.readouterr().err
 
 

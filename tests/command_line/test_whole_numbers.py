@@ -12,6 +12,8 @@ from robo_rl.command_line.usage import composed
 from robo_rl.command_line.whole_numbers import with_whole_numbers
 from robo_rl.commands import top, train
 
+from ..rigs.command_line import exit_code
+
 
 def _integers(config: DictConfig, path: str = "") -> Iterator[str]:
     """Yield the names of all integer options."""
@@ -93,8 +95,6 @@ def test_a_command_receives_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_other_numbers_are_refused(words: list[str], start: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
+    assert exit_code(*words) == 2
     line = capsys.readouterr().err
     assert line.startswith(f"robo-rl: {start}: expected a whole number, such as 10000, 10_000 or 1e4, got "), line

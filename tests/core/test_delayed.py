@@ -25,15 +25,15 @@ from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig
 from robo_rl.training.experience import make_hindsight
 
+from ..rigs.composition import composed_config
+
 DELAY = {"state": 0.15, "object": 0.1}  # at 10 Hz: two control periods and one
 ACTIONS = np.random.default_rng(5).uniform(-1, 1, (8, 4)).astype(np.float32)
 
 
 def backend_of(*words: str, simulated: bool = False, robot: str | None = None) -> EnvBackend:
     """Return the backend of a run of ``push_cube``."""
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", ["task=push_cube", *words])
+    config = composed_config("train", "task=push_cube", *words)
     if robot is not None:
         OmegaConf.set_struct(config, False)
         config.robot = {"_target_": robot}

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl.cli import main
 from robo_rl.core import printable
+
+from ..rigs.command_line import exit_code
 
 HOSTILE = (
     "\x1b[2J",
@@ -36,8 +37,6 @@ def test_errors_of_the_command_line_are_printable(tmp_path: Path, capsys: pytest
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "config.yaml").write_text('choices: {task: reach}\ntask: {"a\\e[2J": "${b}"}\n')
-    with pytest.raises(SystemExit) as ended:
-        main(["eval", f"run={folder}"])
-    assert ended.value.code == 2
+    assert exit_code("eval", f"run={folder}") == 2
     output = capsys.readouterr().err
     assert "a\ufffd[2J" in output and "\x1b" not in output

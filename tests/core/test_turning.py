@@ -6,15 +6,16 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
 from numpy.typing import NDArray
 
-from robo_rl.app import build_backend, register_all_configs
+from robo_rl.app import build_backend
 from robo_rl.core import EnvBackend, PersistentWorld, RelativeBackend, TurningBackend, TurningState, turning_positions
 from robo_rl.reset.arm import joint_reader
 from robo_rl.safety.backend import SafeBackend
 from robo_rl.safety.feasibility import FeasibilityModel
 from robo_rl.safety.feasibility_filter import save_model, state_keys
+
+from ..rigs.composition import composed_config
 
 ARMS = Path(__file__).parents[1] / "data" / "arms"
 HOME = [0.0, 0.3, 1.4, 1.2, 0.3]
@@ -34,7 +35,6 @@ def arm_file(folder: Path, *endless: str) -> Path:
 
 def backend_of(file: Path, roll: float, *words: str, safety: str = "none") -> EnvBackend:
     """Return the backend of a run in which the wrist's roll begins at ``roll`` [rad]."""
-    register_all_configs()
     arm = [
         f"task.arm.model={file}",
         "task.arm.joints=[pan,lift,elbow,wrist_pitch,wrist_yaw,wrist_roll]",
@@ -49,8 +49,7 @@ def backend_of(file: Path, roll: float, *words: str, safety: str = "none") -> En
         "task.controller.action_space=joint_delta",
         "task.controller.joint_scale=0.1",
     ]
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", ["task=reach", f"safety={safety}", *arm, *words])
+    config = composed_config("train", "task=reach", f"safety={safety}", *arm, *words)
     return build_backend(config)
 
 

@@ -12,6 +12,8 @@ from robo_rl.drivers.ros2.dds.configuration import Discovery
 from robo_rl.drivers.ros2.dds.library import why_not_raw
 from robo_rl.drivers.ros2.names import Names, for_node
 
+from ..rigs.command_line import exit_code
+
 
 @pytest.mark.parametrize(
     ("name", "full"),
@@ -125,9 +127,7 @@ def test_a_parameter_file_reaches_the_settings_of_a_command_and_the_command_line
         ("a: [", "robot.yaml cannot be read"),
     ):
         file.write_text(content)
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        assert ended.value.code == 2
+        assert exit_code(*words) == 2
         assert said in capsys.readouterr().err
 
 

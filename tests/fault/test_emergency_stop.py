@@ -33,6 +33,7 @@ from robo_rl.core.emergency import default_file
 from robo_rl.safety import make_safe_backend
 from robo_rl.safety.config import EmergencyStopConfig
 
+from ..rigs.command_line import exit_code
 from ..rigs.safety_arms import arm
 
 ACTION = np.array([1, 0, 0, 0], np.float32)
@@ -131,9 +132,7 @@ def test_the_command_does_not_claim_what_it_could_not_do(tmp_path, capsys, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(latch, "_write", refuse)
-    with pytest.raises(SystemExit) as ended:
-        main(["stop", f"file={tmp_path}/emergency_stop"])
-    assert ended.value.code == 2
+    assert exit_code("stop", f"file={tmp_path}/emergency_stop") == 2
     output = capsys.readouterr()
     assert "ROBOTS ARE NOT STOPPED" in output.err
     assert "are stopped" not in output.out
@@ -195,18 +194,14 @@ def test_the_command_stops_another_process_and_a_script_cannot_rearm(file, capsy
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    with pytest.raises(SystemExit) as ended:
-        main(["stop", "reason=smoke"])
-    assert ended.value.code == 0
+    assert not exit_code("stop", "reason=smoke")
     assert process.stdout.readline() == "smoke\n"
     assert process.wait(60) == 0
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    with pytest.raises(SystemExit) as ended:
-        main(["rearm"])
-    assert ended.value.code == 2
+    assert exit_code("rearm") == 2
     assert "only a person re-arms" in capsys.readouterr().err
     assert EmergencyStop().pressed() == "smoke"
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit):
         main(["stop", "resaon=smoke"])
     assert "did you mean 'reason'" in capsys.readouterr().err
 

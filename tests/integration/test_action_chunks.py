@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robo_rl.cli import main
-
-from ..rigs.command_line import SMALL_AGENT
+from ..rigs.command_line import SMALL_AGENT, exit_code
 from ..rigs.run_folder import newest_state
 
 STEPS = 50
@@ -31,9 +29,7 @@ TRAIN = [
 
 
 def robo_rl(*words: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main([*words])
-    assert not caught.value.code
+    assert not exit_code(*words)
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from robo_rl.cli import main
-
-from ..rigs.command_line import robo_rl
+from ..rigs.command_line import refusal, robo_rl
 from ..rigs.lerobot_folder import use_stand_in, write_lerobot
 from ..rigs.policy_server import service
 
@@ -26,15 +24,6 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("clone") / "run"
     robo_rl("train", *COMMON, *CLONE, "run.env_steps=0", f"run.dir={run}")
     return run
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return the last line of a command that is refused."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert ended.value.code == 2
-    return capsys.readouterr().err.splitlines()[-1]
 
 
 def evaluated(clone: Path, file: Path, *words: str) -> dict[str, Any]:

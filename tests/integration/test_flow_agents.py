@@ -8,6 +8,7 @@ import pytest
 
 from robo_rl.cli import main
 
+from ..rigs.command_line import exit_code
 from ..rigs.run_folder import newest_state, records
 
 TRAIN = [
@@ -27,9 +28,7 @@ TRAIN = [
 
 
 def robo_rl(*words: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main([*words])
-    assert not caught.value.code
+    assert not exit_code(*words)
 
 
 def test_offline_training_continues_online_bit_for_bit(tmp_path: Path) -> None:

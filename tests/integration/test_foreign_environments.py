@@ -16,6 +16,7 @@ from robo_rl.evaluation import plots, report, video
 from robo_rl.learner import CheckpointFolder
 from robo_rl.training import ending, results
 
+from ..rigs.command_line import exit_code
 from ..rigs.odd_environments import LIMIT, registered
 from ..rigs.run_folder import records
 
@@ -41,9 +42,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
     monkeypatch.setattr(ending, "file_lines", lambda *_: [])  # drawing takes longer than these runs
 
     def call(*words: str) -> int:
-        with pytest.raises(SystemExit) as ended:
-            main(["train", *QUICK, f"run.dir={tmp_path}/run", *words])
-        return int(ended.value.code or 0)
+        return exit_code("train", *QUICK, f"run.dir={tmp_path}/run", *words)
 
     return call
 

@@ -5,20 +5,13 @@ import shutil
 
 import pytest
 
-from robo_rl.cli import main
 from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.sim import make_backend
 
 from ..rigs.bags import write_bag
+from ..rigs.command_line import exit_code
 from ..rigs.replay_episodes import assert_same
-
-
-def command(*arguments):
-    """Run ``robo-rl`` in this process; return its exit code."""
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    return int(caught.value.code or 0)
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +26,8 @@ def reach(tmp_path_factory):
 )
 def test_a_data_set_comes_back(reach, tmp_path, capsys, options):
     exported, back = tmp_path / "there", tmp_path / "back"
-    assert command("export", f"path={reach}", f"output={exported}", "instruction=reach the point", *options) == 0
-    assert command("import", f"path={exported}", f"output={back}", options[0]) == 0
+    assert exit_code("export", f"path={reach}", f"output={exported}", "instruction=reach the point", *options) == 0
+    assert exit_code("import", f"path={exported}", f"output={back}", options[0]) == 0
     assert "holds 2 episodes, 2 successful" in capsys.readouterr().out
     with EpisodeStore.open(reach) as before, EpisodeStore.open(back) as after:
         assert after.spec == before.spec
@@ -57,10 +50,10 @@ def test_episodes_of_a_single_frame_are_left_out_and_counted(reach, tmp_path, ca
         with EpisodeStore.create(tmp_path / "none", store.spec) as none:
             none.append_episode(first)
     for name in ("short", "none"):
-        assert command("export", f"path={tmp_path / name}", f"output={tmp_path / 'there'}", "format=lerobot") == 0
+        assert exit_code("export", f"path={tmp_path / name}", f"output={tmp_path / 'there'}", "format=lerobot") == 0
         (tmp_path / "there" / "meta" / "robo_rl" / "dataset.json").unlink()
         capsys.readouterr()
-        status = command("import", *arguments, f"output={tmp_path / 'back'}_{name}")
+        status = exit_code("import", *arguments, f"output={tmp_path / 'back'}_{name}")
         output = capsys.readouterr()
         if name == "short":
             assert status == 0
@@ -89,7 +82,7 @@ def test_mistakes_are_answered_by_a_line(reach, tmp_path, capsys):
         (["import", f"path={reach}", f"output={tmp_path / 'x'}", "format=robomimic"], "is not a file"),
         (["import", f"path={reach}", f"output={tmp_path / 'x'}", "foreign.source=cat"], "foreign.source must be"),
     ):
-        assert command(*arguments) == 2, arguments
+        assert exit_code(*arguments) == 2, arguments
         assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -110,12 +103,12 @@ def test_a_bag_is_imported_by_a_configuration_of_ones_own(tmp_path, capsys):
     write_bag(tmp_path / "bag")
     arguments = ["--config-dir", str(tmp_path / "configs"), f"path={tmp_path / 'bag'}", f"output={tmp_path / 'lab'}"]
     arguments += ["format=lab", "foreign.control_rate=10"]
-    assert command("import", *arguments) == 0
+    assert exit_code("import", *arguments) == 0
     with EpisodeStore.open(tmp_path / "lab") as store:
         assert store.spec.observation["state"].names == ("a_position", "b_position")
         assert store.spec.control_rate == 10 and store.summary().sources == {"human": 9}
     assert (
-        command(
+        exit_code(
             "import", *arguments[:-3], f"output={tmp_path / 'x'}", *arguments[-2:], "format.topics.joints.max_age=0"
         )
         == 2

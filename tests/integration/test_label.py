@@ -15,7 +15,6 @@ import time
 import numpy as np
 import pytest
 
-from robo_rl.cli import main
 from robo_rl.core import ConfigError, Intervention, ManualClock
 from robo_rl.recording.labelling import FAST, Viewer
 from robo_rl.recording.teleoperation import record_expert
@@ -24,12 +23,7 @@ from robo_rl.rewards.modules.stages import StagesConfig
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig
 
-
-def command(*arguments):
-    """Run ``robo-rl`` in this process; return its exit code."""
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    return int(caught.value.code or 0)
+from ..rigs.command_line import exit_code
 
 
 class Device:
@@ -159,7 +153,7 @@ def test_labels_by_keys_in_a_terminal_and_the_classifier_of_them(recorded, tmp_p
     output = tmp_path / "goal.safetensors"
     capsys.readouterr()
     options += ["label.device=null", f"label.output={output}", "classifier.false_positives=0.3"]
-    assert command(*options) == 0
+    assert exit_code(*options) == 0
     terminal = capsys.readouterr().out
     assert "6 of 6 episodes are labelled" in terminal
     assert f"reward=stages reward.modules.stages.file={output}" in terminal
@@ -167,7 +161,7 @@ def test_labels_by_keys_in_a_terminal_and_the_classifier_of_them(recorded, tmp_p
     predicted, true = StagesConfig(file=str(output)).make("stages", spec, 0)(truth) == 1, truth["success"] == 1
     rates = [f"{100 * (predicted != true)[those].mean():.1f} % +{those.sum()}" for those in (~true, true)]
     assert re.search(rf"errors on 1 held-out episodes\n.*\nsuccess +{rates[0]} +{rates[1]}", terminal), terminal
-    assert command(*options) == 2
+    assert exit_code(*options) == 2
     assert "is there already" in capsys.readouterr().err
 
 
@@ -189,14 +183,14 @@ def test_a_policy_is_trained_from_the_file(recorded, tmp_path):
     ends = ["run.env_steps=30", "run.evaluation_interval=0", "run.final_evaluation_episodes=1", "run.video_episodes=0"]
     reward = ["reward=stages", f"reward.modules.stages.file={file}", "demonstrations.episodes=0"]
     run = [f"run.dir={tmp_path / 'run'}", "runtime.threads=1", "logging.progress=false"]
-    assert command("train", "task=reach", *reward, *small, *ends, *run) == 0
+    assert exit_code("train", "task=reach", *reward, *small, *ends, *run) == 0
     assert '"reward/stages"' in (tmp_path / "run" / "metrics.jsonl").read_text()
 
 
 def test_nothing_labelled_is_no_success(recorded, tmp_path, capsys):
     data, output = tmp_path / "data", tmp_path / "goal.safetensors"
     shutil.copytree(recorded, data, ignore=shutil.ignore_patterns("labels.json"))
-    assert command("label", f"label.path={data}", "label.device=null", f"label.output={output}") == 2
+    assert exit_code("label", f"label.path={data}", "label.device=null", f"label.output={output}") == 2
     printed = capsys.readouterr()
     assert "0 of 6 episodes are labelled" in printed.out
     assert printed.err.startswith("robo-rl: nothing to learn from: an episode is labelled once")
@@ -213,5 +207,5 @@ def test_nothing_labelled_is_no_success(recorded, tmp_path, capsys):
     ],
 )
 def test_wrong_options_end_in_one_line(recorded, arguments, line, capsys):
-    assert command("label", f"label.path={recorded}", "label.again=true", *arguments) == 2
+    assert exit_code("label", f"label.path={recorded}", "label.again=true", *arguments) == 2
     assert re.match(f"robo-rl: ({line}).*\n", capsys.readouterr().err)

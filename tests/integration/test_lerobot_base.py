@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 
 from robo_rl.app.lerobot_base import LeRobotBase, open_lerobot
-from robo_rl.cli import main
 from robo_rl.core import EnvSpec
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import SavedEpisodes
 from robo_rl.residual import BASE_ACTION
 from robo_rl.sim import make_backend
 
-from ..rigs.command_line import robo_rl
+from ..rigs.command_line import refusal, robo_rl
 from ..rigs.lerobot_folder import use_stand_in, write_lerobot
 
 REAL = os.environ.get("ROBO_RL_LEROBOT_PYTHON")
@@ -37,15 +36,6 @@ TRAIN = Path(__file__).parents[2] / "benchmarks" / "lerobot_policies.py"
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     use_stand_in(monkeypatch)
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return the one line of a command that is refused."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert ended.value.code == 2
-    return capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -20,10 +20,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from robo_rl.app import load_policy
-from robo_rl.cli import main
 from robo_rl.deployment.arrays import packed, unpacked
 
-from ..rigs.command_line import robo_rl
+from ..rigs.command_line import refusal, robo_rl
 from ..rigs.policy_server import foreign_server, service, straight
 
 REAL = os.environ.get("ROBO_RL_OPENPI_PYTHON")
@@ -42,15 +41,6 @@ def clones(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("bc", "flow"):
         robo_rl("train", *COMMON, f"agent={name}", "agent.action_chunk=3", *clone, f"run.dir={folder / name}")
     return folder
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> str:
-    """Return the last line of a command that ends with an error."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert ended.value.code == code
-    return capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", ["bc", "flow"])

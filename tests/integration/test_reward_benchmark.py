@@ -19,6 +19,7 @@ from robo_rl.evaluation.correlation import calibration_error, rank_correlation
 from robo_rl.monitoring.reward_comparison import agreement, compare_rewards, print_comparison
 from robo_rl.replay import EpisodeStore
 
+from ..rigs.command_line import exit_code
 from ..rigs.replay_episodes import SPEC, make_episode
 from ..rigs.vlm_server import vlm_server
 
@@ -76,9 +77,7 @@ def test_the_command_measures_modules_on_episodes_they_have_not_seen(
         "benchmark.practice_episodes=10",
         "benchmark.practice_steps=1000",
     ]
-    with pytest.raises(SystemExit) as caught:
-        main(["reward", "benchmark", *arguments, f"benchmark.output={output}"])
-    assert not caught.value.code
+    assert not exit_code("reward", "benchmark", *arguments, f"benchmark.output={output}")
     result = json.loads(output.read_text())
     assert result["task"] == "open_door"
     assert result["episodes"] == 15
@@ -127,9 +126,7 @@ def test_a_result_that_cannot_be_written_is_refused_before_the_work(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(reward_benchmark, "build_backend", None)
-    with pytest.raises(SystemExit) as caught:
-        main(["reward", "benchmark", f"benchmark.output={tmp_path / 'file' / 'result.json'}"])
-    assert caught.value.code == 2
+    assert exit_code("reward", "benchmark", f"benchmark.output={tmp_path / 'file' / 'result.json'}") == 2
     assert f"benchmark.output: {tmp_path}/file/result.json cannot be written" in capsys.readouterr().err
 
 

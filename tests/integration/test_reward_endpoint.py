@@ -4,16 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl.cli import main
-
+from ..rigs.command_line import exit_code
 from ..rigs.run_folder import records
 from ..rigs.vlm_server import requests, vlm_server
 
 
 def train(*arguments: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["train", *arguments])
-    assert not caught.value.code
+    assert not exit_code("train", *arguments)
 
 
 SMALL = [

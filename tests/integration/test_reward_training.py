@@ -16,6 +16,7 @@ from robo_rl.evaluation.hacking import RewardWatch
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import EpisodeStore
 
+from ..rigs.command_line import exit_code
 from ..rigs.run_folder import records
 
 STEPS = 70
@@ -96,9 +97,7 @@ TRAIN = [
 
 
 def train(*arguments: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["train", *arguments])
-    assert not caught.value.code
+    assert not exit_code("train", *arguments)
 
 
 def state(run: Path) -> Batch:
@@ -172,9 +171,9 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
     # The run may be somebody else's: its task and robot are not made.
     monkeypatch.setattr("robo_rl.sim.make_backend", lambda *_, **__: pytest.fail("a simulator was made"))
     for output in outputs:
-        with pytest.raises(SystemExit) as caught:
-            main(["reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", "episode=1", f"output={output}"])
-        assert not caught.value.code
+        assert not exit_code(
+            "reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", "episode=1", f"output={output}"
+        )
         assert output.stat().st_size > 10_000
         printed = capsys.readouterr().out
         assert "perceptual" in printed and "4 episodes of the data set" in printed
@@ -215,9 +214,7 @@ def test_what_a_camera_saw_is_shown_above_the_rewards(tmp_path: Path) -> None:
         "run.env_steps=5",
     )
     data = run / "demonstrations"
-    with pytest.raises(SystemExit) as caught:
-        main(["reward", "inspect", f"run={run}", f"path={data}", f"output={output}"])
-    assert not caught.value.code
+    assert not exit_code("reward", "inspect", f"run={run}", f"path={data}", f"output={output}")
     drawn = cv2.cvtColor(cv2.imread(str(output)), cv2.COLOR_BGR2RGB)
     with EpisodeStore.open(data) as store:
         frames = store.arrays(0).observation["images/front"][..., -3:]
@@ -263,9 +260,7 @@ def test_a_policy_straight_from_the_preferences(tmp_path: Path, capsys: pytest.C
     options = ["task=reach", "agent=cpl", "agent.hidden=[16]", "agent.cloning_steps=100", "agent.pretrain_steps=200"]
     options += ["demonstrations.episodes=4"]
     options += [word for word in TRAIN if word.startswith(("run.", "runtime.", "logging."))]
-    with pytest.raises(SystemExit) as caught:
-        main(["train", *options, f"run.dir={tmp_path / 'refused'}"])
-    assert caught.value.code == 2
+    assert exit_code("train", *options, f"run.dir={tmp_path / 'refused'}") == 2
     assert "agent=cpl learns from preferences between segments of the data set" in capsys.readouterr().err
     module = "reward.modules.preferences"
     query_options = [

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl.cli import main
-
+from ..rigs.command_line import exit_code
 from ..rigs.run_folder import records
 from ..rigs.vlm_server import requests, vlm_server
 
@@ -15,9 +14,7 @@ CODE = """def reward(to_goal_x, to_goal_y, to_goal_z):
 
 
 def run(*arguments: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(list(arguments))
-    assert not caught.value.code
+    assert not exit_code(*arguments)
 
 
 def test_code_is_written_improved_and_trained_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from robo_rl.safety import SafeBackend
 from robo_rl.telemetry import Command, LiveWatch
 from robo_rl.training import evaluations
 
+from ..rigs.command_line import exit_code
 from ..rigs.run_folder import newest_state, records
 
 QUICK = [
@@ -46,9 +47,9 @@ QUICK = [
 @pytest.fixture
 def train(tmp_path: Path) -> Callable[..., int]:
     def call(*words: str) -> int:
-        with pytest.raises(SystemExit) as ended:
-            main(["train", *QUICK, f"run.dir={tmp_path}/run", f"safety.emergency_stop.file={tmp_path}/stop", *words])
-        return int(ended.value.code or 0)
+        return exit_code(
+            "train", *QUICK, f"run.dir={tmp_path}/run", f"safety.emergency_stop.file={tmp_path}/stop", *words
+        )
 
     return call
 
@@ -119,9 +120,7 @@ def test_a_reset_that_fails_is_no_episode_and_the_third_ends_the_run_with_a_chec
         return true(*arguments, **options)
 
     monkeypatch.setattr(evaluations, "evaluate", evaluate)
-    with pytest.raises(SystemExit) as ended:
-        main(["train", f"resume={tmp_path}/run", "logging.progress=false"])
-    assert ended.value.code == 0
+    assert not exit_code("train", f"resume={tmp_path}/run", "logging.progress=false")
     assert found == [False], "while it goes on nothing tells how it ended"
     assert summary(tmp_path)["env_steps"] == 70
 
@@ -256,9 +255,7 @@ def test_what_was_given_when_a_run_was_resumed_holds_from_then_on(tmp_path, trai
     folder = tmp_path / "run"
 
     def resume(*words: str) -> int:
-        with pytest.raises(SystemExit) as ended:
-            main(["train", f"resume={folder}", *words])
-        return int(ended.value.code or 0)
+        return exit_code("train", f"resume={folder}", *words)
 
     assert train("agent.random_steps=70") == 0
     seconds = summary(tmp_path)["wall_seconds"]

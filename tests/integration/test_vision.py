@@ -16,6 +16,7 @@ from robo_rl.rewards.vision.encoder import ClipEncoder
 from robo_rl.rewards.vision.encoder_config import EncoderConfig
 from robo_rl.rewards.vision.pretraining import ClipTrainer
 
+from ..rigs.command_line import exit_code
 from ..rigs.run_folder import records
 
 VIEW = ["task.observation.cameras=[front,view]", "task.observation.width=64", "task.observation.height=64"]
@@ -47,9 +48,7 @@ TRAIN = [
 
 
 def robo_rl(*words: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(words)
-    assert not caught.value.code
+    assert not exit_code(*words)
 
 
 MODEL = [
@@ -86,9 +85,7 @@ def test_the_command_makes_a_model_and_says_how_good_it_is(made: Path, capsys: p
     assert "the gripper is near the green ball" in card["captions"]
     assert card["config"]["trainer"]["image_size"] == 32
     assert {"open_clip_config.json", "open_clip_model.safetensors"} == set(card["sha256"])
-    with pytest.raises(SystemExit) as caught:
-        main(["vision", "pretrain", f"output={made}"])
-    assert caught.value.code == 2
+    assert exit_code("vision", "pretrain", f"output={made}") == 2
     assert "is there already" in capsys.readouterr().err
 
 
@@ -128,9 +125,7 @@ def test_a_full_disk_leaves_no_half_model(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(SystemExit) as caught:
-        main([*MODEL, "trainer.steps=1", f"output={tmp_path / 'model'}"])
-    assert caught.value.code == 2
+    assert exit_code(*MODEL, "trainer.steps=1", f"output={tmp_path / 'model'}") == 2
     assert "No space left on device" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

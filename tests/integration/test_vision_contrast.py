@@ -16,6 +16,8 @@ from robo_rl.rewards.vision import contrast
 from robo_rl.rewards.vision.encoder import load_encoder
 from robo_rl.rewards.vision.encoder_config import EncoderConfig
 
+from ..rigs.command_line import exit_code
+
 PLAY = ["record", "task=reach", "record.source=play", "record.episodes=3"]
 CAMERAS = ["task.observation.cameras=[ahead,side]", "task.observation.width=32", "task.observation.height=32"]
 LONG = ["task.terminate_on_success=false", "task.max_episode_steps=12"]
@@ -29,9 +31,7 @@ SMALL = [
 
 
 def robo_rl(*words: str) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(words)
-    assert not caught.value.code
+    assert not exit_code(*words)
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +127,6 @@ def test_data_that_will_not_do_is_named(play: Path, tmp_path: Path, capsys: pyte
         ([f"play.paths=[{tmp_path / 'nothing'}]"], "nothing"),
         ([f"play.paths=[{play}]", "play.held_out=1"], "play.held_out must be in (0, 1)"),
     ):
-        with pytest.raises(SystemExit) as caught:
-            main(["vision", "contrast", f"output={tmp_path / 'encoder'}", *SMALL, *options])
-        assert caught.value.code == 2
+        assert exit_code("vision", "contrast", f"output={tmp_path / 'encoder'}", *SMALL, *options) == 2
         assert message in capsys.readouterr().err
     assert not (tmp_path / "encoder").exists()

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.cli import main
 from robo_rl.core import ConfigError, SpecError
 from robo_rl.drivers.robot.watch import Seen
 from robo_rl.monitoring.reward_node import PublishConfig, RewardNode, rows_of
 from robo_rl.rewards import ComposedRewardConfig, Module
 from robo_rl.sim import make_backend
+
+from ..rigs.command_line import exit_code
 
 BACKEND = make_backend("reach")
 SPEC = BACKEND.spec
@@ -164,7 +165,5 @@ def test_a_state_is_a_row_as_modules_know_them():
     ],
 )
 def test_mistakes_are_told_before_anything_is_published(words, message, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["reward", "publish", "task=reach", *words])
-    assert ended.value.code == 2
+    assert exit_code("reward", "publish", "task=reach", *words) == 2
     assert message in capsys.readouterr().err

@@ -6,10 +6,11 @@ import json
 import pytest
 from rich.console import Console
 
-from robo_rl.cli import main
 from robo_rl.core import ConfigError, EmergencyStop
 from robo_rl.monitoring.run_table import TopConfig, duration, look, sparkline, step_rate
 from robo_rl.telemetry import LiveRobot, LiveRun, LiveStatus
+
+from ..rigs.command_line import exit_code
 
 LINES = [
     {"step": 100, "wall_seconds": 10.0, "kind": "train", "q_mean": 0.25, "entropy": -1.5, "temperature": 0.01},
@@ -116,9 +117,7 @@ def test_the_newest_runs_come_first(folder):
 
 @pytest.mark.parametrize("runs", ["[{}]", "{}"])
 def test_the_command_prints_once(folder, capsys, runs):
-    with pytest.raises(SystemExit) as end:
-        main(["top", f"runs={runs.format(folder)}", "once=true"])
-    assert end.value.code == 0
+    assert not exit_code("top", f"runs={runs.format(folder)}", "once=true")
     assert "pick_cube" in capsys.readouterr().out
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.cli import main
 from robo_rl.core import (
     ArraySpec,
     ConfigError,
@@ -27,6 +26,8 @@ from robo_rl.operators.guard import Guard, GuardConfig
 from robo_rl.operators.pulse import Pulse
 from robo_rl.safety import SafetyWatch, WatchConfig
 from robo_rl.sim import make_backend
+
+from ..rigs.command_line import exit_code
 
 BACKEND = make_backend("reach")
 ROBOT = BACKEND.robot
@@ -329,9 +330,7 @@ def test_what_cannot_be_guarded_is_said(capsys: pytest.CaptureFixture[str]) -> N
         (["robot=virtual", "guard.load_factor=0.5"], "guard.load_factor must be 1 or more, got 0.5"),
         (["robot=virtual", "guard.silence=0"], "guard.silence must be in (0, 604800]"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(["guard", "task=reach", *words])
-        assert ended.value.code == 2
+        assert exit_code("guard", "task=reach", *words) == 2
         assert said in capsys.readouterr().err
     with pytest.raises(ConfigError, match="has no description of a robot"):
         SafetyWatch(BACKEND.spec, None, CONFIG)

@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
 
 from robo_rl.actor import ActionChoice, Actor, marked
-from robo_rl.app import register_all_configs
-from robo_rl.cli import main
 from robo_rl.core import (
     ConfigError,
     DeadmanSwitch,
@@ -26,6 +23,9 @@ from robo_rl.core import (
 from robo_rl.operators.panel import Panel
 from robo_rl.operators.takeover import Takeover, check_device, open_takeover
 from robo_rl.sim import make_backend
+
+from ..rigs.command_line import exit_code
+from ..rigs.composition import composed_config
 
 QUICK = ["demonstrations.episodes=0", "agent.hidden=[8]", "agent.ensemble_size=2", "agent.implementation=torch"]
 
@@ -272,9 +272,7 @@ def test_a_package_that_a_device_needs_is_missed_before_the_run_begins(
 
 @pytest.mark.parametrize("command", ["actor", "train"])
 def test_nobody_takes_over_unless_a_device_or_steering_is_chosen(command: str) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose(command, overrides=["task=reach"])
+    config = composed_config(command, "task=reach")
     assert open_takeover(config, SimpleNamespace()) is None  # type: ignore[arg-type]
 
 
@@ -287,7 +285,7 @@ def test_there_is_one_device_for_one_actor(tmp_path: Path, capsys: pytest.Captur
         (["runtime=async", "teleop.screen=keyboard"], "actors that the learner starts have none"),
         (["runtime=local", "teleop.device=keyboard"], "teleop.device=keyboard draws in a terminal"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(["train", "task=reach", "teleop.device=gamepad", f"run.dir={tmp_path}/run", *QUICK, *runtime])
-        assert ended.value.code == 2
+        assert (
+            exit_code("train", "task=reach", "teleop.device=gamepad", f"run.dir={tmp_path}/run", *QUICK, *runtime) == 2
+        )
         assert said in capsys.readouterr().err

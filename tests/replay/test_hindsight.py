@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from robo_rl.actor import ActionChoice, Actor
-from robo_rl.cli import main
 from robo_rl.core import ConfigError, EnvBackend, HistoryBackend, RewardWeights, Source
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import Hindsight, ReplayRing
@@ -16,6 +15,7 @@ from robo_rl.sim.gymnasium_backend import GymnasiumBackend
 from robo_rl.sim.gymnasium_options import GymnasiumConfig
 from robo_rl.training.experience import Experience, make_hindsight
 
+from ..rigs.command_line import exit_code
 from ..rigs.goal_world import RADIUS
 
 REWARD = RewardWeights({"reward": 1.0})
@@ -194,9 +194,7 @@ def test_a_run_stores_copies_and_goes_on_bit_for_bit(tmp_path: Path) -> None:
         [f"resume={tmp_path}/run", "allow=[tests]", "run.env_steps=80"],
         [*common, "run.env_steps=80", f"run.dir={tmp_path}/unbroken"],
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(["train", *words])
-        assert not ended.value.code
+        assert not exit_code("train", *words)
     resumed, unbroken = (
         CheckpointFolder(tmp_path / name / "checkpoints").load_newest().parts for name in ("run", "unbroken")
     )
@@ -217,9 +215,7 @@ def test_a_run_stores_copies_and_goes_on_bit_for_bit(tmp_path: Path) -> None:
 def test_what_cannot_be_relabelled_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "run.hindsight=4", *words, *SMALL, f"run.dir={tmp_path}/run"])
-    assert ended.value.code == 2
+    assert exit_code("train", "run.hindsight=4", *words, *SMALL, f"run.dir={tmp_path}/run") == 2
     assert message in capsys.readouterr().err
 
 

@@ -16,6 +16,8 @@ from robo_rl.replay import EpisodeStore
 from robo_rl.replay.interchange import ForeignConfig, LeRobot
 from robo_rl.replay.interchange.foreign_episodes import LAST_LEFT_OUT
 
+from ..rigs.command_line import exit_code
+
 CASES = Path(__file__).parents[1] / "data/cases/lerobot"
 TABLE = "data/chunk-000/file-000.parquet"
 
@@ -61,9 +63,7 @@ def test_an_episode_ends_at_a_gap(tmp_path, capsys):
     assert data.notes.lines() == [
         "Jumps in recorded time, each of which ends an episode: 2 (episode 0 frame 5: 2.1 s, episode 1 frame 5: 2.1 s)"
     ]
-    with pytest.raises(SystemExit) as caught:
-        main(["import", f"path={CASES / 'gap'}", f"output={tmp_path / 'out'}"])
-    assert not caught.value.code
+    assert not exit_code("import", f"path={CASES / 'gap'}", f"output={tmp_path / 'out'}")
     assert "Jumps in recorded time, each of which ends an episode: 2" in capsys.readouterr().out
     with EpisodeStore.open(tmp_path / "out") as store:
         assert len(store) == 4 and store.metadata["instructions"] == ["do it"] * 4
@@ -276,9 +276,7 @@ def test_grey_is_one_channel_and_depth_left_out_is_said(tmp_path, capsys):
         assert store.spec.observation["images/grey"].shape == (32, 48, 1)
         assert "images/depth" not in store.spec.observation
     options = ["foreign.images={grey:{channels:3},depth:{low:0,high:2000}}"]
-    with pytest.raises(SystemExit) as caught:
-        main(["import", f"path={CASES / 'grey_depth'}", f"output={tmp_path / 'all'}", *options])
-    assert not caught.value.code
+    assert not exit_code("import", f"path={CASES / 'grey_depth'}", f"output={tmp_path / 'all'}", *options)
     with EpisodeStore.open(tmp_path / "all") as store:
         assert store.spec.observation["images/grey"].shape == (32, 48, 3)
         assert store.spec.observation["images/depth"].shape == (32, 48, 1)

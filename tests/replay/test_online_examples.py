@@ -5,26 +5,18 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from hydra import compose, initialize_config_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import open_dict
 
-from robo_rl.app import register_all_configs
-from robo_rl.core import ArraySpec, EnvSpec, Interruption, RewardWeights, Source, Transition, generator
+from robo_rl.core import ArraySpec, Interruption, RewardWeights, Source, Transition, generator
 from robo_rl.replay import MixedSampler, ReplayRing
 from robo_rl.training.local import LocalTraining
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((1,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.composition import composed_config
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((1,))})
 REWARD = RewardWeights({"success": 1.0})
 POLICY, HUMAN, RANDOM = Source.POLICY, Source.HUMAN, Source.RANDOM
 
@@ -158,13 +150,11 @@ def test_without_imitation_nothing_fades() -> None:
 
 
 def test_a_run_has_them(tmp_path: Path) -> None:
-    register_all_configs()
     words = ["task=peg_insert", "seed=0", "logging.progress=false", "agent.pretrain_steps=1000"]
     words += ["demonstrations.source=expert", "agent.action_chunk=1"]  # so that some of its first episodes succeed
     words += ["agent.learning_starts=999", "run.env_steps=150", "run.evaluation_interval=0", "run.video_episodes=0"]
     words += ["run.final_evaluation_episodes=1", f"run.dir={tmp_path}"]
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", overrides=words)
+    config = composed_config("train", *words)
     with open_dict(config):
         config.choices = {"agent": "rlpd"}
     training = LocalTraining(config, tmp_path, Interruption())

@@ -7,10 +7,11 @@ import h5py
 import numpy as np
 import pytest
 
-from robo_rl.cli import main
 from robo_rl.core import ConfigError, DataError, ImageConfig
 from robo_rl.replay import EpisodeStore
 from robo_rl.replay.interchange import ForeignConfig, Robomimic, hdf5
+
+from ..rigs.command_line import exit_code
 
 CASES = Path(__file__).parents[1] / "data/cases/robomimic"
 STATES = "Members of episodes left out: 1 (states)"
@@ -57,9 +58,7 @@ def test_single_numbers_and_additional_axes_are_read(tmp_path):
     _, (first, _) = load(CASES / "extra_dimension.hdf5")
     assert (first.observation["gripper"].shape, first.observation["eef"].shape) == ((13, 1), (13, 1, 4))
     command = ["import", f"path={CASES / 'extra_dimension.hdf5'}", f"output={tmp_path / 'set'}", "format=robomimic"]
-    with pytest.raises(SystemExit) as end:
-        main(command)
-    assert not end.value.code
+    assert not exit_code(*command)
     with EpisodeStore.open(tmp_path / "set") as store:
         assert len(store.episode(0)) == 12 and store.spec.control_rate == 20
 

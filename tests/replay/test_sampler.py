@@ -15,7 +15,6 @@ from robo_rl.core import (
     CheckpointError,
     ConfigError,
     DataError,
-    EnvSpec,
     RewardWeights,
     Source,
     Transition,
@@ -23,16 +22,9 @@ from robo_rl.core import (
 )
 from robo_rl.replay import MixedSampler, ReplayRing
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((1,)), "images/front": ArraySpec((2, 2, 3), "uint8")},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((1,)), "images/front": ArraySpec((2, 2, 3), "uint8")})
 REWARD = RewardWeights({"success": 1.0})
 
 

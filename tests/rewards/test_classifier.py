@@ -7,19 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DataError
 from robo_rl.rewards.modules.classifier import ClassifierConfig, ClassifierReward, ViceConfig, ViceReward
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((2,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((2,))})
 
 
 def rows(states):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError
 from robo_rl.rewards.modules.clip import PROMPTS, ClipConfig, Prompts, projected_reward
 from robo_rl.rewards.vision.cache import FrameCache
 from robo_rl.rewards.vision.encoder import load_encoder
@@ -13,20 +13,12 @@ from robo_rl.rewards.vision.encoder_config import EncoderConfig
 from robo_rl.sim import TASKS, make_backend
 
 from ..rigs.small_clip import frames, make_small_clip
+from ..rigs.specs import joint_spec
 
 
 def spec_with(*cameras, task="test", channels=3):
     images = {f"images/{camera}": ArraySpec((32, 32, channels), "uint8") for camera in cameras}
-    return EnvSpec(
-        task=task,
-        observation={"state": ArraySpec((2,)), **images},
-        action=ArraySpec((1,)),
-        action_space="joint_delta",
-        action_frame="joint",
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=("success",),
-    )
+    return joint_spec({"state": ArraySpec((2,)), **images}, task=task)
 
 
 @pytest.fixture(scope="module")

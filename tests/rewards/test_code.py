@@ -5,23 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError
 from robo_rl.rewards.asking.endpoint import EndpointConfig
 from robo_rl.rewards.modules.code import CodeConfig, elements
 from robo_rl.rewards.sandbox.process import RewardCodeError, Sandbox
 from robo_rl.rewards.writing import Writer, code_block
 
+from ..rigs.specs import joint_spec
 from ..rigs.vlm_server import requests, vlm_server
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((3,), names=("x", "y", "grip-force")), "object": ArraySpec((2,))},
+SPEC = joint_spec(
+    {"state": ArraySpec((3,), names=("x", "y", "grip-force")), "object": ArraySpec((2,))},
     action=ArraySpec((1,), names=("push",)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
 )
 CODE = '''
 """Near the object, without pushing hard."""

@@ -6,19 +6,12 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from robo_rl.core import ArraySpec, Batch, ConfigError, EnvSpec, RewardWeights, SpecError
+from robo_rl.core import ArraySpec, Batch, ConfigError, RewardWeights, SpecError
 from robo_rl.rewards import ComposedRewardConfig, Module, TermConfig
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((1,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success", "distance"),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((1,))}, reward_terms=("success", "distance"))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError
 from robo_rl.rewards import MODULES
 from robo_rl.rewards.modules.classifier import ClassifierConfig, ViceConfig
 from robo_rl.rewards.modules.preferences import PreferencesConfig
@@ -14,6 +14,8 @@ from robo_rl.rewards.parts.vector_input import VectorInput
 from robo_rl.rewards.vision.encoder_config import ImagesConfig
 from robo_rl.rewards.vision.images import each_moved, moved
 
+from ..rigs.specs import joint_spec
+
 CONVOLUTIONAL = ImagesConfig(model="convolutional")
 SHAPE = (24, 24, 3)
 KEYS = ("images/front", "state")
@@ -21,16 +23,7 @@ FAST = {"keys": KEYS, "images": CONVOLUTIONAL, "fit_steps": 120, "batch_size": 3
 
 
 def spec(shape=SHAPE):
-    return EnvSpec(
-        task="test",
-        observation={"state": ArraySpec((2,), names=("x", "height")), "images/front": ArraySpec(shape, "uint8")},
-        action=ArraySpec((1,)),
-        action_space="joint_delta",
-        action_frame="joint",
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=("success",),
-    )
+    return joint_spec({"state": ArraySpec((2,), names=("x", "height")), "images/front": ArraySpec(shape, "uint8")})
 
 
 def pictures(shapes, rng):

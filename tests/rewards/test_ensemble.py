@@ -5,22 +5,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError
 from robo_rl.rewards import MODULES
 from robo_rl.rewards.modules.classifier import ClassifierConfig, ViceConfig
 from robo_rl.rewards.modules.ensemble import EnsembleConfig, combined
 from robo_rl.rewards.parts.module import Module
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((2,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((2,))})
 
 
 @dataclass(frozen=True)

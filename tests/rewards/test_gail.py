@@ -4,19 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.core import ArraySpec, CheckpointError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, DataError
 from robo_rl.rewards.modules.gail import GailConfig, GailReward
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((2,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((2,))})
 
 PLACES = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], np.float32)
 

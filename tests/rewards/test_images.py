@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DataError
 from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards import MODULES, ComposedRewardConfig
@@ -22,21 +22,14 @@ from robo_rl.rewards.vision.libraries import timm
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig
 
+from ..rigs.specs import joint_spec
+
 SMALL = "test_resnet"  # of timm, made to be small
 BUNDLED = ImagesConfig(model="tabletop")
 
 
 def spec(channels=3):
-    return EnvSpec(
-        task="test",
-        observation={"state": ArraySpec((2,)), "images/front": ArraySpec((20, 24, channels), "uint8")},
-        action=ArraySpec((1,)),
-        action_space="joint_delta",
-        action_frame="joint",
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=("success",),
-    )
+    return joint_spec({"state": ArraySpec((2,)), "images/front": ArraySpec((20, 24, channels), "uint8")})
 
 
 def images(*shape, seed=0):

@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_module
 
 from robo_rl.app import build, build_reward, register_all_configs
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError
 from robo_rl.rewards.asking.endpoint import EndpointConfig
 from robo_rl.rewards.modules.keypoints import (
     FRONT,
@@ -20,18 +20,11 @@ from robo_rl.rewards.modules.keypoints import (
     waypoint_rewards,
 )
 
+from ..rigs.composition import composed_config
+from ..rigs.specs import joint_spec
 from ..rigs.vlm_server import requests, vlm_server
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((3,), names=("x", "y", "z")), "images/front": ArraySpec((40, 60, 3), "uint8")},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+SPEC = joint_spec({"state": ArraySpec((3,), names=("x", "y", "z")), "images/front": ArraySpec((40, 60, 3), "uint8")})
 FLAT = ((1.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 0, 1.0))
 """A camera that sees x and y as they are."""
 SIMPLE = {"position": ("x", "y", "z"), "projection": FLAT}
@@ -77,9 +70,7 @@ def test_one_step_may_pass_several_and_what_is_out_of_view_is_far():
 
 @pytest.mark.parametrize("task", FRONT)
 def test_the_cameras_are_those_of_the_simulation(task):
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        backend = build(compose("train", overrides=[f"task={task}"]).task)
+    backend = build(composed_config("train", f"task={task}").task)
     backend.reset(0)
     camera = backend.model.camera("front").id
     rotation, origin = backend.data.cam_xmat[camera].reshape(3, 3), backend.data.cam_xpos[camera]

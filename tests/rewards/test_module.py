@@ -3,20 +3,16 @@
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError
 from robo_rl.rewards.parts.vector_input import VectorInput
 from robo_rl.rewards.vision.encoder_config import ImagesConfig
 from robo_rl.rewards.vision.images import cell_colours
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((3,)), "object": ArraySpec((2,)), "images/front": ArraySpec((50, 20, 3), "uint8")},
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec(
+    {"state": ArraySpec((3,)), "object": ArraySpec((2,)), "images/front": ArraySpec((50, 20, 3), "uint8")},
     action=ArraySpec((2,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
 )
 
 COLOURS = ImagesConfig()

@@ -3,19 +3,12 @@
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, Batch, CheckpointError, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, Batch, CheckpointError, ConfigError
 from robo_rl.rewards.modules.novelty import NoveltyConfig
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((2,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((2,))})
 
 
 def rows(states: np.ndarray) -> Batch:

@@ -5,19 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DataError
 from robo_rl.rewards.modules.occupancy import OccupancyConfig
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((1,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((1,))})
 LEARNING = {"jitter": 0.0, "interval": 1, "updates": 100, "first_updates": 100, "window": 5000, "batch_size": 512}
 
 

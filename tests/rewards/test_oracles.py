@@ -6,23 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DataError
 from robo_rl.rewards.asking.endpoint import EndpointConfig
 from robo_rl.rewards.asking.oracles import read_number, strip
 from robo_rl.rewards.modules.preferences import PreferencesConfig
 
+from ..rigs.specs import joint_spec
 from ..rigs.vlm_server import requests, vlm_server
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((1,)), "images/front": ArraySpec((8, 8, 3), "uint8")},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+SPEC = joint_spec({"state": ArraySpec((1,)), "images/front": ArraySpec((8, 8, 3), "uint8")})
 
 
 class World:

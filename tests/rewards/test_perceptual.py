@@ -8,20 +8,13 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DataError
 from robo_rl.rewards.modules.perceptual import PerceptualConfig, PerceptualReward, discrimination
 from robo_rl.rewards.parts.segmentation import segment, segment_jointly
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((3,)), "object": ArraySpec((2,)), "images/front": ArraySpec((2, 2, 3), "uint8")},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((3,)), "object": ArraySpec((2,)), "images/front": ArraySpec((2, 2, 3), "uint8")})
 
 
 def brute_force(features, segments, min_length):

@@ -5,21 +5,14 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DataError
 from robo_rl.rewards.asking.scripted_oracle import noisy_answers, ranked
 from robo_rl.rewards.modules.distillation import draw_segments
 from robo_rl.rewards.modules.preferences import PreferencesConfig, preference_loss
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((2,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success", "near"),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((2,))}, reward_terms=("success", "near"))
 
 
 class World:

@@ -7,18 +7,11 @@ import torch
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
 from robo_rl.rewards.modules.stages import StagesConfig, StagesReward
 
+from ..rigs.specs import joint_spec
+
 
 def spec(**observation: ArraySpec) -> EnvSpec:
-    return EnvSpec(
-        task="test",
-        observation=observation or {"state": ArraySpec((2,), names=("x", "height"))},
-        action=ArraySpec((1,)),
-        action_space="joint_delta",
-        action_frame="joint",
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=("success",),
-    )
+    return joint_spec(observation or {"state": ArraySpec((2,), names=("x", "height"))})
 
 
 def rows(states, key="state"):

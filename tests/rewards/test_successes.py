@@ -4,19 +4,12 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import connected_components
 
-from robo_rl.core import ArraySpec, CheckpointError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError
 from robo_rl.rewards.modules.successes import SuccessesConfig, clusters
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((1,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((1,))})
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -9,21 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog, minimize
 
-from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DataError
 from robo_rl.rewards.modules.optimal_transport import OptimalTransportConfig, longest_increasing
 from robo_rl.rewards.modules.optimal_transport_options import METRICS
 from robo_rl.rewards.parts.sinkhorn import sinkhorn
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((2,))},
-    action=ArraySpec((1,)),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..rigs.specs import joint_spec
+
+SPEC = joint_spec({"state": ArraySpec((2,))})
 
 
 PUBLISHED = {"reward": "cost", "metric": "euclidean", "epsilon": 0.01}

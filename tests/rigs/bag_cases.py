@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import pytest
 from omegaconf import OmegaConf
 
-from robo_rl.cli import main
 from robo_rl.replay.interchange import ForeignConfig, Rosbag
 from robo_rl.replay.interchange.rosbag_messages import TopicConfig
 
 from .bags import joint_state, number
+from .command_line import exit_code
 
 CASES = Path(__file__).parents[1] / "data/cases/rosbag"
 JOINTS = ("shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint")
@@ -32,9 +31,7 @@ def load(path, *topics, incomplete=False, **options):
 def run_import(name, path, output, *options):
     """Run robo-rl import with a configuration of the cases; return the exit code."""
     words = ["import", "--config-dir", str(CASES / "cfg"), f"path={path}", f"output={output}", f"format={name}"]
-    with pytest.raises(SystemExit) as end:
-        main([*words, "foreign.control_rate=10", *options])
-    return end.value.code or 0
+    return exit_code(*words, "foreign.control_rate=10", *options)
 
 
 def joints(names=("a", "b"), count=50, position=None):

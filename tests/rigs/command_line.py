@@ -13,6 +13,8 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from robo_rl.cli import main
 
 PATIENCE_SECONDS = 900.0
@@ -149,6 +151,20 @@ def robo_rl(*words: str, code: int = 0) -> str:
         text = output.read().decode(errors="replace")
     assert process.exitcode == code, text
     return text
+
+
+def exit_code(*words: str) -> int:
+    """Run ``robo-rl`` in this process; return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main([*words])
+    return int(ended.value.code or 0)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> str:
+    """Run ``robo-rl`` in this process, which ends with an error; return the last line on standard error."""
+    capsys.readouterr()
+    assert exit_code(*words) == code
+    return capsys.readouterr().err.splitlines()[-1]
 
 
 class _Output:

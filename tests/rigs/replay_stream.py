@@ -2,17 +2,14 @@
 
 import numpy as np
 
-from robo_rl.core import ArraySpec, EnvSpec, RewardWeights, Source, Transition
+from robo_rl.core import ArraySpec, RewardWeights, Source, Transition
 from robo_rl.replay import ReplayRing
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((2,)), "images/front": ArraySpec((4, 4, 3), "uint8")},
+from .specs import joint_spec
+
+SPEC = joint_spec(
+    {"state": ArraySpec((2,)), "images/front": ArraySpec((4, 4, 3), "uint8")},
     action=ArraySpec((2,), low=-1, high=1),
-    action_space="joint_delta",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
     reward_terms=("success", "distance"),
 )
 REWARD = RewardWeights({"success": 2.0, "distance": -0.5}, offset=-1.0)

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_module
-
-from robo_rl.app import build, register_all_configs
+from robo_rl.app import build
 from robo_rl.core import Interruption
 from robo_rl.drivers.ros2 import open_node
 from robo_rl.drivers.ros2.dds.services import DdsService
+
+from .composition import composed_config
 
 TRIGGER = "std_srvs/srv/Trigger"
 RESET_SECONDS = 1.5
@@ -32,9 +32,7 @@ class Journal:
 
 def main(journal: Journal, options: list[str]) -> None:
     """Be the robot until a signal comes; requests of resets are served in threads of their own, as they come."""
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("robot", overrides=options)
+    config = composed_config("robot", *options)
     backend = build(config.task)
     arm = backend.as_robot()
     command = arm.command

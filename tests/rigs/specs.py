@@ -15,6 +15,12 @@ def toy_spec(observation: Mapping[str, ArraySpec], actions: int, **others: Any) 
     return EnvSpec(observation=observation, action=action, **(COMMON | fields | others))
 
 
+def joint_spec(observation: Mapping[str, ArraySpec], **others: Any) -> EnvSpec:
+    """A robot that moves one joint; ``others`` are fields of the spec."""
+    fields = {"task": "test", "action": ArraySpec((1,)), "action_space": "joint_delta", "action_frame": "joint"}
+    return EnvSpec(observation=observation, **(COMMON | fields | others))
+
+
 def steered_spec(names: tuple[str, ...], **others: Any) -> EnvSpec:
     """What people steer: increments of an end effector's pose, by the names of the action's elements."""
     fields = {"task": "test", "action_space": "end_effector_delta", "action_frame": "base"}

@@ -9,6 +9,8 @@ from robo_rl.sim import ArmBackend, make_backend
 from robo_rl.sim.tasks import bin_relocate
 from robo_rl.sim.tasks.bin_relocate import BinRelocate
 
+from ..rigs.experts import play_expert
+
 STILL = np.array([0, 0, 0, -1], dtype=np.float32)
 
 
@@ -28,15 +30,6 @@ def put_cube(backend: ArmBackend, position, quaternion=(1, 0, 0, 0), velocity=(0
 def cube_pose(backend: ArmBackend) -> np.ndarray:
     start = backend.model.joint("cube").qposadr[0]
     return backend.data.qpos[start : start + 7].copy()
-
-
-def play_expert(backend: ArmBackend, seed: int):
-    """Return every step of an episode."""
-    expert = backend.expert(0)
-    steps = [backend.reset(seed)]
-    while not steps[-1].ended:
-        steps.append(backend.step(expert.act(steps[-1].observation)))
-    return steps
 
 
 def test_the_bin_of_the_cube_is_the_floor_below_it():

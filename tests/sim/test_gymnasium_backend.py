@@ -16,6 +16,8 @@ from robo_rl.core import ConfigError, RenderingError, SpecError
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
 from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
+from ..rigs.composition import composed_config
+
 
 def make(env_id: str, **fields: Any) -> GymnasiumBackend:
     return GymnasiumBackend(GymnasiumConfig(env_id=env_id, **fields))
@@ -298,9 +300,7 @@ def test_meta_world_starts_from_the_seed() -> None:
 
 def test_meta_world_is_demonstrated_by_its_own_scripted_policy() -> None:
     pytest.importorskip("metaworld", reason="metaworld is not installed")
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", overrides=["task=meta_world", "task.env_kwargs.env_name=button-press-v3"])
+    config = composed_config("train", "task=meta_world", "task.env_kwargs.env_name=button-press-v3")
     assert config.agent.demonstration_ratio == 0.5
     backend = instantiate(config.task, _convert_="object")
     assert backend.spec.task == "Meta-World/button-press-v3"
@@ -325,9 +325,7 @@ def test_what_it_draws_is_observed_where_that_is_wanted() -> None:
 
 
 def test_the_humanoid_has_the_settings_of_its_paper() -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", overrides=["task=humanoid"])
+    config = composed_config("train", "task=humanoid")
     assert (config.task.max_episode_steps, config.run.env_steps) == (100, 10_000_000)
     # Of 9 GB each with a full replay; and as often as it is evaluated, or seldomer.
     assert config.run.checkpoint_interval >= config.run.evaluation_interval == 100_000

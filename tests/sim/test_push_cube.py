@@ -10,6 +10,8 @@ from robo_rl.core import ConfigError
 from robo_rl.sim import ArmBackend, make_backend
 from robo_rl.sim.tasks.push_cube import PushCube
 
+from ..rigs.experts import play_expert
+
 
 def table(**values) -> tuple[ArmBackend, PushCube]:
     backend = make_backend("push_cube", **values)
@@ -26,15 +28,6 @@ def put_cube(backend: ArmBackend, place) -> None:
     start = backend.model.joint("cube").qposadr[0]
     backend.data.qpos[start : start + 2] = place
     mujoco.mj_forward(backend.model, backend.data)
-
-
-def play(backend: ArmBackend, seed: int):
-    """Return every step of an episode of the expert."""
-    expert = backend.expert(0)
-    steps = [backend.reset(seed)]
-    while not steps[-1].ended:
-        steps.append(backend.step(expert.act(steps[-1].observation)))
-    return steps
 
 
 def test_cube_and_goal_begin_within_what_is_configured():
@@ -89,7 +82,7 @@ def test_the_expert_pushes_it_there_and_lets_it_lie():
     backend, task = table(terminate_on_success=False)
     ends = []
     for seed in range(20):
-        steps = play(backend, seed)
+        steps = play_expert(backend, seed)
         ends.append(bool(steps[-1].success))
         assert backend.data.body("cube").xpos[2] == pytest.approx(task.config.cube_size / 2, abs=2e-3)
     assert np.mean(ends) >= 0.9

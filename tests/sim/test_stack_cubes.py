@@ -10,6 +10,8 @@ from robo_rl.core import ConfigError
 from robo_rl.sim import ArmBackend, make_backend
 from robo_rl.sim.tasks.stack_cubes import StackCubes
 
+from ..rigs.experts import play_expert
+
 OPEN = np.array([0, 0, 0, -1], dtype=np.float32)
 
 
@@ -26,15 +28,6 @@ def put(backend: ArmBackend, *positions, velocity=(0, 0, 0)) -> None:
         backend.data.qpos[joint.qposadr[0] : joint.qposadr[0] + 7] = (*position, 1, 0, 0, 0)
         backend.data.qvel[joint.dofadr[0] : joint.dofadr[0] + 6] = (*velocity, 0, 0, 0)
     mujoco.mj_forward(backend.model, backend.data)
-
-
-def play_expert(backend: ArmBackend, seed: int):
-    """Return every step of an episode."""
-    expert = backend.expert(0)
-    steps = [backend.reset(seed)]
-    while not steps[-1].ended:
-        steps.append(backend.step(expert.act(steps[-1].observation)))
-    return steps
 
 
 def tower(size: float, *numbers: int, offset: float = 0.0) -> list[tuple[float, float, float]]:

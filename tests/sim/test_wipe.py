@@ -9,6 +9,8 @@ from robo_rl.sim import ArmBackend, make_backend
 from robo_rl.sim.tasks import wipe_model
 from robo_rl.sim.tasks.wipe import Wipe
 
+from ..rigs.experts import play_expert
+
 UP = np.array([0.0, 0.0, 1.0])
 
 
@@ -16,15 +18,6 @@ def wipe(**values) -> tuple[ArmBackend, Wipe]:
     backend = make_backend("wipe", **values)
     assert isinstance(backend.task, Wipe)
     return backend, backend.task
-
-
-def play_expert(backend: ArmBackend, seed: int):
-    """Return every step of an episode."""
-    expert = backend.expert(0)
-    steps = [backend.reset(seed)]
-    while not steps[-1].ended:
-        steps.append(backend.step(expert.act(steps[-1].observation)))
-    return steps
 
 
 def press_on(backend: ArmBackend, task: Wipe, number: int) -> None:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from omegaconf import OmegaConf
 
 from robo_rl.app import AsyncRuntimeConfig
-from robo_rl.cli import main
 from robo_rl.core import RewardWeights, Transition, Verdict
 from robo_rl.learner import Checkpoint
 from robo_rl.replay import ReplayRing
@@ -26,6 +25,7 @@ from robo_rl.training.safety_record import SafetyRecord
 from robo_rl.training.schedule import Evaluated
 from robo_rl.training.wire import Wire, actor_processes, run_identity
 
+from ..rigs.command_line import exit_code
 from ..rigs.replay_episodes import SPEC
 from ..rigs.transport_rig import steps_of
 
@@ -90,9 +90,7 @@ def test_a_reset_that_learns_is_refused_before_anything_is_learned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["task=reach", "runtime=async", "reset=learned"]
-    with pytest.raises(SystemExit) as ended:
-        main(["train", *words, "demonstrations.episodes=0", f"run.dir={tmp_path}/run"])
-    assert ended.value.code == 2
+    assert exit_code("train", *words, "demonstrations.episodes=0", f"run.dir={tmp_path}/run") == 2
     assert "reset=learned needs runtime=local" in capsys.readouterr().err
     assert not (tmp_path / "run" / "checkpoints").exists()
     assert not (tmp_path / "run" / "replay").exists()

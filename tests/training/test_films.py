@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from robo_rl.cli import main
 from robo_rl.evaluation import EvaluationResult
 from robo_rl.evaluation.evaluate import EpisodeOutcome
 from robo_rl.training import ending, films
+
+from ..rigs.command_line import exit_code
 
 
 class Sampling:
@@ -71,8 +72,8 @@ def test_a_full_disk_leaves_a_complete_run_complete(
     monkeypatch.setattr(ending, step, fail)
     words = ["task=reach", "agent.hidden=[16,16]", "agent.pretrain_steps=0", "demonstrations.episodes=1"]
     words += ["run.env_steps=5", "run.evaluation_interval=0", "run.final_evaluation_episodes=1", "run.video_episodes=1"]
-    with pytest.raises(SystemExit) as ended:
-        main(["train", *words, "runtime.threads=1", "task.max_episode_steps=5", f"run.dir={tmp_path / 'run'}"])
-    assert not ended.value.code
+    assert not exit_code(
+        "train", *words, "runtime.threads=1", "task.max_episode_steps=5", f"run.dir={tmp_path / 'run'}"
+    )
     assert "Warning: evaluation.json or videos of failures are missing: OSError: " in capsys.readouterr().out
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["status"] == "completed"

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from robo_rl.cli import main
 from robo_rl.evaluation.aggregate import group_runs, learning_curve
 from robo_rl.evaluation.runs import load_run
 from robo_rl.learner import CheckpointFolder
+
+from ..rigs.command_line import exit_code
 
 TRAIN = ["train", "task=reach", "agent.hidden=[16,16]", "agent.pretrain_steps=20", "runtime.threads=1"]
 TRAIN += ["demonstrations.episodes=2", "run.final_evaluation_episodes=2", "run.evaluation_episodes=2"]
@@ -18,9 +19,7 @@ TRAIN += ["logging.train_interval=5", "task.max_episode_steps=20"]
 
 
 def train(folder: Path, *words: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([*TRAIN, f"run.dir={folder}", *words])
-    assert not ended.value.code
+    assert not exit_code(*TRAIN, f"run.dir={folder}", *words)
 
 
 def lines(folder: Path, kind: str) -> list[dict[str, Any]]:
@@ -53,9 +52,7 @@ def test_it_is_made_once_and_scores_the_first_checkpoint(tmp_path: Path) -> None
     assert [line["step"] for line in lines(folder, "evaluation")] == [0, 40, 40]
     checkpoints = CheckpointFolder(folder / "checkpoints")
     assert checkpoints.load(0).facts["score"] == lines(folder, "evaluation")[0]["success_rate"]
-    with pytest.raises(SystemExit) as ended:
-        main(["train", f"resume={folder}", "run.env_steps=50", "run.stop_at_return=null"])
-    assert not ended.value.code
+    assert not exit_code("train", f"resume={folder}", "run.env_steps=50", "run.stop_at_return=null")
     assert [line["step"] for line in lines(folder, "evaluation")] == [0, 40, 40, 50]
 
 

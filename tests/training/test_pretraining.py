@@ -7,19 +7,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from robo_rl.cli import main
 from robo_rl.core import Interruption
 from robo_rl.training import demonstrations
 from robo_rl.training.preparation import counted_updates
+
+from ..rigs.command_line import exit_code
 
 TRAIN = ["train", "task=reach", "agent=bc", "agent.hidden=[8]", "agent.pretrain_steps=100", "runtime.threads=1"]
 TRAIN += ["demonstrations.episodes=1", "run.final_evaluation_episodes=1", "run.video_episodes=0"]
 
 
 def train(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([*TRAIN, *words])
-    return int(ended.value.code or 0)
+    return exit_code(*TRAIN, *words)
 
 
 def test_the_first_signal_ends_it_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +91,7 @@ def test_advice_on_failed_demonstrations_names_no_option_of_other_commands(
 
 def test_exploration_of_demonstrations_needs_some(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["agent=rlpd", "demonstrations.episodes=0", "agent.exploration=demonstrations", f"run.dir={tmp_path}/run"]
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "task=reach", "agent.hidden=[8]", "runtime.threads=1", "run.video_episodes=0", *words])
-    assert ended.value.code == 2
+    assert (
+        exit_code("train", "task=reach", "agent.hidden=[8]", "runtime.threads=1", "run.video_episodes=0", *words) == 2
+    )
     assert "measures a clone: set demonstrations.episodes above 0" in capfd.readouterr().err

@@ -9,6 +9,8 @@ from robo_rl.cli import main
 from robo_rl.telemetry import write_summary
 from robo_rl.training import with_ray as ray_training
 
+from ..rigs.command_line import exit_code
+
 SWEEP = ["-m", "hydra/launcher=ray"]
 
 
@@ -38,9 +40,7 @@ def test_each_run_has_a_folder_and_a_line_of_its_own(
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.chdir(tmp_path)
     settings = ["hydra.launcher.cluster=head:6379", "hydra.launcher.resources.CPU=2"]
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "task=reach", "seed=3,4", *SWEEP, *settings])
-    assert ended.value.code == 2
+    assert exit_code("train", "task=reach", "seed=3,4", *SWEEP, *settings) == 2
     output = capsys.readouterr()
     assert output.err == "robo-rl: 1 of 2 runs failed; the table says why\n"
     (sweep,) = (tmp_path / "runs").glob("*_sweep")
@@ -61,9 +61,7 @@ def test_only_train_is_swept_and_folders_are_not_given(
             "hydra.launcher.resources must be 0, or 0.0001 or more, of each",
         ),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main([*words, *SWEEP, f"hydra.sweep.dir={tmp_path}"])
-        assert ended.value.code == 2
+        assert exit_code(*words, *SWEEP, f"hydra.sweep.dir={tmp_path}") == 2
         assert capsys.readouterr().err.startswith(f"robo-rl: {reason}")
     assert not given
 

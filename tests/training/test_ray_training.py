@@ -11,11 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from robo_rl.app import RayRuntimeConfig, register_all_configs
-from robo_rl.cli import main
+from robo_rl.app import RayRuntimeConfig
 from robo_rl.commands import train
 from robo_rl.core import ConfigError, DataError, DriverError, Interruption
 from robo_rl.training import ray_actors
@@ -24,13 +22,14 @@ from robo_rl.training.ray_actors import RayActors, Simulators, demands, parsed_c
 from robo_rl.training.with_ray import RayLearner, connect
 from robo_rl.transport import TransportConfig
 
+from ..rigs.command_line import exit_code
+from ..rigs.composition import composed_config
+
 
 @pytest.fixture(scope="module")
 def text() -> str:
     """A run's config.yaml."""
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", overrides=["task=reach", "runtime=ray", "run.dir=none", "agent.gamma=0.9", "seed=7"])
+    config = composed_config("train", "task=reach", "runtime=ray", "run.dir=none", "agent.gamma=0.9", "seed=7")
     with open_dict(config):
         config.choices = {"task": "reach", "runtime": "ray", "agent": "rlpd"}
     return OmegaConf.to_yaml(config, resolve=True)
@@ -327,8 +326,6 @@ def test_mistakes_are_one_line_before_anything_begins(
     """On a machine without Ray, what to install is said last."""
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "robo_rl.training.with_ray")
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "task=reach", "runtime=ray", f"run.dir={tmp_path}/run", *words])
-    assert ended.value.code == 2
+    assert exit_code("train", "task=reach", "runtime=ray", f"run.dir={tmp_path}/run", *words) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run" / "config.yaml").exists()

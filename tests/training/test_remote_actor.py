@@ -7,27 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_module
 from omegaconf import open_dict
 
 from robo_rl.actor import Spool
 from robo_rl.agents.parts.policy import TanhGaussianPolicy
-from robo_rl.app import build_agent, build_backend, register_all_configs
-from robo_rl.core import (
-    Clock,
-    EnvBackend,
-    Interruption,
-    ManualClock,
-    Source,
-    State,
-    Transition,
-)
+from robo_rl.app import build_agent, build_backend
+from robo_rl.core import Clock, EnvBackend, Interruption, ManualClock, Source, State, Transition
 from robo_rl.operators.takeover import Takeover
 from robo_rl.training.remote_actor import ActingSession
 from robo_rl.transport import LinkStatus
 from robo_rl.transport.codec import RecordDecoder
 from robo_rl.transport.messages_pb2 import Record
 from robo_rl.transport.received import read_record
+
+from ..rigs.composition import composed_config
 
 OVERRIDES = ["task=reach", "agent.hidden=[8]", "agent.ensemble_size=2", "actor.spool=unused"]
 
@@ -115,9 +108,7 @@ def test_a_policy_whose_actions_are_not_finite_gives_way_to_the_one_before(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Fault case 7: hold, reject that version, roll back. Its numbers are finite; those it computes are not."""
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend = build_backend(config)
     good = build_agent(config.agent, backend.spec, 0).policy_state()
     signs = np.where(np.arange(len(good["actor/output/weight"])) % 2, 10.0, -10.0)[:, np.newaxis]
@@ -141,9 +132,7 @@ def test_a_policy_whose_actions_are_not_finite_gives_way_to_the_one_before(
 def test_an_order_ends_the_episode_and_pictures_are_shown_to_those_who_watch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend = build_backend(config)
     monkeypatch.setattr(backend, "render", lambda: np.zeros((8, 8, 3), np.uint8))
     good = build_agent(config.agent, backend.spec, 0).policy_state()
@@ -157,10 +146,8 @@ def test_an_order_ends_the_episode_and_pictures_are_shown_to_those_who_watch(
 def test_a_chunk_goes_on_when_another_policy_comes_and_ends_with_its_episode(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    register_all_configs()
     words = [*OVERRIDES, "agent.action_chunk=3", f"safety.emergency_stop.file={tmp_path}/stop"]
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=words)
+    config = composed_config("actor", *words)
     backend = build_backend(config)
     first, second = (build_agent(config.agent, backend.spec, seed).policy_state() for seed in (0, 1))
     link = Link({0: (1, first), 4: (2, second)}, steps=10, orders={5: "reset"})
@@ -189,9 +176,7 @@ def test_a_chunk_goes_on_when_another_policy_comes_and_ends_with_its_episode(
 def test_within_an_episode_a_simulator_waits_for_the_learner_and_a_robot_does_not(
     tmp_path: Path, robot: Any, waits: bool, why: str
 ) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend = build_backend(config)
     with open_dict(config):
         config.robot = robot
@@ -213,10 +198,8 @@ def test_a_simulator_is_as_fast_as_it_was_told_to_be_at_most(
     tmp_path: Path, factor: float | None, robot: Any, seconds: float
 ) -> None:
     """Six steps of a task at 10 Hz, by a clock on which nothing else takes time; a robot has a pace of its own."""
-    register_all_configs()
     words = [*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop", f"actor.real_time_factor={factor or 'null'}"]
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=words)
+    config = composed_config("actor", *words)
     backend = build_backend(config)
     with open_dict(config):
         config.robot = robot
@@ -232,9 +215,7 @@ def test_a_simulator_is_as_fast_as_it_was_told_to_be_at_most(
 def test_an_actor_that_ends_with_a_full_spool_keeps_the_step_in_hand(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, full: str
 ) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend = build_backend(config)
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=100)
     with Spool(tmp_path / "spool", 1000) as spool, Interruption() as interruption:
@@ -258,9 +239,7 @@ def test_an_actor_that_ends_with_a_full_spool_keeps_the_step_in_hand(
 
 @pytest.mark.parametrize("words", [["agent.random_steps=100"], ["intervention.criterion=random"]])
 def test_an_actor_that_was_started_again_does_other_random_things(tmp_path: Path, words: list[str]) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, *words, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, *words, f"safety.emergency_stop.file={tmp_path}/stop")
     backend = build_backend(config)
     good = build_agent(config.agent, backend.spec, 0).policy_state()
     done: dict[int, list[Any]] = {}

@@ -25,15 +25,14 @@ from robo_rl.training import remote_actor
 from robo_rl.transport.codec import RecordDecoder
 from robo_rl.transport.received import read_record
 
+from ..rigs.composition import composed_config
 from .test_remote_actor import OVERRIDES, Link, act
 
 
 def test_whoever_took_over_gives_control_back_when_the_robot_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend = build_backend(config)
     happened: list[str] = []
     step = backend.step
@@ -114,9 +113,7 @@ def test_a_person_takes_over_pauses_and_ends_the_run(tmp_path: Path) -> None:
 def test_people_are_told_why_the_learner_takes_nothing_in_but_not_all_the_time(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend = build_backend(config)
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=9)
     link.blocked = {1: "no space left", 2: "no space left", 4: "no space left"}
@@ -135,9 +132,7 @@ def test_people_are_told_why_the_learner_takes_nothing_in_but_not_all_the_time(
 def test_what_is_said_while_the_robot_is_brought_back_is_not_about_the_next_episode(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: bool
 ) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend = build_backend(config)
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
     person = Person([])
@@ -170,9 +165,7 @@ def test_what_is_said_while_the_robot_is_brought_back_is_not_about_the_next_epis
 
 @pytest.mark.parametrize("button", ["pause", "stop", "emergency_stop"])
 def test_a_person_who_pauses_or_stops_while_the_robot_is_brought_back_sees_no_step(tmp_path: Path, button: str) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend = build_backend(config)
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=3)
     person = Person([(0, button), (0, ""), (0, "pause") if button != "stop" else (0, "")])

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_module
 
-from robo_rl.app import build_agent, build_backend, register_all_configs
+from robo_rl.app import build_agent, build_backend
 from robo_rl.core import Closing, EmergencyStop, Interruption, Verdict, announce, listening
 from robo_rl.training import remote_actor
 from robo_rl.transport import LinkStatus
 
+from ..rigs.composition import composed_config
 from .test_remote_actor import OVERRIDES, Link, act
 
 
@@ -52,9 +52,7 @@ def test_each_stop_is_reported_once(
     reports: int,
 ) -> None:
     monkeypatch.setattr(remote_actor, "WAIT_SECONDS", 0.0)
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend, stop = build_backend(config), EmergencyStop(tmp_path / "stop")
     link = EventfulLink({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=20)
     link.holds = {2: held}
@@ -71,9 +69,7 @@ def test_each_stop_is_reported_once(
 def test_a_stop_by_a_filter_is_reported_with_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    config = composed_config("actor", *OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop")
     backend, step, count = build_backend(config), type(build_backend(config)).step, 0
 
     def stopping(action: Any) -> Any:
@@ -133,9 +129,7 @@ def test_an_actor_passes_on_what_its_driver_announces(
 
     monkeypatch.setattr(remote_actor, "LearnerLink", link)
     monkeypatch.setattr(remote_actor, "ActingSession", session)
-    register_all_configs()
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("actor", overrides=[*OVERRIDES, f"actor.spool={tmp_path}/spool"])
+    config = composed_config("actor", *OVERRIDES, f"actor.spool={tmp_path}/spool")
     with Interruption() as interruption:
         assert remote_actor.RemoteActor(config, build_backend(config), interruption).run() == 0
     announce("the actor has ended")
