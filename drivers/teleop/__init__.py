@@ -10,21 +10,11 @@ from robo_rl.core.lazy import imported_on_use
 from .config import SteeringConfig, TeleopConfig
 
 if TYPE_CHECKING:
-    from .keyboard import KeyboardTeleop
     from .making import find_devices, make_steering, make_teleop
-    from .window import WindowTeleop
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
-__all__ = [
-    "KeyboardTeleop",
-    "TeleopConfig",
-    "WindowTeleop",
-    "find_devices",
-    "make_steering",
-    "make_teleop",
-    "register_configs",
-]
+__all__ = ["TeleopConfig", "find_devices", "make_steering", "make_teleop", "register_configs"]
 
 
 def register_configs() -> None:

@@ -32,11 +32,6 @@ class ServeConfig:
         """Host of the address."""
         return self.address.rpartition(":")[0].strip("[]")
 
-    @property
-    def is_local(self) -> bool:
-        """Whether the address is reachable from this machine alone."""
-        return is_loopback(self.host)
-
 
 def run(config: DictConfig) -> int:
     """Serve the policy until Ctrl-C.
@@ -50,7 +45,7 @@ def run(config: DictConfig) -> int:
         from ..deployment.server_policy import KEY_VARIABLE
     settings = typed(ServeConfig, config)
     key = os.environ.get(KEY_VARIABLE) or None
-    if key is None and not settings.is_local:
+    if key is None and not is_loopback(settings.host):
         raise ConfigError(
             f"address {settings.address} can be reached from other machines: set the environment variable "
             f"{KEY_VARIABLE} to a key of {KEY_CHARACTERS} ASCII characters or more, here and where the policy is used"

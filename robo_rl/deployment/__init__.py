@@ -5,7 +5,7 @@ Writing and reading ONNX needs the packages of the extra ``deploy``; :mod:`.onnx
 """
 
 from .description import PolicyDescription
-from .verification import TOLERANCE, Verification
+from .verification import Verification
 from .writing import check_name, write_policy
 
-__all__ = ["TOLERANCE", "PolicyDescription", "Verification", "check_name", "write_policy"]
+__all__ = ["PolicyDescription", "Verification", "check_name", "write_policy"]

@@ -7,14 +7,10 @@ from hydra.core.config_store import ConfigStore
 from robo_rl.core import config_node
 from robo_rl.core.lazy import imported_on_use
 
-from .config import HomingConfig, LearnedConfig, RecoveryConfig, ScriptConfig, SeededConfig, WaypointConfig
+from .config import HomingConfig, LearnedConfig, RecoveryConfig, SeededConfig
 
 if TYPE_CHECKING:
-    from .homing import HomingReset
-    from .learned import LearnedReset
     from .making import make_homing, make_learned, make_recovery, make_seeded
-    from .recovery import RecoveryReset
-    from .states import TRANSITIONS, Event, PracticeMachine, PracticeState
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
@@ -28,22 +24,4 @@ def register_configs() -> None:
     store.store(group="reset", name="recovery", node=config_node("robo_rl.reset.make_recovery", RecoveryConfig))
 
 
-__all__ = [
-    "TRANSITIONS",
-    "Event",
-    "HomingConfig",
-    "HomingReset",
-    "LearnedConfig",
-    "LearnedReset",
-    "PracticeMachine",
-    "PracticeState",
-    "RecoveryConfig",
-    "RecoveryReset",
-    "ScriptConfig",
-    "WaypointConfig",
-    "make_homing",
-    "make_learned",
-    "make_recovery",
-    "make_seeded",
-    "register_configs",
-]
+__all__ = ["make_homing", "make_learned", "make_recovery", "make_seeded", "register_configs"]

@@ -7,15 +7,13 @@ from hydra.core.config_store import ConfigStore
 from robo_rl.core import config_node
 from robo_rl.core.lazy import imported_on_use
 
-from .config import LoggingConfig, WandbConfig
+from .config import LoggingConfig
 
 if TYPE_CHECKING:
     from .console import Console
     from .interventions import intervention_rate
     from .live import COMMANDS, EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
     from .logger import RunLogger, check_logging
-    from .metrics_file import read_metrics
-    from .progress import ProgressLine
     from .summary import SUMMARY, git_commit, versions, write_summary
 else:
     __getattr__ = imported_on_use(__name__, __file__)
@@ -31,13 +29,10 @@ __all__ = [
     "LiveStatus",
     "LiveWatch",
     "LoggingConfig",
-    "ProgressLine",
     "RunLogger",
-    "WandbConfig",
     "check_logging",
     "git_commit",
     "intervention_rate",
-    "read_metrics",
     "register_configs",
     "versions",
     "write_summary",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .keys import make_keys
     from .server import LearnerServer
     from .service import SOCKET, new_socket_folder
-    from .views import ActorView, LinkStatus
+    from .views import ActorView
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
@@ -31,7 +31,6 @@ __all__ = [
     "ActorView",
     "LearnerLink",
     "LearnerServer",
-    "LinkStatus",
     "RecordDecoder",
     "RecordEncoder",
     "TransportConfig",

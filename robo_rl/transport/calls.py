@@ -33,12 +33,7 @@ class LearnerCalls:
     Several locks are always acquired in this order: an actor's lock, ``notices.news``, those of inbox and admission.
 
     Args:
-        config: configuration of the transport.
-        run: identity of the run; steps of other runs are refused.
-        spec: spec of the environment.
-        inbox: inbox that receives the steps.
-        check: called with the facts that an actor joins with; returns one line for each that does not match.
-        clock: monotonic clock.
+        config, run, spec, inbox, check, clock: those of :class:`.LearnerServer`.
         admission: admission that checks and refuses requests.
         leases: leases of the actors.
         notices: policies and guidance for the actors.

@@ -7,7 +7,8 @@ import pytest
 
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.core import CheckpointError, EnvBackend, Observation, Source, Transition, generator
-from robo_rl.reset import RecoveryConfig, RecoveryReset
+from robo_rl.reset.config import RecoveryConfig
+from robo_rl.reset.recovery import RecoveryReset
 from robo_rl.safety import make_safe_backend
 from robo_rl.sim import make_backend
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from robo_rl.core import ConfigError, DataError
-from robo_rl.deployment import TOLERANCE
 from robo_rl.deployment.onnx_policy import OnnxPolicy
 from robo_rl.deployment.tracing import trace
+from robo_rl.deployment.verification import TOLERANCE
 
 from ..rigs.deployed import GAUSSIAN, OF_IMAGES, SAMPLING, VECTORS, make_agent, write
 

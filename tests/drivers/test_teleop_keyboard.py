@@ -18,7 +18,8 @@ import pyte
 import pytest
 
 from robo_rl.core import DriverError, ManualClock
-from robo_rl.drivers.teleop import KeyboardTeleop, TeleopConfig
+from robo_rl.drivers.teleop import TeleopConfig
+from robo_rl.drivers.teleop.keyboard import KeyboardTeleop
 
 from ..rigs.command_line import heeding
 from ..rigs.specs import steered_spec

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ConfigError, DriverError, ManualClock
-from robo_rl.drivers.teleop import TeleopConfig, WindowTeleop
+from robo_rl.drivers.teleop import TeleopConfig
+from robo_rl.drivers.teleop.window import WindowTeleop
 
 from ..rigs.specs import steered_spec
 

@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ConfigError, Observation
-from robo_rl.evaluation import (
-    EpisodeOutcome,
-    EvaluationResult,
-    SlowPolicy,
-    evaluate,
-    evaluate_decision_periods,
-    frequency_averaged_score,
-)
+from robo_rl.evaluation import EpisodeOutcome, EvaluationResult, evaluate, evaluate_decision_periods
+from robo_rl.evaluation.decision_periods import SlowPolicy, frequency_averaged_score
 
 from .test_rollout import Line
 

@@ -7,9 +7,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from robo_rl.core import DataError
-from robo_rl.evaluation import Proportion
 from robo_rl.evaluation.aggregate import group_runs, learning_curve, measure_of
 from robo_rl.evaluation.runs import differences, find_runs, flatten, load_run
+from robo_rl.evaluation.statistics import Proportion
 
 
 def make_run(folder, seed=0, rates=(0.0, 0.5, 1.0), summary=True, task="pick_cube", agent="rlpd", utd=20, **extra):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ConfigError, DataError
-from robo_rl.evaluation import (
+from robo_rl.evaluation.statistics import (
     Proportion,
     align_curves,
     bootstrap_interval,

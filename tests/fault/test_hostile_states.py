@@ -12,7 +12,8 @@ from robo_rl.actor import Actor
 from robo_rl.actor.human_like import HumanLikeChooser
 from robo_rl.core import CheckpointError, State, generator, reading
 from robo_rl.replay import Hindsight, ReplayRing
-from robo_rl.reset import RecoveryConfig, RecoveryReset
+from robo_rl.reset.config import RecoveryConfig
+from robo_rl.reset.recovery import RecoveryReset
 from robo_rl.rewards.composition import RunningScale
 from robo_rl.rewards.parts.arrays import take_over
 from robo_rl.sim import make_backend

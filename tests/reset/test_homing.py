@@ -24,7 +24,9 @@ from robo_rl.core import (
 from robo_rl.operators.panel import Panel
 from robo_rl.operators.takeover import Takeover
 from robo_rl.replay import ReplayRing
-from robo_rl.reset import HomingConfig, HomingReset, PracticeState, ScriptConfig, WaypointConfig
+from robo_rl.reset.config import HomingConfig, ScriptConfig, WaypointConfig
+from robo_rl.reset.homing import HomingReset
+from robo_rl.reset.states import PracticeState
 from robo_rl.safety import make_safe_backend
 from robo_rl.sim import ArmBackend, make_backend
 from robo_rl.sim.tasks.bin_relocate import BIN_X, BIN_Y

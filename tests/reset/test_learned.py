@@ -8,7 +8,8 @@ from robo_rl.agents.bc import make_bc
 from robo_rl.agents.sac import make_sac
 from robo_rl.app.returning import ReturnLearner
 from robo_rl.core import Batch, ConfigError, DataError, Observation, RewardWeights, Source, generator
-from robo_rl.reset import LearnedConfig, LearnedReset
+from robo_rl.reset.config import LearnedConfig
+from robo_rl.reset.learned import LearnedReset
 from robo_rl.rewards import ComposedRewardConfig
 from robo_rl.rewards.modules.classifier import ViceConfig
 from robo_rl.rewards.modules.gail import GailConfig

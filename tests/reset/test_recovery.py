@@ -9,7 +9,9 @@ import pytest
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec, ManualClock, Source, Step, Transition
 from robo_rl.replay import ReplayRing
-from robo_rl.reset import PracticeState, RecoveryConfig, RecoveryReset
+from robo_rl.reset.config import RecoveryConfig
+from robo_rl.reset.recovery import RecoveryReset
+from robo_rl.reset.states import PracticeState
 
 RATE = 10.0
 NAMES = ("velocity_x", "up_z", "checkpoint1_x", "checkpoint1_y")

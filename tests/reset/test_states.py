@@ -3,7 +3,7 @@
 import pytest
 
 from robo_rl.core import ManualClock
-from robo_rl.reset import TRANSITIONS, Event, PracticeMachine, PracticeState
+from robo_rl.reset.states import TRANSITIONS, Event, PracticeMachine, PracticeState
 
 SECOND = 1_000_000_000
 

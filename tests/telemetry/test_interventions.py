@@ -13,7 +13,8 @@ from robo_rl.core import ManualClock, RewardWeights, Source
 from robo_rl.evaluation.curves import curves
 from robo_rl.evaluation.runs import Run
 from robo_rl.monitoring.run_table import facts
-from robo_rl.telemetry import LoggingConfig, RunLogger, intervention_rate, read_metrics
+from robo_rl.telemetry import LoggingConfig, RunLogger, intervention_rate
+from robo_rl.telemetry.metrics_file import read_metrics
 from robo_rl.training.earnings import Earnings
 from robo_rl.training.episodes import Episodes
 

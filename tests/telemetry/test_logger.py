@@ -20,7 +20,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch.utils.tensorboard import SummaryWriter
 
 from robo_rl.core import ConfigError, DataError, ManualClock
-from robo_rl.telemetry import LoggingConfig, RunLogger, WandbConfig, read_metrics, register_configs
+from robo_rl.telemetry import LoggingConfig, RunLogger, register_configs
+from robo_rl.telemetry.config import WandbConfig
+from robo_rl.telemetry.metrics_file import read_metrics
 
 SECOND = 1_000_000_000
 

@@ -6,7 +6,7 @@ import pyte
 from rich.console import Console
 
 from robo_rl.core import ManualClock
-from robo_rl.telemetry import ProgressLine
+from robo_rl.telemetry.progress import ProgressLine
 
 SECOND = 1_000_000_000
 

@@ -15,10 +15,10 @@ from robo_rl.app import build_agent, build_backend
 from robo_rl.core import Clock, EnvBackend, Interruption, ManualClock, Source, State, Transition
 from robo_rl.operators.takeover import Takeover
 from robo_rl.training.remote_actor import ActingSession
-from robo_rl.transport import LinkStatus
 from robo_rl.transport.codec import RecordDecoder
 from robo_rl.transport.messages_pb2 import Record
 from robo_rl.transport.received import read_record
+from robo_rl.transport.views import LinkStatus
 
 from ..rigs.composition import composed_config
 

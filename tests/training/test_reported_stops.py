@@ -12,7 +12,7 @@ import pytest
 from robo_rl.app import build_agent, build_backend
 from robo_rl.core import Closing, EmergencyStop, Interruption, Verdict, announce, listening
 from robo_rl.training import remote_actor
-from robo_rl.transport import LinkStatus
+from robo_rl.transport.views import LinkStatus
 
 from ..rigs.composition import composed_config
 from .test_remote_actor import OVERRIDES, Link, act
