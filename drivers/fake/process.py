@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Clock, MonotonicClock
+from robo_rl.core import MonotonicClock
 
 from ..watchdog import Watch, Watchdog, WatchdogConfig
 from .config import FakeArmConfig
@@ -66,12 +66,11 @@ class Driver:
     Args:
         config: configuration of the arm.
         listener: socket (SOCK_SEQPACKET) that accepts connections.
-        clock: monotonic clock.
     """
 
-    def __init__(self, config: FakeArmConfig, listener: socket.socket, clock: Clock | None = None) -> None:
+    def __init__(self, config: FakeArmConfig, listener: socket.socket) -> None:
         self._config = config
-        self._clock = clock or MonotonicClock()
+        self._clock = MonotonicClock()
         self._joints = Joints(config)
         self._watchdog = Watchdog(config.watchdog)
         self._command = np.zeros(config.joints)

@@ -167,7 +167,7 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     return result
 
 
-def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
+def learning_curve(group: Group, measure: str) -> Curve | None:
     """Return the group's curve of ``measure``, or None if no run was evaluated.
 
     The middle line and the band end where the shortest evaluated run ends. With several runs, the band is the pointwise
@@ -181,7 +181,7 @@ def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
     value = interquartile_mean(values) if steps.size else np.zeros(0)
     low, high, band = value, value, ""
     if len(evaluated) > 1 and steps.size:
-        interval = bootstrap_interval(interquartile_mean, values, repetitions=2_000, seed=seed)
+        interval = bootstrap_interval(interquartile_mean, values, repetitions=2_000)
         low, high, band = interval.low, interval.high, "95 % bootstrap interval over runs"
     elif measure == "success_rate" and steps.size == len(evaluated[0][1][0]):
         rates = evaluated[0][0].evaluations.success_rates()

@@ -19,16 +19,15 @@ def rank_correlation(one: ArrayLike, other: ArrayLike) -> float | None:
     return float(a @ b) / norm if norm else None
 
 
-def calibration_error(probabilities: ArrayLike, happened: ArrayLike, bins: int = 10) -> float | None:
+def calibration_error(probabilities: ArrayLike, happened: ArrayLike) -> float | None:
     """Return the expected calibration error (Naeini et al. 2015), in [0, 1].
 
     It is the mean, over cases, of the distance between the mean probability and the observed frequency in the bin of
-    the case. It is 0 if events with predicted probability p occur with frequency p.
+    the case, of ten of equal width. It is 0 if events with predicted probability p occur with frequency p.
 
     Args:
         probabilities: (n,) predicted probabilities of n cases, 1 or more.
         happened: (n,) outcomes, 0 or 1.
-        bins: number of bins, of equal width.
 
     Returns:
         The error; None if a value is outside [0, 1] and hence not a probability.
@@ -36,6 +35,6 @@ def calibration_error(probabilities: ArrayLike, happened: ArrayLike, bins: int =
     predicted, outcomes = np.asarray(probabilities, dtype=np.float64), np.asarray(happened, dtype=np.float64)
     if predicted.min() < 0 or predicted.max() > 1:
         return None
-    bin_of = np.minimum((predicted * bins).astype(np.int64), bins - 1)
-    gaps = np.bincount(bin_of, weights=predicted - outcomes, minlength=bins)
+    bin_of = np.minimum((predicted * 10).astype(np.int64), 9)
+    gaps = np.bincount(bin_of, weights=predicted - outcomes, minlength=10)
     return float(np.abs(gaps).sum() / len(predicted))

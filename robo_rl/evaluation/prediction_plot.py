@@ -8,12 +8,10 @@ from matplotlib import pyplot as plt
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 
-from .plots import LIGHT, Theme, caption, save_figure, themed
+from .plots import LIGHT, caption, save_figure, themed
 
 
-def plot_predictions(
-    times: NDArray[Any], curves: Mapping[str, NDArray[Any]], names: Sequence[str], path: Path, theme: Theme = LIGHT
-) -> Path:
+def plot_predictions(times: NDArray[Any], curves: Mapping[str, NDArray[Any]], names: Sequence[str], path: Path) -> Path:
     """Draw for each joint its curves, and below them their differences from the first; return ``path``.
 
     Args:
@@ -21,10 +19,9 @@ def plot_predictions(
         curves: positions (T, n) by name, the measured ones first [rad or m].
         names: names of the n joints.
         path: picture to write; the suffix chooses the format (.png, .svg, .pdf).
-        theme: colours.
     """
     (first, measured), *others = curves.items()
-    with themed(theme):
+    with themed(LIGHT):
         picture, axes = plt.subplots(
             2 * len(names),
             1,
@@ -37,8 +34,8 @@ def plot_predictions(
         try:
             for joint, name in enumerate(names):
                 above, below = axes[2 * joint, 0], axes[2 * joint + 1, 0]
-                above.plot(times, measured[:, joint], color=theme.faint, linewidth=2.5, label=first)
-                for (label, positions), colour in zip(others, reversed(theme.lines[: len(others)]), strict=True):
+                above.plot(times, measured[:, joint], color=LIGHT.faint, linewidth=2.5, label=first)
+                for (label, positions), colour in zip(others, reversed(LIGHT.lines[: len(others)]), strict=True):
                     above.plot(times, positions[:, joint], color=colour, linewidth=1, label=label)
                     below.plot(times, 1000 * (positions - measured)[:, joint], color=colour, linewidth=1)
                 above.set_title(caption(name), loc="left", fontsize=10)

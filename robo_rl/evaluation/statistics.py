@@ -56,8 +56,8 @@ class Interval:
     high: NDArray[np.float64]
 
 
-def wilson_interval(successes: int, episodes: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the score interval of a binomial proportion in closed form (Wilson 1927).
+def wilson_interval(successes: int, episodes: int) -> tuple[float, float]:
+    """Return the 95 % score interval of a binomial proportion in closed form (Wilson 1927).
 
     Unlike the normal approximation, its width is not 0 at 0 or 100 %: 100 of 100 gives [0.963, 1].
 
@@ -66,7 +66,7 @@ def wilson_interval(successes: int, episodes: int, confidence: float = 0.95) -> 
     """
     require(episodes > 0, "episodes", "positive", episodes)
     require(0 <= successes <= episodes, "successes", f"in [0, {episodes}]", successes)
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    z = NormalDist().inv_cdf(0.975)
     fraction, spread = successes / episodes, z * z / episodes
     centre = fraction + spread / 2
     half = z * math.sqrt(fraction * (1 - fraction) / episodes + spread / (4 * episodes))
@@ -188,7 +188,7 @@ class ThresholdSteps:
         return f"{_number(self.value * scale)} [{_number(self.low * scale)}, {high}]{count}"
 
 
-def steps_to_threshold(reached: Sequence[float | None], horizons: Sequence[float], seed: int = 0) -> ThresholdSteps:
+def steps_to_threshold(reached: Sequence[float | None], horizons: Sequence[float]) -> ThresholdSteps:
     """Summarise the steps at which runs first reached a threshold, including runs that never did (censored).
 
     An agent would look better than it is if such runs were left out, or if their length counted as their result. Here
@@ -197,7 +197,6 @@ def steps_to_threshold(reached: Sequence[float | None], horizons: Sequence[float
     Args:
         reached: first step of each run at the threshold, or None.
         horizons: number of steps of each run.
-        seed: seed of the bootstrap.
 
     Raises:
         DataError: if there are no runs or the lengths differ.
@@ -206,7 +205,7 @@ def steps_to_threshold(reached: Sequence[float | None], horizons: Sequence[float
         raise DataError(f"expected one horizon for each run, got {len(reached)} runs and {len(horizons)} horizons")
     steps = np.array([math.inf if step is None else step for step in reached], dtype=np.float64)[:, None]
     bounded = np.where(np.isinf(steps), np.asarray(horizons, dtype=np.float64)[:, None], steps)
-    interval = bootstrap_interval(interquartile_mean, steps, seed=seed)
+    interval = bootstrap_interval(interquartile_mean, steps)
     return ThresholdSteps(
         runs=len(reached),
         reached=int(np.isfinite(steps).sum()),

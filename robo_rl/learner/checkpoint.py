@@ -62,20 +62,18 @@ class Checkpoint:
 class CheckpointFolder:
     """The checkpoints of one run, of which the newest ``keep`` and the best one are kept.
 
+    The replay buffer, which is only needed to resume, is kept in the two newest, in case one of these is damaged.
     If a run resumes before its newest checkpoint, because later steps were lost, the later checkpoints belong to a
     history that the run has left. Saving the next checkpoint deletes them, even the best one.
 
     Args:
         path: folder of the checkpoints; it is made when the first one is saved.
         keep: number of newest checkpoints to keep besides the best one.
-        heavy_parts: parts that are only needed to resume a run (the replay buffer), not to use its policy. They are
-            kept in the two newest checkpoints, in case one of these is damaged.
     """
 
-    def __init__(self, path: Path, keep: int = 2, heavy_parts: tuple[str, ...] = ("replay",)) -> None:
+    def __init__(self, path: Path, keep: int = 2) -> None:
         self.path = path
         self._keep = keep
-        self._heavy_parts = heavy_parts
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write ``checkpoint`` atomically, then delete old checkpoints; return its folder.
@@ -200,9 +198,8 @@ class CheckpointFolder:
             if folder != best:
                 self._drop(folder)
         for folder in folders[:-2]:
-            for part in self._heavy_parts:
-                with contextlib.suppress(OSError):
-                    (folder / f"{part}.safetensors").unlink()
+            with contextlib.suppress(OSError):
+                (folder / "replay.safetensors").unlink()
 
     def _drop(self, folder: Path) -> None:
         """Delete a checkpoint. Files that another process holds open on a network disk are deleted on the next save."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from websockets.asyncio.server import ServerConnection
 
 from ..actor.view import jpeg
-from ..core import Clock, EnvBackend, MonotonicClock, Observation, RenderingError, SafetyStop, derive_seed, generator
+from ..core import EnvBackend, MonotonicClock, Observation, RenderingError, SafetyStop, derive_seed, generator
 from ..web.server import read_message
 
 PAGES = {"/": "play.html"} | {f"/{name}": name for name in ("play.js", "link.js", "page.css", "icon.svg")}
@@ -86,9 +86,9 @@ class Playing:
     :meth:`run` uses the backend in its thread alone; all other methods may be called from other threads.
     """
 
-    def __init__(self, backend: EnvBackend, player: Player, seed: int, clock: Clock | None = None) -> None:
+    def __init__(self, backend: EnvBackend, player: Player, seed: int) -> None:
         self._backend, self._player, self._seed = backend, player, seed
-        self._clock = clock or MonotonicClock()
+        self._clock = MonotonicClock()
         self._rng = generator(derive_seed(seed, "play", "noise"))
         self._changed = threading.Condition()
         self._display = _Display(0, PlayState(), None)

@@ -29,15 +29,11 @@ class AnswerPage:
     Args:
         config: address and keys of the page.
         questions: the queue of questions.
-        notify: reports messages to operators.
     """
 
-    def __init__(
-        self, config: WebConfig, questions: "queue.SimpleQueue[Question]", notify: Callable[[str], None] = print
-    ) -> None:
+    def __init__(self, config: WebConfig, questions: "queue.SimpleQueue[Question]") -> None:
         self._questions = questions
-        self._notify = notify
-        self._server = PageServer(config, PAGES, self._talk, notify, MESSAGE_BYTES)
+        self._server = PageServer(config, PAGES, self._talk, print, MESSAGE_BYTES)
         self._open: Question | None = None
         self._number = 0
 
@@ -48,7 +44,7 @@ class AnswerPage:
             ConfigError: if the address is not available.
         """
         async with self._server.serving():
-            self._notify(f"Answer at {self._server.link}\nAnyone with this address can answer.")
+            print(f"Answer at {self._server.link}\nAnyone with this address can answer.")
             while not ended():
                 if self._open is not None and self._open.answer.cancelled():
                     self._open = None

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from collections.abc import Mapping
 
 from ..core import Clock, MonotonicClock
 
@@ -37,9 +36,9 @@ class Pulse:
             os.set_inheritable(descriptor, False)
 
     @classmethod
-    def inherited(cls, environment: Mapping[str, str] | None = None) -> "Pulse | None":
+    def inherited(cls) -> "Pulse | None":
         """Return this process's end if it was launched, else None."""
-        words = (os.environ if environment is None else environment).get(VARIABLE, "").split(",")
+        words = os.environ.get(VARIABLE, "").split(",")
         try:
             reads, writes = map(int, words)
             return cls(reads, writes)

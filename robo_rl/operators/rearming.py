@@ -103,9 +103,9 @@ def find_holds(robot: str | None = None) -> list[Hold]:
     return holds
 
 
-def find_stops(robot: str | None = None) -> list[Hold]:
+def find_stops() -> list[Hold]:
     """Return the latches of :func:`find_holds` that only a person releases."""
-    return [hold for hold in find_holds(robot) if not hold.passes]
+    return [hold for hold in find_holds() if not hold.passes]
 
 
 def find_stops_of(config: "DictConfig") -> list[Hold]:

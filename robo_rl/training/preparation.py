@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..core import Clock, ComparisonLearner, ConfigError, Interruption, MonotonicClock, OfflineLearner
+from ..core import ComparisonLearner, ConfigError, Interruption, MonotonicClock, OfflineLearner
 from ..evaluation.run_start import start_text
 from .films import film_first_policy
 from .results import first_evaluation_text
@@ -115,9 +115,7 @@ class Preparation:
         return counted_updates(updates, doing, self._run.interruption, report)
 
 
-def counted_updates(
-    total: int, doing: str, interruption: Interruption, report: Callable[[str], None], clock: Clock | None = None
-) -> Iterator[int]:
+def counted_updates(total: int, doing: str, interruption: Interruption, report: Callable[[str], None]) -> Iterator[int]:
     """Yield the numbers from 1 to ``total``; report at the first, and then every few seconds, how many are done.
 
     Args:
@@ -125,12 +123,11 @@ def counted_updates(
         doing: name of the activity, such as ``cloning``.
         interruption: checked before each update.
         report: receives the reports.
-        clock: monotonic time.
 
     Raises:
         SystemExit: if an operator ends the run.
     """
-    clock = clock or MonotonicClock()
+    clock = MonotonicClock()
     counted_ns: int | None = None
     for update in range(1, total + 1):
         interruption.check(doing)

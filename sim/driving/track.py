@@ -40,9 +40,9 @@ class ClosedPath:
         point: Array = self.points[edge] + share[..., None] * self._edges[edge]
         return point
 
-    def tangent(self, s: ArrayLike, reach: float = 0.1) -> Array:
-        """Return unit directions (..., 2) of the path at ``s`` (...), along a chord of twice ``reach`` [m]."""
-        chord = self.at(np.asarray(s) + reach) - self.at(np.asarray(s) - reach)
+    def tangent(self, s: ArrayLike) -> Array:
+        """Return unit directions (..., 2) of the path at ``s`` (...), along a chord of 0.2 m."""
+        chord = self.at(np.asarray(s) + 0.1) - self.at(np.asarray(s) - 0.1)
         direction: Array = chord / np.hypot(chord[..., 0], chord[..., 1])[..., None]
         return direction
 
@@ -69,9 +69,9 @@ class ClosedPath:
         distance: Array = np.mod(np.asarray(s) - origin + self.length / 2, self.length) - self.length / 2
         return distance
 
-    def curvature(self, s: ArrayLike, reach: float = 0.3) -> Array:
+    def curvature(self, s: ArrayLike) -> Array:
         """Return the curvature (...) at ``s`` [1/m], positive to the left: that of the circle through three points."""
-        first, second, third = (self.at(np.asarray(s) + offset) for offset in (-reach, 0.0, reach))
+        first, second, third = (self.at(np.asarray(s) + offset) for offset in (-0.3, 0.0, 0.3))
         incoming, outgoing, chord = second - first, third - second, third - first
         cross = incoming[..., 0] * outgoing[..., 1] - incoming[..., 1] * outgoing[..., 0]
         lengths = np.hypot(incoming[..., 0], incoming[..., 1]) * np.hypot(outgoing[..., 0], outgoing[..., 1])
