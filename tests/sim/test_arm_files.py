@@ -327,12 +327,9 @@ def endless(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("space", ["joint_delta", "joint_position", "end_effector_delta"])
 def test_a_slide_without_a_range_is_refused_by_name(space, tmp_path):
-    """No length of a rail follows from its file; half a turn in metres, as for hinges, would be any length."""
-    text = SIX_JOINTS.read_text()
-    start = text.index('name="pan"')
-    end = text.index("/>", start)
+    before, pan, after = SIX_JOINTS.read_text().partition('name="pan"')
     file = tmp_path / "rail.xml"
-    file.write_text(f'{text[:start]}name="pan" type="slide" axis="0 1 0"{text[end:]}')
+    file.write_text(f'{before}{pan} type="slide" axis="0 1 0"{after[after.index("/>") :]}')
     joints = ("pan", "lift", "elbow", "wrist_pitch", "wrist_yaw", "wrist_roll")
     with pytest.raises(ConfigError, match=r"arm\.joints: the slide 'pan' has no range, .* give its joint a range"):
         backend(file, space=space, joints=joints, end_effector="tip")
