@@ -27,7 +27,7 @@ def as_array(value: Any) -> NDArray[Any]:
     Masked elements become NaN: NumPy would return the values behind the mask.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        return np.asarray(value.astype(np.float64).filled(np.nan))
+        return np.where(np.ma.getmaskarray(value), np.nan, np.asarray(value.data, np.float64))
     detach = getattr(value, "detach", None)
     if not callable(detach):
         return np.asarray(value)

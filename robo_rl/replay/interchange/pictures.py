@@ -248,5 +248,5 @@ def _exceeds_range(frame: av.VideoFrame) -> bool:
     if frame.color_range == _FULL_RANGE or not component.is_luma or component.bits != 8 or not frame.format.is_planar:
         return False
     plane = frame.planes[0]
-    rows = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:, : frame.width]
+    rows = np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size)[:, : frame.width]
     return float(np.mean((rows < _DARKEST) | (rows > _BRIGHTEST))) > _SHARE
