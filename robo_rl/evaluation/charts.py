@@ -31,8 +31,8 @@ def charts(runs: Sequence[Run]) -> str:
     values = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
         f'<style>{style}</style><div id="charts" class="curves"></div>'
-        '<noscript><p class="quiet">Scripts are off here, as in the page of robo-rl web, which has these charts: '
-        "open the file of this report to see them.</p></noscript>"
+        '<noscript><p class="quiet">These charts need scripts, which are off here. The page of robo-rl web shows the '
+        "same charts.</p></noscript>"
         f'<script type="application/json" id="runs">{values}</script>'
         f'<script>{library}</script><script type="module">{code}{_DRAW}</script>'
     )

@@ -86,7 +86,7 @@ def describe(run: Run, going_on: bool) -> dict[str, Any]:
         "robot": robot_of(run),
         "result": [] if going_on else [(name, clip(text)) for name, text in results(run)],
         "again": "" if going_on else evaluation_command(run.path),
-        **shown_files(run),
+        **file_facts(run),
         # The curves already show the omitted facts.
         "facts": [(name, text) for name, text in all_facts if name not in ("evaluations", "learning", "stopped")],
         "faults": [f"step {step:,}: {reason}" for step, reason in reversed(stopped[-10:])],
@@ -101,7 +101,7 @@ def evaluation_command(run: Path) -> str:
     return command if clip(command) == command else ""
 
 
-def shown_files(run: Run) -> dict[str, Any]:
+def file_facts(run: Run) -> dict[str, Any]:
     """Return the videos of a run, and whether it has a report, as JSON values; addresses are relative to its folder."""
     pictures = ForeignFolder(run.path).files("videos", POSTER, MOST_VIDEOS)
     videos = run_videos(run)
@@ -110,16 +110,16 @@ def shown_files(run: Run) -> dict[str, Any]:
         """Return an address that changes with the file."""
         return f"videos/{quote(name, safe='')}?{hash(stamp_of(run.path / 'videos' / name))}"
 
-    shown = []
+    entries = []
     for video in videos[:MOST_SHOWN]:
         picture = video.path.with_suffix(POSTER).name
         poster = address(picture) if picture in pictures else ""
-        shown.append({"caption": clip(video.caption), "address": address(video.path.name), "poster": poster})
+        entries.append({"caption": clip(video.caption), "address": address(video.path.name), "poster": poster})
     try:
         has_report = stat.S_ISREG(os.lstat(run.path / REPORT).st_mode)
     except OSError:
         has_report = False
-    return {"videos": shown, "more_videos": len(videos) - len(shown), "report": REPORT if has_report else ""}
+    return {"videos": entries, "more_videos": len(videos) - len(entries), "report": REPORT if has_report else ""}
 
 
 def tile(path: Path, outcome: Mapping[str, Any] | Exception) -> dict[str, Any]:
