@@ -108,7 +108,7 @@ def file_facts(run: Run) -> dict[str, Any]:
 
     def address(name: str) -> str:
         """Return an address that changes with the file."""
-        return f"videos/{quote(name, safe='')}?{hash(stamp_of(run.path / 'videos' / name))}"
+        return f"videos/{quote(os.fsencode(name), safe='')}?{hash(stamp_of(run.path / 'videos' / name))}"
 
     entries = []
     for video in videos[:MOST_SHOWN]:

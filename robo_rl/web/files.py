@@ -68,7 +68,7 @@ class FolderFiles:
             byte_range: header ``Range`` of the request; of several ranges, or of another unit, none is used.
         """
         key, _, quoted = path.removeprefix(PREFIX).partition("/")
-        name, folder = unquote(quoted), self._folders.get(key)
+        name, folder = unquote(quoted, errors="surrogateescape"), self._folders.get(key)
         kind = None if {"", ".", ".."} & set(name.split("/")) or "\0" in name else self._kind_of(name)
         if folder is None or kind is None:
             return FileAnswer(http.HTTPStatus.NOT_FOUND, b"no such file\n")

@@ -12,7 +12,8 @@ import pytest
 
 pytest.importorskip("websockets")
 
-from robo_rl.monitoring.watched_runs import kind_of
+from robo_rl.evaluation.runs import load_run
+from robo_rl.monitoring.watched_runs import file_facts, kind_of
 from robo_rl.web import WebConfig, files
 from robo_rl.web.files import FileAnswer, FolderFiles
 from robo_rl.web.server import PageServer
@@ -56,6 +57,13 @@ def test_reports_and_videos_are_sent_and_nothing_else(run: Path) -> None:
         ),
     ):
         assert answer(run, name).status == http.HTTPStatus.NOT_FOUND, name
+
+
+def test_names_that_are_no_text_lead_to_their_files(run: Path) -> None:
+    (run / "videos" / os.fsdecode(b"\xff?.mp4")).write_bytes(b"odd")
+    (video,) = (each for each in file_facts(load_run(run))["videos"] if "%FF" in each["address"])
+    assert answer(run, video["address"].partition("?")[0]).body == b"odd"
+    assert video["caption"].isprintable()
 
 
 def test_an_address_leads_to_one_folder_and_cannot_be_guessed(run: Path, tmp_path: Path) -> None:
