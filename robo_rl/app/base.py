@@ -113,7 +113,8 @@ def keep_base(config: DictConfig, folder: Path) -> None:
     if not kept.exists():
         base = load_base(config)
         assert base is not None
-        print(f"Base policy {base.name}; residuals of up to {settings.residual_scale:g}", flush=True)
+        first = "" if settings.growth is None else f", of up to {settings.growth.start:g} at first"
+        print(f"Base policy {base.name}; residuals of up to {settings.residual_scale:g}{first}", flush=True)
         try:
             with draft_of(kept) as draft:
                 draft.mkdir()

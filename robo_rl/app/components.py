@@ -41,7 +41,7 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
             return backend
         settings: BaseConfig = section(config, "base")
         base = executed(base, backend.spec, settings.execution, simulated=is_simulated)
-        return BaseActionBackend(backend, base, settings.residual_scale)
+        return BaseActionBackend(backend, base, settings.residual_scale, settings.growth)
     except BaseException:
         backend.close()
         raise

@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING
 
 from robo_rl.core.lazy import imported_on_use
 
-from .config import BaseConfig, ExecutionChanges, ExecutionConfig, ServerConfig
+from .config import BaseConfig, ExecutionChanges, ExecutionConfig, Growth, ServerConfig
 
 if TYPE_CHECKING:
-    from .agent import ResidualAgent, residual_scale
+    from .agent import ResidualAgent
     from .backend import BASE_ACTION, BASE_POLICY, BaseActionBackend, BaseActions, without_base_actions
     from .base_policy import BasePolicy, FrozenPolicy, KnownActions
     from .execution import ExecutedPolicy
+    from .scale import residual_scale
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
@@ -25,6 +26,7 @@ __all__ = [
     "ExecutionChanges",
     "ExecutionConfig",
     "FrozenPolicy",
+    "Growth",
     "KnownActions",
     "ResidualAgent",
     "ServerConfig",

@@ -21,11 +21,13 @@ from robo_rl.core import (
     Observation,
     OfflineLearner,
     ReturnScaled,
+    State,
     WarmStartLearner,
     require,
 )
 
-from .backend import BASE_ACTION, BASE_POLICY
+from .backend import BASE_ACTION
+from .scale import ResidualScale
 
 _ADVICE = "choose agent=residual, or rlpd, sac or redq with agent.action_chunk=1"
 
@@ -42,6 +44,11 @@ class ResidualAgent:
     - Where base + residual exceeds [-1, 1], the critics learn the part that was executed, but are asked for the value
       of the whole residual. A base that often acts at its bounds may therefore be overestimated.
     - Cloning imitates residuals clipped to [-1, 1], the nearest that the policy can decide.
+
+    The scale may grow from a small one to its bound while the agent learns, so that exploration begins close to the
+    base (progressive exploration; Policy Decorator, Yuan et al. 2024, raises the probability of corrections instead).
+    It is then part of the state of agent and policy. The actions of all batches are converted with the present scale:
+    the residual of the same correction slowly becomes smaller, and the critics follow.
 
     Args:
         residual: the other agent, for ``spec``.
@@ -64,19 +71,17 @@ class ResidualAgent:
             )
         if isinstance(residual, ComparisonLearner | ReturnScaled) or not isinstance(residual, WarmStartLearner):
             raise ConfigError(f"this agent cannot correct a base policy: {_ADVICE}")
-        self._residual, self._scale = residual, residual_scale(spec)
+        self._residual, self._scale = residual, ResidualScale(spec, getattr(config, "actor_delay", 0))
         self.config, self.implementation = config, residual.implementation
         self.features, self.observed, self.update_rows = residual.features, residual.observed, residual.update_rows
         self.offline_steps = residual.offline_steps if isinstance(residual, OfflineLearner) else 0
         # Whatever concerns no actions is done by the other agent.
         self.fit_normaliser, self.forget_plan = residual.fit_normaliser, residual.forget_plan
-        self.state, self.load = residual.state, residual.load
-        self.policy_state, self.load_policy = residual.policy_state, residual.load_policy
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return an action (A,) in [-1, 1]: that of the base and the residual."""
         residual = self._residual.act(observation, explore=explore)
-        action: NDArray[np.float32] = (observation[BASE_ACTION] + self._scale * residual).clip(-1, 1)
+        action: NDArray[np.float32] = (observation[BASE_ACTION] + self._scale.value * residual).clip(-1, 1)
         return action.astype(np.float32, copy=False)
 
     def pretrain(self, batch: Batch) -> Metrics:
@@ -84,8 +89,34 @@ class ResidualAgent:
         return self._residual.pretrain(self._converted(batch))
 
     def update(self, batch: Batch) -> Metrics:
-        """Learn from ``update_rows`` rows."""
-        return self._residual.update(self._converted(batch))
+        """Learn from ``update_rows`` rows. If the scale grows, return ``residual_scale``, too, as it was before."""
+        scale, metrics = self._scale.value, self._residual.update(self._converted(batch))
+        self._scale.count_update()
+        return {**metrics, "residual_scale": scale} if self._scale.grows else metrics
+
+    def state(self) -> State:
+        """Return the state of the other agent, and the progress of a scale that grows."""
+        return self._residual.state() | self._scale.state()
+
+    def load(self, state: State) -> None:
+        """Continue from ``state`` bit for bit.
+
+        Raises:
+            CheckpointError: if it does not match this agent.
+        """
+        self._scale.load(state, self._residual.load)
+
+    def policy_state(self) -> State:
+        """Return the state that ``act`` needs."""
+        return self._residual.policy_state() | self._scale.state()
+
+    def load_policy(self, state: State) -> None:
+        """Copy a ``policy_state`` into the policy.
+
+        Raises:
+            CheckpointError: if it does not match this agent.
+        """
+        self._scale.load(state, self._residual.load_policy)
 
     def pretrain_critics(self, batch: Batch) -> Metrics:
         """Take one step of offline learning on a batch of demonstrations."""
@@ -103,7 +134,9 @@ class ResidualAgent:
         return self._residual.value(observation, self._residuals(action, observation[BASE_ACTION]))
 
     def start_from(self, other: Agent, *, critics: bool) -> tuple[str, ...]:
-        """Take over what ``other`` has learned about residuals; see :class:`~robo_rl.core.WarmStartLearner`.
+        """Take over what ``other`` has learned about residuals, and the scale that it has reached.
+
+        See :class:`~robo_rl.core.WarmStartLearner`.
 
         Raises:
             ConfigError: names each difference between the agents.
@@ -111,7 +144,9 @@ class ResidualAgent:
         if not isinstance(other, ResidualAgent):
             raise ConfigError("expected a run on a base policy, found one without")
         assert isinstance(self._residual, WarmStartLearner)
-        return self._residual.start_from(other._residual, critics=critics)
+        parts = self._residual.start_from(other._residual, critics=critics)
+        self._scale.start_from(other._scale)
+        return parts
 
     def decision(self) -> Decision:
         """Return the decision as a function of tensors, one of which is the base's action.
@@ -121,7 +156,7 @@ class ResidualAgent:
         """
         if not isinstance(self._residual, Deployable):
             raise ConfigError(f"this agent has no decision (robo_rl.core.Deployable): {_ADVICE}")
-        decision, scale = self._residual.decision(), self._scale
+        decision, scale = self._residual.decision(), self._scale.value
 
         def compute(observation: Mapping[str, Tensor], noise: Tensor) -> Tensor:
             residual = decision.compute(observation, noise)
@@ -136,20 +171,5 @@ class ResidualAgent:
         return {**batch, "action": self._residuals(batch["action"], base), "proposed_action": proposed}
 
     def _residuals(self, action: NDArray[Any], base: NDArray[Any]) -> NDArray[np.float32]:
-        residuals: NDArray[np.float32] = np.divide(action - base, self._scale, dtype=np.float32)
+        residuals: NDArray[np.float32] = np.divide(action - base, self._scale.value, dtype=np.float32)
         return residuals
-
-
-def residual_scale(spec: EnvSpec) -> float:
-    """Return the scale of residuals of a spec, which may come from a file.
-
-    Raises:
-        ConfigError: if it is invalid.
-    """
-    facts = spec.extra.get(BASE_POLICY)
-    scale = facts.get("residual_scale") if isinstance(facts, dict) else None
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= 1:
-        raise ConfigError(f"{BASE_POLICY}: expected a residual_scale in (0, 1], got {str(facts)[:80]}")
-    if BASE_ACTION not in spec.observation or spec.observation[BASE_ACTION].shape != spec.action.shape:
-        raise ConfigError(f"{BASE_POLICY}: expected the observation {BASE_ACTION!r}, a vector like an action")
-    return float(scale)

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from robo_rl.core import ArraySpec, ConfigError, EnvBackend, EnvSpec, Observation, Step, WrappedBackend, require
 
 from .base_policy import BasePolicy
+from .config import Growth
 
 BASE_ACTION = "base_action"
 """Observation key of the action of the base policy."""
 BASE_POLICY = "base_policy"
-"""Key of ``EnvSpec.extra`` for the base policy: its fingerprint and the scale of residuals."""
+"""Key of ``EnvSpec.extra`` for the base policy: its fingerprint, and the scale of residuals and its growth."""
 _ROUNDING = 1e-5
 """By how much a correction may exceed the scale by rounding."""
 
@@ -28,6 +29,7 @@ class BaseActions:
         base: the base policy.
         spec: spec of the environment without base actions.
         scale: scale of residuals, see :class:`.BaseConfig`.
+        growth: how the scale grows to this bound; None: it is constant.
 
     Attributes:
         spec: spec of the environment with base actions.
@@ -36,7 +38,7 @@ class BaseActions:
         ConfigError: if the policy was made for another spec, naming each difference.
     """
 
-    def __init__(self, base: BasePolicy, spec: EnvSpec, scale: float) -> None:
+    def __init__(self, base: BasePolicy, spec: EnvSpec, scale: float, growth: Growth | None = None) -> None:
         require(0 < scale <= 1, "base.residual_scale", "in (0, 1]", scale)
         if differences := base.differences(spec):
             made_for = f"task {base.spec.task}" if base.spec is not None else "another task"
@@ -50,6 +52,7 @@ class BaseActions:
         self._base, self._inner, self._scale = base, spec, scale
         action = ArraySpec(spec.action.shape, "float32", -1.0, 1.0, spec.action.names)
         facts = {"fingerprint": base.fingerprint, "residual_scale": scale}
+        facts |= {} if growth is None else {f"residual_{name}": value for name, value in growth._asdict().items()}
         self.spec = replace(
             spec,
             observation={**spec.observation, BASE_ACTION: action},
@@ -96,6 +99,7 @@ class BaseActionBackend(WrappedBackend):
         backend: backend of the task, with its safety filters.
         base: the base policy.
         scale: see :class:`.BaseConfig`.
+        growth: how the scale grows to this bound; None: it is constant.
 
     Attributes:
         base: the base policy.
@@ -108,10 +112,10 @@ class BaseActionBackend(WrappedBackend):
 
     relabel = None
 
-    def __init__(self, backend: EnvBackend, base: BasePolicy, scale: float) -> None:
+    def __init__(self, backend: EnvBackend, base: BasePolicy, scale: float, growth: Growth | None = None) -> None:
         super().__init__(backend)
         self.base = base
-        self.base_actions = BaseActions(base, backend.spec, scale)
+        self.base_actions = BaseActions(base, backend.spec, scale, growth)
 
     @property
     def spec(self) -> EnvSpec:

@@ -3,12 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from robo_rl.core import Options, option, require
 
 BLENDINGS = ("linear", "exponential", "none", "inpainting")
 """Ways to go from one chunk to the next."""
+
+
+class Growth(NamedTuple):
+    """The growth of the scale of residuals to its bound.
+
+    Attributes:
+        start: the scale at first.
+        steps: number of updates, with a step of the actor, after which it has reached the bound.
+    """
+
+    start: float
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -136,6 +148,9 @@ class BaseConfig(Options, section="base"):
         server: a policy server, which is asked for actions.
         execution: how the chunks of the base are executed.
         residual_scale: largest correction of each element of an action, whose range is [-1, 1].
+        residual_start: largest correction at first, which then grows linearly to ``residual_scale``, so that the run
+            leaves the base gradually; null: ``residual_scale`` from the start.
+        residual_steps: environment steps with updates over which it grows, counted from the first step of the actor.
     """
 
     run: str | None = None
@@ -145,9 +160,14 @@ class BaseConfig(Options, section="base"):
     server: ServerConfig = field(default_factory=ServerConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     residual_scale: float = option(0.2, above=0, high=1)
+    residual_start: float | None = option(None, above=0, high=1)
+    residual_steps: int = option(3000, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.refuse_unused(("residual_steps",), self.residual_start is not None, "base.residual_start is given")
+        start, bound = self.residual_start, self.residual_scale
+        require(start is None or start < bound, "base.residual_start", f"below base.residual_scale={bound}", start)
         given = self._given()
         for name, value in list(given.items())[1:]:
             expected = f"left out where base.{next(iter(given))} is given, as there is one base policy"
@@ -161,6 +181,11 @@ class BaseConfig(Options, section="base"):
             "server.address": self.server.address,
         }
         return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def growth(self) -> Growth | None:
+        """The growth of the scale; None if it is constant."""
+        return None if self.residual_start is None else Growth(self.residual_start, self.residual_steps)
 
     @property
     def is_given(self) -> bool:

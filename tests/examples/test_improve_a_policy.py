@@ -16,6 +16,8 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
     reader.follow("robo-rl train task=push_cube agent=bc", *OFFLINE, *CLONE)
     output = reader.follow("robo-rl train task=push_cube agent=residual base.run", *RUN)
     assert "Base policy runs/clone (task push_cube, agent bc, step 0); residuals of up to 0.2" in output
+    output = reader.follow("robo-rl train task=push_cube agent=residual base.run=runs/clone base.residual_scale", *RUN)
+    assert "residuals of up to 0.5, of up to 0.05 at first" in output
     reader.follow("robo-rl deploy", "observations=20")
     output = reader.follow("robo-rl train task=push_cube agent=residual base.policy", *RUN)
     assert "Base policy clone.onnx (task push_cube, agent bc, step 0)" in output

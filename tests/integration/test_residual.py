@@ -17,7 +17,7 @@ from robo_rl.replay import EpisodeStore, SavedEpisodes
 from robo_rl.residual import BASE_ACTION
 
 from ..rigs.command_line import robo_rl
-from ..rigs.run_folder import newest_state
+from ..rigs.run_folder import newest_state, records
 
 SHORT = ["run.evaluation_interval=0", "run.final_evaluation_episodes=2", "run.video_episodes=0", "runtime.threads=1"]
 COMMON = ["task=reach", "demonstrations.episodes=2", *SHORT]
@@ -93,6 +93,28 @@ def test_a_resumed_run_equals_an_unbroken_one_although_its_base_is_gone(bases: P
     assert first.keys() == second.keys()
     for key, array in first.items():
         np.testing.assert_array_equal(second[key], array, err_msg=key)
+
+
+def test_a_growing_scale_is_resumed_and_reaches_actors_elsewhere(bases: Path, tmp_path: Path) -> None:
+    options = [f"base.run={bases / 'bc'}", "base.residual_start=0.01", "base.residual_steps=30"]
+    options += ["run.checkpoint_interval=1000", "logging.train_interval=1", "agent.initial_log_std=2"]
+    for run, steps in (("unbroken", 60), ("broken", 35)):
+        output = train(tmp_path / run, *options, steps=steps)
+        assert "residuals of up to 0.2, of up to 0.01 at first" in output
+    robo_rl("train", f"resume={tmp_path / 'broken'}", "run.env_steps=60")
+    first, second = newest_state(tmp_path / "unbroken"), newest_state(tmp_path / "broken")
+    assert first.keys() == second.keys()
+    for key, array in first.items():
+        np.testing.assert_array_equal(second[key], array, err_msg=key)
+    steps = steps_of(tmp_path / "unbroken")
+    assert correction(steps[:20]) <= 0.01 + 1e-6 and 0.1 < correction(steps[40:]) <= SCALE + 1e-6
+    scales = [line["residual_scale"] for line in records(tmp_path / "unbroken", "train") if "residual_scale" in line]
+    assert scales[0] == 0.01 and scales == sorted(scales) and scales[-1] == pytest.approx(SCALE, rel=0.05)
+
+    train(tmp_path / "async", *options, "runtime=async", "agent.learning_starts=5", "agent.actor_delay=5", steps=80)
+    with EpisodeStore.open(tmp_path / "async" / "replay" / "episodes") as store:
+        sent = [step for episode in store.episodes() for step in episode]
+    assert correction(sent[:5]) <= 0.01 + 1e-6 and 0.02 < correction(sent) <= SCALE + 1e-6
 
 
 def test_a_file_proposes_what_its_run_does(bases: Path, begun: tuple[Path, str], tmp_path: Path) -> None:
