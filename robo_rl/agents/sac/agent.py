@@ -159,7 +159,8 @@ class SAC(PolicyAgent):
                 may then be corrupt: restore a checkpoint.
         """
         updates = int(self._updates)
-        reference, measured = None, {}
+        reference: ReferenceRows | None = None
+        measured: dict[str, float] = {}
         if self._reference.is_used:
             if updates == 0:
                 self._reference.begin()

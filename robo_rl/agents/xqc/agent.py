@@ -17,7 +17,7 @@ from ..parts.convergence import check_convergence
 from ..parts.networks import Parameters
 from ..parts.offline_agent import Rows
 from ..parts.policy_agent import PolicyAgent
-from ..parts.reference import FadingReference
+from ..parts.reference import FadingReference, ReferenceRows
 from .categorical import output_values
 from .config import XQCConfig
 from .networks import actor_distribution, apply_network, initialise_network
@@ -113,7 +113,8 @@ class XQC(PolicyAgent):
             DivergenceError: if a value is not finite, or a value estimate exceeds ``config.q_limit``. The parameters
                 may then be corrupt: restore a checkpoint.
         """
-        config, critic_rows, actor_row, measured = self.config, [], None, {}
+        config, critic_rows, actor_row = self.config, [], None
+        measured: dict[str, float] = {}
         if not self._updates:
             self._reference.begin()
         done, scale = int(self._updates) * config.update_to_data, self._reward_scale
@@ -126,7 +127,7 @@ class XQC(PolicyAgent):
                 noise = torch.randn(rows.action.shape, generator=self._noise)
                 delayed = config.actor_delay * config.update_to_data
                 steps = (done + u + 1) // config.policy_delay - delayed // config.policy_delay
-                reference = None
+                reference: ReferenceRows | None = None
                 if self._reference.is_used:
                     distribution = partial(self._distribution, rows.observation.to(self._policy.device))
                     reference, kl = self._reference.rows(distribution, int(self._updates))
