@@ -237,6 +237,7 @@ class RobotBackend:
             truncated=rewarded and truncated and not ends,
             stamp_ns=selection.stamp_ns,
             success=success,
+            info={"commanded_ns": self.rate.commanded_ns} if rewarded else {},
             expires_ns=selection.expires_ns,
         )
         if step.ended:

@@ -23,6 +23,7 @@ class RateKeeper:
         late: how late the newest periods ended [ns].
         reactions: times from the complete observation to the command computed from it [ns].
         ages: times from the measurement of the observation's oldest part to that command [ns].
+        commanded_ns: monotonic time of the newest of these commands [ns].
     """
 
     def __init__(self, period_ns: int) -> None:
@@ -34,6 +35,7 @@ class RateKeeper:
         self.late: deque[int] = deque(maxlen=REMEMBERED)
         self.reactions: deque[int] = deque(maxlen=REMEMBERED)
         self.ages: deque[int] = deque(maxlen=REMEMBERED)
+        self.commanded_ns = 0
 
     def restart(self) -> None:
         """Begin a schedule with the next period."""
@@ -71,6 +73,7 @@ class RateKeeper:
             complete_ns: time at which the observation behind the command was complete.
             stamp_ns: time at which its oldest part was measured.
         """
+        self.commanded_ns = now_ns
         self.reactions.append(now_ns - complete_ns)
         self.ages.append(now_ns - stamp_ns)
 

@@ -254,7 +254,8 @@ class ServoBackend:
         images, image_ns = self._images()
         objects, rewards = None, dict.fromkeys(self._spec.reward_terms, 0.0)
         if self.virtual is not None:
-            objects, rewards = self.virtual.objects(), self.virtual.rewards()
+            rewards = self.virtual.rewards()
+            objects = self.virtual.objects() if "object" in self._spec.observation else None
         success = rewards["success"] > 0.5 if self.virtual is not None else None
         ends = bool(success) and self._config.terminate_on_success
         limit = self._spec.max_episode_steps
@@ -268,6 +269,7 @@ class ServoBackend:
             truncated=rewarded and truncated and not ends,
             stamp_ns=self._stamp_ns,
             success=success,
+            info={"commanded_ns": self.rate.commanded_ns} if rewarded else {},
             expires_ns=reading.stamp_ns + round(self._config.max_age * 1e9),
         )
         if step.ended:

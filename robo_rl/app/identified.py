@@ -14,6 +14,11 @@ from ..telemetry import Console
 POOR_RATIO, POOR_NOISE = 0.15, 2.0
 """Shares of the error before, and of the noise, above both of which the error of a fit is suspicious."""
 
+LIMITS = (
+    "Positions do not tell forces: gains, friction, offsets and payload are in proportion to the masses and armatures "
+    "of the model. Torque limits, backlash, bending and the dynamics of the gripper are not fitted"
+)
+
 
 def write_identified(result: Any, output: Path, name: str, data: Path, held_out: int) -> None:
     """Write the files of a result.
@@ -43,9 +48,18 @@ def print_identified(result: Any, console: Console) -> None:
     table = Table("parameter", "value", "95 % interval", "before", "unit", box=None)
     for each in result.parameters():
         ends = each["interval"]
-        interval = "not identifiable: keeps its value" if ends is None else f"{ends[0]:.4g} to {ends[1]:.4g}"
+        interval = "not identifiable" if ends is None else f"{ends[0]:.4g} to {ends[1]:.4g}"
         table.add_row(each["name"], f"{each['value']:.4g}", interval, f"{each['nominal']:.4g}", each["unit"])
     console.print(table)
+    if kept := [each["name"] for each in result.parameters() if each["interval"] is None]:
+        console.print(f"This recording cannot tell {', '.join(kept)}, which keep their values", soft_wrap=True)
+    if result.age:
+        console.print(
+            f"The delay counts from the action to the measured motion. It contains the driver, and that measurements "
+            f"were {1000 * result.age:.1f} ms old (median) when the next command went out",
+            soft_wrap=True,
+        )
+    console.print(LIMITS, soft_wrap=True)
     console.print(
         f"Predictions over one second that were not fitted err by {1000 * result.error:.2f} mrad (mm), before by "
         f"{1000 * result.nominal_error:.2f}; noise {1000 * result.noise:.2f}",

@@ -11,9 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from ..app import build, build_backend, has_robot
 from ..app.identified import print_identified, write_identified
 from ..command_line.destination import new_output
-from ..core import ConfigError, DataError, EnvSpec, derive_seed, generator, require, typed
+from ..core import ConfigError, DataError, EnvBackend, EnvSpec, derive_seed, generator, require, typed
 from ..recording.episodes import print_summary
-from ..recording.excitation import Ending, record_planned
+from ..recording.excitation import Ending, TimedBackend, read_recordings, record_planned
 from ..replay import EpisodeStore
 from ..safety import NoticingBackend
 from ..telemetry import Console
@@ -54,6 +54,8 @@ def run(config: DictConfig) -> int:
     output = new_output("output", settings.output, "folder")
     config.task.observation.cameras = []
     config.task.observation.relative = False
+    if has_robot(config):
+        config.task.observation.object = False  # which robots seldom measure
     if settings.data is None:
         data = output / "log"
         code = _ended(_record(config, settings, data, console), settings, data, console)
@@ -65,11 +67,7 @@ def run(config: DictConfig) -> int:
         _match(config, store.spec, data)
         simulation: Any = build(config.task)
         identification = simulation.as_identification()
-        episodes = [store.arrays(number, ("state",)) for number in range(len(store))]
-    names = store.spec.observation["state"].names
-    recordings = [
-        identification.recording(names, episode.observation["state"], episode.executed_action) for episode in episodes
-    ]
+        recordings = read_recordings(store, identification)
     result = identification.fit(recordings, settings.held_out, lambda text: console.print(text, soft_wrap=True))
     write_identified(result, output, settings.name, data, settings.held_out)
     print_identified(result, console)
@@ -99,7 +97,9 @@ def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: C
     moves = ", ".join(f"{name} {size:.2f}" for name, size in zip(simulation.robot.joints, sizes, strict=True))
     arm = config.robot.name if has_robot(config) else "The simulated arm"
     console.print(f"{arm} moves its joints around home by up to [rad or m]: {moves}", soft_wrap=True)
-    backend = NoticingBackend(build_backend(config), print)
+    backend: EnvBackend = NoticingBackend(build_backend(config), print)
+    if has_robot(config):
+        backend = TimedBackend(backend, config.robot.get("real_time_factor", 1.0))
     try:
         return record_planned(
             backend,
@@ -117,8 +117,11 @@ def _ended(ending: Ending, settings: IdentifyConfig, data: Path, console: Consol
     """Print what was recorded, and how to fit it unless that follows; return the exit code."""
     print_summary(data, console)
     if ending.stopped:
-        count = f"{ending.stored} of {settings.episodes} episodes"
-        console.print(f"The robot was stopped after {count}: {ending.stopped}. Nothing is fitted", soft_wrap=True)
+        kept = f"{ending.stored} of {settings.episodes} episodes are kept, the last one up to the stop"
+        console.print(
+            f"The robot was stopped: {ending.stopped}. Nothing is fitted{f'; {kept}' if ending.stored else ''}",
+            soft_wrap=True,
+        )
     code = 128 + ending.signal if ending.signal is not None else int(bool(ending.stopped))
     if ending.stored and (code or not settings.fit):
         fewer = " held_out=1" if 1 < ending.stored <= settings.held_out else ""

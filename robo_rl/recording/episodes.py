@@ -80,7 +80,8 @@ class Outcome(NamedTuple):
     def describe(self) -> str:
         """Return the outcome in words."""
         if self.stopped:
-            return f"stopped after {counted(self.steps, 'step')}, not stored: {self.stopped}"
+            stored = "" if self.kept else ", not stored"
+            return f"stopped after {counted(self.steps, 'step')}{stored}: {self.stopped}"
         result = {True: "success", False: "no success", None: "ended"}[self.success]
         return f"{result} after {counted(self.steps, 'step')}{'' if self.kept else ', not stored'}"
 
@@ -257,6 +258,7 @@ def record_episodes(
     report: Callable[[int, Outcome], None] | None = None,
     attempts_per_episode: int | None = ATTEMPTS_PER_EPISODE,
     section: str | None = "",
+    keeps_stopped: bool = False,
 ) -> int:
     """Record until ``episodes`` are stored; return the number of stored episodes.
 
@@ -275,6 +277,7 @@ def record_episodes(
         attempts_per_episode: most attempts per requested episode; None (for a person): no limit, but several attempts
             in a row without a step are an error.
         section: section of the command's options, with a dot, for messages; None: the command has no such options.
+        keeps_stopped: store the steps of an episode until the robot was stopped, too.
 
     Raises:
         DataError: if far fewer episodes can be stored than requested, or the disk has no room for another one.
@@ -287,7 +290,7 @@ def record_episodes(
         episode_seed = derive_seed(seed, "record", actor, number := session + attempts)
         try:
             chooser, new = make_chooser(generator(episode_seed, "noise")), Actor(backend, episode_seed, actor, number)
-            outcome = _record_episode(new, store, chooser, only_successful, awaited)
+            outcome = _record_episode(new, store, chooser, only_successful, awaited, keeps_stopped)
         except RecordingStopped:
             break
         attempts += 1
@@ -300,10 +303,8 @@ def record_episodes(
             result = "ended in success" if only_successful else "could be stored"
             advice = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section)
             kept = " (they are stored)" if stored and section is not None else ""  # a run discards what it recorded
-            raise DataError(
-                f"{store.path}: only {stored} of {attempts} episodes {result}{kept}, "
-                f"but {episodes} were requested. {advice}"
-            )
+            count = f"only {stored} of {attempts} episodes {result}{kept}, but {episodes} were requested"
+            raise DataError(f"{store.path}: {count}. {advice}")
     return stored
 
 
@@ -314,7 +315,12 @@ def _advice(actor: str, section: str | None) -> str:
 
 
 def _record_episode(
-    actor: Actor, store: EpisodeStore, chooser: Chooser, only_successful: bool, awaited: Container[str]
+    actor: Actor,
+    store: EpisodeStore,
+    chooser: Chooser,
+    only_successful: bool,
+    awaited: Container[str],
+    keeps_stopped: bool,
 ) -> Outcome:
     """Record an episode; ``awaited``: reasons of stops whose end the chooser awaits before the next episode."""
     with store.writer() as writer:
@@ -324,10 +330,14 @@ def _record_episode(
                     chooser.begin(actor)
                 transition = actor.take_step(chooser)
             except SafetyStop as stop:
+                is_kept = keeps_stopped and len(writer) > 0
+                if is_kept:
+                    writer.commit()
+                else:
+                    writer.discard()
                 if stop.waits and stop.reason not in awaited:
                     raise
-                writer.discard()
-                return Outcome(actor.episode_length, False, kept=False, stopped=str(stop))
+                return Outcome(actor.episode_length, False, is_kept, stopped=str(stop))
             button = chooser.button()
             if button is not None:
                 transition = marked(transition, button)

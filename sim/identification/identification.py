@@ -22,6 +22,8 @@ WINDOW = 1.0
 """Duration of a prediction that is compared with what was measured [s]."""
 EVERY = 0.5
 """Time between the beginnings of two such predictions [s]."""
+LONGEST_GAP = 1.0
+"""Longest time from one measurement or command to the next that a recording may have [s]."""
 DIGITS = 5
 RANDOMISED = ("friction", "viscosity", "armature", "payload")
 """Parameters that ``randomisation.dynamics`` multiplies."""
@@ -40,6 +42,7 @@ class Identification:
         error: root mean square error of predictions over one second of what was not fitted [rad or m].
         nominal_error: the same with the dynamics before.
         noise: standard deviation of the errors that remain in what was fitted [rad or m].
+        age: median time from a measurement to the command that follows it, which the delay contains [s].
         times: times (T + 1,) of the curves [s].
         curves: measured positions (T + 1, n), and those that were predicted before and after, of the last recording
             that was not fitted, by name. Predictions begin at the first position and see commands alone.
@@ -51,6 +54,7 @@ class Identification:
     error: float
     nominal_error: float
     noise: float
+    age: float
     times: Array
     curves: dict[str, Array]
 
@@ -75,6 +79,7 @@ class Identification:
             "nominal_error": self.nominal_error,
             "ratio": self.error / self.nominal_error if self.nominal_error else None,
             "noise": self.noise,
+            "age": self.age,
             "parameters": self.parameters(),
         }
 
@@ -126,22 +131,38 @@ class ArmIdentification:
         """Return the excitation with fields of :class:`ExcitationConfig`."""
         return Excitation(self._config, ExcitationConfig(**options))
 
-    def recording(self, names: Sequence[str], states: NDArray[Any], actions: NDArray[Any]) -> Recording:
+    def recording(
+        self, names: Sequence[str], states: NDArray[Any], actions: NDArray[Any], times: NDArray[Any] | None = None
+    ) -> Recording:
         """Return a recording.
 
         Args:
             names: names of the elements of ``states``.
             states: observations ``state`` (T + 1, S).
             actions: executed actions (T, A).
+            times: times (T + 1, 2) at which each state was measured, and at which the command before it went out [s];
+                None: states are measured and commands go out at the control rate.
 
         Raises:
-            DataError: if the arm's joints are not among the names.
+            DataError: if the arm's joints are not among the names, or times do not rise as those of a recording.
         """
+        rate = self._config.control_rate
+        if times is None:
+            grid = np.arange(len(states)) / rate
+            times = np.stack([grid, np.concatenate([grid[:1], grid[:-1]])], axis=1)
+        measured, commanded = times.astype(np.float64).T
+        for name, values in (("measurements", measured), ("commands", commanded[1:])):
+            gaps = np.diff(values)
+            if not ((gaps >= 0) & (gaps < LONGEST_GAP)).all():
+                raise DataError(
+                    f"the data set's times of {name} are {gaps.min():.3g} to {gaps.max():.3g} s apart, but expected "
+                    f"are 0 to {LONGEST_GAP:g} s: record again"
+                )
         if lacking := [name for name in self._state if name not in names]:
             raise DataError(f"the data set lacks {', '.join(lacking)}: it is another arm's, or observes it relatively")
         columns = states[:, [list(names).index(name) for name in self._state]].astype(np.float64)
         count = len(self._config.arm.joints)
-        return Recording(columns[:, :count], columns[:, count:], actions.astype(np.float32))
+        return Recording(columns[:, :count], columns[:, count:], actions.astype(np.float32), measured, commanded[1:])
 
     def fit(
         self, recordings: Sequence[Recording], held_out: int, report: Callable[[str], None] = lambda text: None
@@ -179,7 +200,8 @@ class ArmIdentification:
             error=_error(predictor, dynamics, windows),
             nominal_error=_error(predictor, predictor.nominal, windows),
             noise=float(np.median(fit.deviations)),
-            times=np.arange(len(last.positions)) / rate,
+            age=float(np.median([each.age for each in recordings])),
+            times=last.places * predictor.tick,
             curves={
                 "measured": last.positions,
                 "before": predictor.predict(predictor.nominal, last),

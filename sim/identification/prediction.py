@@ -1,5 +1,6 @@
 """The simulated arm as a predictor of joint positions from commands, with dynamics that can be changed quickly."""
 
+import math
 from dataclasses import dataclass, replace
 
 import mujoco
@@ -27,11 +28,20 @@ class Recording:
         positions: measured joint positions (T + 1, n) [rad or m].
         velocities: measured joint velocities (T + 1, n) [rad/s or m/s].
         actions: executed actions (T, A).
+        measured: times (T + 1,) of the measurements [s].
+        commanded: times (T,) of the commands, by the same clock [s].
     """
 
     positions: Array
     velocities: Array
     actions: NDArray[np.float32]
+    measured: Array
+    commanded: Array
+
+    @property
+    def age(self) -> float:
+        """Median time from a measurement to the command that follows it [s]."""
+        return float(np.median(self.commanded - self.measured[:-1]))
 
 
 @dataclass(frozen=True)
@@ -41,16 +51,18 @@ class Stretch:
     Attributes:
         positions: measured joint positions (T + 1, n) [rad or m].
         velocity: measured joint velocities (n,) at its beginning [rad/s or m/s].
+        places: times (T + 1,) of the positions since its beginning [ticks].
         reference: reference of the controller (N, n) in each tick of the recording [rad or m].
         reference_velocity: its velocity (N, n) [rad/s or m/s].
-        first: number of the tick in which the stretch begins.
+        first: time at which the stretch begins [ticks].
     """
 
     positions: Array
     velocity: Array
+    places: Array
     reference: Array
     reference_velocity: Array
-    first: int = 0
+    first: float = 0.0
 
 
 class Predictor:
@@ -60,7 +72,7 @@ class Predictor:
         config: configuration of a task with joint actions. Its arm and controller are used.
 
     Attributes:
-        ticks: controller ticks in one control period.
+        tick: time between two controller ticks [s].
         nominal: the dynamics of ``config``, with every value that the model or the controller defines.
         joints: number n of joints.
         native: runs predictions in C++; None if they run in Python.
@@ -78,7 +90,7 @@ class Predictor:
         arm = replace(arm, dynamics=place, home_noise=0.0)
         unvaried = replace(config, arm=arm, randomisation=RandomisationConfig())
         self._simulation = ArmSimulation(unvaried, lambda scene: None)
-        self.ticks, self._timestep = config.ticks, 1.0 / config.controller.rate
+        self.tick = 1.0 / config.controller.rate
         model, data = self._simulation.model, self._simulation.data
         self._simulation.place(lambda *_: None, generator(0), generator(0))
         self._start, self._controls = data.qpos.copy(), data.ctrl.copy()
@@ -115,7 +127,11 @@ class Predictor:
         return float(model.body_subtreemass[model.jnt_bodyid[model.joint(self._simulation.config.arm.joints[0]).id]])
 
     def stretch(self, recording: Recording) -> Stretch:
-        """Return a recording with the motion of the reference that its actions cause."""
+        """Return a recording with the motion of the reference that its actions cause.
+
+        A simulated arm is measured when it is commanded. Measurements of a recording count as later by their median
+        age, which therefore becomes part of the delay; how their ages vary does not.
+        """
         meaning, controller = ArmModel(self._simulation), self._simulation.controller
         assert isinstance(controller, JointController)
         meaning.begin(recording.positions[0])
@@ -124,13 +140,15 @@ class Predictor:
             for position, action in zip(recording.positions, recording.actions, strict=False)
         ]
         meaning.begin(recording.positions[0])
-        reference = np.empty((len(goals) * self.ticks, self.joints))
+        places = np.round((recording.measured - recording.measured[0]) / self.tick, 6)
+        commands = (recording.commanded - recording.measured[0] - recording.age) / self.tick
+        due = np.searchsorted(np.round(commands), np.arange(math.ceil(places[-1])), side="right")
+        reference = np.empty((len(due), self.joints))
         velocity = np.empty_like(reference)
-        for number, goal in enumerate(goals):
-            controller.goal[:] = goal
-            for tick in range(number * self.ticks, (number + 1) * self.ticks):
-                reference[tick], velocity[tick] = controller.advance_reference()
-        return Stretch(recording.positions, recording.velocities[0], reference, velocity)
+        for tick, count in enumerate(due):
+            controller.goal[:] = goals[max(count - 1, 0)]
+            reference[tick], velocity[tick] = controller.advance_reference()
+        return Stretch(recording.positions, recording.velocities[0], places, reference, velocity)
 
     def windows(self, recording: Recording, length: int, every: int) -> list[Stretch]:
         """Return the stretches of ``length`` control periods that begin ``every`` control periods."""
@@ -140,7 +158,8 @@ class Predictor:
                 whole,
                 positions=recording.positions[begin : begin + length + 1],
                 velocity=recording.velocities[begin],
-                first=begin * self.ticks,
+                places=whole.places[begin : begin + length + 1] - whole.places[begin],
+                first=float(whole.places[begin]),
             )
             for begin in range(every, len(recording.actions) - length + 1, every)
         ]
@@ -156,8 +175,8 @@ class Predictor:
         model, data = self._simulation.model, self._simulation.data
         qpos, dofs, motors, limits = self._qpos, self._dofs, self._motors, self._limits
         stiffness, damping = np.array(dynamics.stiffness), np.array(dynamics.damping)
-        ticks = (len(stretch.positions) - 1) * self.ticks
-        places = stretch.first + np.arange(ticks, dtype=np.float64) - dynamics.delay / self._timestep
+        ticks = math.ceil(stretch.places[-1])
+        places = stretch.first + np.arange(ticks, dtype=np.float64) - dynamics.delay / self.tick
         reference = _sampled(stretch.reference, places, stretch.reference[0])
         reference_velocity = _sampled(stretch.reference_velocity, places, np.zeros(self.joints))
         mujoco.mj_resetData(model, data)
@@ -165,17 +184,15 @@ class Predictor:
         data.qpos[qpos], data.qvel[dofs] = stretch.positions[0], stretch.velocity
         pull = stiffness * reference + damping * reference_velocity
         if self.native is not None:
-            return np.vstack([stretch.positions[:1], self.native.run(stiffness, damping, pull, self.ticks)])
-        predicted = np.empty_like(stretch.positions)
-        predicted[0] = stretch.positions[0]
+            return _between(stretch, self.native.run(stiffness, damping, pull))
+        predicted = np.empty((ticks, self.joints))
         for tick in range(ticks):
             mujoco.mj_step1(model, data)
             torque = pull[tick] - stiffness * data.qpos[qpos] - damping * data.qvel[dofs] + data.qfrc_bias[dofs]
             data.ctrl[motors] = np.minimum(np.maximum(torque, -limits), limits)
             mujoco.mj_step2(model, data)
-            if (tick + 1) % self.ticks == 0:
-                predicted[(tick + 1) // self.ticks] = data.qpos[qpos]
-        return predicted
+            predicted[tick] = data.qpos[qpos]
+        return _between(stretch, predicted)
 
     def _apply(self, dynamics: ArmDynamics) -> None:
         model, data = self._simulation.model, self._simulation.data
@@ -189,6 +206,15 @@ class Predictor:
         model.body_gravcomp[1 : self._payload] = -dynamics.gravity
         model.body_gravcomp[self._payload + 1 :] = -dynamics.gravity
         mujoco.mj_setConst(model, data)
+
+
+def _between(stretch: Stretch, predicted: Array) -> Array:
+    """Return positions (T + 1, n) at the times of a stretch, from those ``predicted`` (N, n) after each tick."""
+    whole = np.vstack([stretch.positions[:1], predicted])
+    lower = np.minimum(stretch.places.astype(int), len(predicted) - 1)
+    share = (stretch.places - lower)[:, None]
+    between: Array = (1 - share) * whole[lower] + share * whole[lower + 1]
+    return between
 
 
 def _sampled(values: Array, places: Array, before: Array) -> Array:

@@ -42,7 +42,7 @@ class _Prediction(ctypes.Structure):
     """The struct ``Prediction`` of servo.cpp."""
 
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("joints", "ticks", "every")),
+        *((name, ctypes.c_int32) for name in ("joints", "ticks")),
         *((name, ctypes.c_void_p) for name in ("positions", "dofs", "motors", "stiffness", "damping", "limits")),
     )
 
@@ -147,18 +147,17 @@ class NativePredictor:
         self._limits = np.ascontiguousarray(limits, np.float64)
 
     def run(
-        self, stiffness: NDArray[np.float64], damping: NDArray[np.float64], pull: NDArray[np.float64], every: int
+        self, stiffness: NDArray[np.float64], damping: NDArray[np.float64], pull: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return joint positions (T, n) after every ``every`` ticks.
+        """Return joint positions (ticks, n) after each tick.
 
         Args:
             stiffness: stiffness of the joints (n,).
             damping: damping of the joints (n,).
             pull: torques (ticks, n) that follow from the reference.
-            every: number of ticks between two positions.
         """
         ticks, joints = pull.shape
-        positions = np.empty((ticks // every, joints))
+        positions = np.empty((ticks, joints))
         arrays: dict[str, NDArray[Any]] = {
             "stiffness": stiffness,
             "damping": damping,
@@ -167,6 +166,6 @@ class NativePredictor:
         }
         arrays |= {name: np.ascontiguousarray(arrays[name], np.float64) for name in ("stiffness", "damping")}
         pull = np.ascontiguousarray(pull, np.float64)
-        law = _Prediction(joints, ticks, every, **{name: array.ctypes.data for name, array in arrays.items()})
+        law = _Prediction(joints, ticks, **{name: array.ctypes.data for name, array in arrays.items()})
         self._run(law, self._model._address, self._data._address, pull.ctypes.data, positions.ctypes.data)
         return positions

@@ -106,13 +106,13 @@ extern "C" __attribute__((visibility("default"))) void robo_rl_servo(const Servo
 
 // What ../identification/prediction.py predicts with. Pointers refer to arrays of `joints` elements.
 struct Prediction {
-  int32_t joints, ticks, every;  // every: ticks from one predicted position to the next
+  int32_t joints, ticks;
   const int32_t *positions, *dofs, *motors;
   const double *stiffness, *damping, *limits;
 };
 
 // Take `ticks` physics steps with the torques pull - stiffness q - damping q' + gravity and Coriolis forces, where `pull`
-// (ticks, joints) follows from the reference. Write the positions after every `every` of them to `out`.
+// (ticks, joints) follows from the reference. Write the positions after each of them to `out`.
 extern "C" __attribute__((visibility("default"))) void robo_rl_predict(const Prediction *law, const mjModel *model,
                                                                        mjData *data, const double *pull, double *out) {
   const int n = law->joints;
@@ -125,7 +125,6 @@ extern "C" __attribute__((visibility("default"))) void robo_rl_predict(const Pre
       data->ctrl[law->motors[i]] = clamp(torque, -law->limits[i], law->limits[i]);
     }
     mj_step2(model, data);
-    if ((number + 1) % law->every == 0)
-      for (int i = 0; i < n; i++) *out++ = data->qpos[law->positions[i]];
+    for (int i = 0; i < n; i++) *out++ = data->qpos[law->positions[i]];
   }
 }

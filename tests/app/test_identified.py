@@ -20,8 +20,11 @@ def test_a_fit_that_explains_little_is_reported(
         {"name": "delay", "value": 0.03, "interval": (0.02, 0.04), "nominal": 0.0, "unit": "s"},
         {"name": "payload", "value": 0.0, "interval": None, "nominal": 0.0, "unit": "kg"},
     ]
-    result: Any = SimpleNamespace(parameters=lambda: rows, error=error, nominal_error=nominal_error, noise=noise)
+    result: Any = SimpleNamespace(
+        parameters=lambda: rows, error=error, nominal_error=nominal_error, noise=noise, age=0.006
+    )
     print_identified(result, Console(highlight=False, markup=False))
     output = capsys.readouterr().out
-    assert "0.02 to 0.04" in output and "not identifiable" in output
+    assert "0.02 to 0.04" in output and "cannot tell payload, which keep" in output
+    assert "were 6.0 ms old" in output and "Positions do not tell forces" in output
     assert ("does not explain the motion" in output) == warned

@@ -168,7 +168,7 @@ def estimated(key: str, value: float, half_width: float, high: float = np.inf, i
 
 
 def result_of(*estimates: Estimate) -> Identification:
-    return Identification(("joint1",), ArmDynamics(), estimates, 1e-3, 0.0, 5e-4, np.zeros(1), {})
+    return Identification(("joint1",), ArmDynamics(), estimates, 1e-3, 0.0, 5e-4, 0.0, np.zeros(1), {})
 
 
 def test_randomisation_is_the_median_of_the_intervals() -> None:
@@ -220,9 +220,10 @@ def test_no_joint_moves_further_than_announced(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("steps", "stop", "code", "printed"),
     [
-        (50, "workspace", 1, "Nothing was recorded"),
-        (150, "emergency_stop", 1, "One episode is too few to fit"),
-        (250, "workspace", 1, "after 2 of 4 episodes: in the way. Nothing is fitted"),
+        (1, "workspace", 1, "Nothing was recorded"),
+        (50, "emergency_stop", 1, "One episode is too few to fit"),
+        (250, "workspace", 1, "in the way. Nothing is fitted; 3 of 4 episodes are kept, the last one up to the stop"),
+        (250, "emergency_stop", 1, "holds 3 episodes, 0 successful: 249 steps"),
         (250, "workspace", 1, "log output=FOLDER held_out=1, and the same task"),
         (0, "signal", 128 + signal.SIGINT, "Nothing was recorded"),
         (250, "signal", 128 + signal.SIGINT, "log output=FOLDER, and the same task"),
