@@ -49,7 +49,7 @@ class CameraFinder:
         """Yield one camera after another."""
         for device in find_devices():
             path = device.link or device.path
-            file = f"{Path(device.path).name}.png"
+            file = f"{Path(path).name}.png"
             yield self._look(FoundCamera(path, device.name, device.modes, problem=device.problem), file)
         for number, source in enumerate(self._config.also):
             yield self._look(FoundCamera(source), f"also{number}.png")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .pictures import choose_views, find_views, read_pictures
     from .poses import read_poses
     from .sheet import PAPERS, make_sheet
+    from .start_view import ViewChange, compare_views, overlay
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
@@ -33,14 +34,17 @@ __all__ = [
     "IntrinsicCalibration",
     "PosedView",
     "View",
+    "ViewChange",
     "ViewResidual",
     "bare_parts",
     "calibrate_camera",
     "calibrate_hand_eye",
     "choose_views",
+    "compare_views",
     "covered_cells",
     "find_views",
     "make_sheet",
+    "overlay",
     "read_pictures",
     "read_poses",
     "register_configs",
