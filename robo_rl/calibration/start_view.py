@@ -122,8 +122,8 @@ def _by_features(before: NDArray[np.uint8], now: NDArray[np.uint8]) -> tuple[Arr
 def _by_phase(before: NDArray[np.uint8], now: NDArray[np.uint8]) -> Array | None:
     """Return the shift of two pictures as a motion (2, 3); None if there is no clear one."""
     window = cv2.createHanningWindow((before.shape[1], before.shape[0]), cv2.CV_64F)
-    pictures = [each - each.mean() for each in (before.astype(np.float64), now.astype(np.float64))]
-    (right, down), response = cv2.phaseCorrelate(*pictures, window)
+    old, new = (each - each.mean() for each in (before.astype(np.float64), now.astype(np.float64)))
+    (right, down), response = cv2.phaseCorrelate(old, new, window)
     return np.array([[1.0, 0.0, right], [0.0, 1.0, down]]) if response >= PEAK else None
 
 
