@@ -1,6 +1,7 @@
 """Comparison of two pictures of one camera: how far it was moved between them, and how its brightness has changed."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -70,11 +71,11 @@ def compare_views(reference: Picture, picture: Picture) -> ViewChange | None:
     if reference.shape != picture.shape:
         sizes = [f"{width} x {height}" for height, width, _ in (picture.shape, reference.shape)]
         raise DataError(f"the picture has {sizes[0]} pixels, the reference {sizes[1]}: choose the same size again")
-    before, now = (cv2.cvtColor(each, cv2.COLOR_RGB2GRAY) for each in (reference, picture))
-    found = _by_features(before, now)
-    if found is None:
+    before, now = _grey(reference), _grey(picture)
+    matched = _by_features(before, now)
+    if matched is None:
         return None
-    motion, matches = found
+    motion, matches = matched
     brightness = _brightness(before, now, motion)
     if brightness is None:
         return None
@@ -93,24 +94,30 @@ def compare_views(reference: Picture, picture: Picture) -> ViewChange | None:
 
 def overlay(reference: Picture, picture: Picture) -> Picture:
     """Return both pictures in one (H, W, 3): the reference in red, the other in cyan, and grey where they agree."""
-    before, now = (cv2.cvtColor(each, cv2.COLOR_RGB2GRAY) for each in (reference, picture))
-    return np.stack([before, now, now], axis=-1).astype(np.uint8)
+    before, now = _grey(reference), _grey(picture)
+    return np.stack([before, now, now], axis=-1)
+
+
+def _grey(picture: Picture) -> NDArray[np.uint8]:
+    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
 
 
 def _by_features(before: NDArray[np.uint8], now: NDArray[np.uint8]) -> tuple[Array, int] | None:
     """Return the motion (2, 3) and the number of matches that agree with it; None if there is no motion."""
-    sift = cv2.SIFT_create(nfeatures=FEATURES)
+    sift = cv2.SIFT.create(nfeatures=FEATURES)
     (old, old_features), (new, new_features) = (sift.detectAndCompute(each, None) for each in (before, now))
     if min(len(old), len(new)) < FEWEST_FEATURES:
-        motion = _by_phase(before, now)
-        return None if motion is None else (motion, 0)
+        shift = _by_phase(before, now)
+        return None if shift is None else (shift, 0)
     pairs = cv2.BFMatcher(cv2.NORM_L2).knnMatch(old_features, new_features, k=2)
     good = [pair[0] for pair in pairs if len(pair) == 2 and pair[0].distance < DISTINCT * pair[1].distance]
     if len(good) < FEWEST_MATCHES:
         return None
     source = np.array([old[match.queryIdx].pt for match in good])
     target = np.array([new[match.trainIdx].pt for match in good])
-    motion, agrees = cv2.estimateAffinePartial2D(source, target, method=cv2.RANSAC, ransacReprojThreshold=NEAR)
+    # OpenCV returns None where there is no motion, which its types do not say.
+    estimate: Any = cv2.estimateAffinePartial2D(source, target, method=cv2.RANSAC, ransacReprojThreshold=NEAR)
+    motion, agrees = estimate
     if motion is None:
         return None
     agreeing = int(agrees.sum())
@@ -134,8 +141,8 @@ def _brightness(before: NDArray[np.uint8], now: NDArray[np.uint8], motion: Array
     inside = cv2.warpAffine(np.full_like(before, 255), motion, size) > 254
     if inside.mean() < OVERLAP:
         return None
-    seen = [cv2.GaussianBlur(each, (0, 0), BLUR)[inside] for each in (moved, now.astype(np.float64))]
-    if min(values.std() for values in seen) < 1:  # without contrast, nothing is alike
+    views = [cv2.GaussianBlur(each, (0, 0), BLUR)[inside] for each in (moved, now.astype(np.float64))]
+    if min(values.std() for values in views) < 1:  # without contrast, nothing is alike
         return None
-    alike = float(np.corrcoef(seen[0], seen[1])[0, 1])
-    return float(seen[1].mean() / max(seen[0].mean(), 1.0)) if alike >= ALIKE else None
+    alike = float(np.corrcoef(views[0], views[1])[0, 1])
+    return float(views[1].mean() / max(views[0].mean(), 1.0)) if alike >= ALIKE else None

@@ -114,7 +114,7 @@ def describe(store: EpisodeStore, pictures: bool = True) -> DataDescription:
 def _collected(store: EpisodeStore) -> dict[str, int]:
     """Return the number of episodes by the run that collected them, in words; facts in files may be damaged."""
     origins, own = store.metadata.get("origins"), store.metadata.get("collected_from")
-    listed = origins[: len(store)] if isinstance(origins, list) else [{"collected_from": own}] * len(store)
+    listed: list[Any] = origins[: len(store)] if isinstance(origins, list) else [{"collected_from": own}] * len(store)
     counts: Counter[str] = Counter()
     for origin in listed:
         with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):

@@ -156,7 +156,7 @@ class XQCUpdate:
         config, parameters = self._config, self._state.parameters
         alpha = parameters["temperature/log_alpha"].exp()
 
-        def loss(actor: Parameters) -> tuple[Tensor, tuple[Tensor, Parameters]]:
+        def loss(actor: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor, Parameters]]:
             moments: Parameters = {}
             distribution = actor_distribution(config.network, parameters | actor, observation, moments)
             action, log_prob = sample_action(*distribution, noise)
