@@ -189,7 +189,8 @@ def open_data_set(
         section: configuration section of the command's option ``if_exists``, with a dot, for messages.
 
     Raises:
-        DataError: if a data set exists and ``if_exists`` is ``fail``; if it was recorded for another spec (``append``);
+        DataError: if a data set exists and ``if_exists`` is ``fail``; if it was recorded for another spec, or collected
+            from another policy (``append``);
             if ``path`` exists but is not a data set; or if a recording that was killed left a replaced data set.
     """
     replaced: Path | None = None
@@ -197,6 +198,7 @@ def open_data_set(
         store = EpisodeStore.open(path, "a")
         try:
             store.check_against(spec)
+            _check_origin(store, metadata)
         except BaseException:
             store.close()
             raise
@@ -244,6 +246,20 @@ def _set_aside(path: Path, if_exists: str, section: str) -> Path | None:
     EpisodeStore.open(path, "a").close()  # fails unless this is a data set that no process is writing
     path.rename(replaced)
     return replaced
+
+
+def _check_origin(store: EpisodeStore, metadata: Mapping[str, Any]) -> None:
+    """Check that episodes are added to no data set of another policy, whose origin all its episodes have.
+
+    Raises:
+        DataError: if they are.
+    """
+    origin = store.metadata.get("collected_from")
+    if origin is not None and origin != metadata.get("collected_from"):
+        raise DataError(
+            f"{store.path} was collected from another policy: record a data set of its own, and merge them with "
+            "robo-rl data edit, which keeps the origin of each episode"
+        )
 
 
 def record_episodes(

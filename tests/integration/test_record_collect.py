@@ -50,6 +50,21 @@ def executed(path: Path) -> list[np.ndarray]:
     return [np.stack([step.executed_action for step in store.episode(number)]) for number in range(len(store))]
 
 
+@pytest.mark.parametrize("other", [{}, {"collected_from": {"run": "b", "step": 5}}])
+def test_nothing_is_added_to_what_another_policy_collected(
+    backend: EnvBackend, tmp_path: Path, other: dict[str, object]
+) -> None:
+    origin = {"collected_from": {"run": "a", "step": 5}}
+    EpisodeStore.create(tmp_path / "data", backend.spec, origin).close()
+    with (
+        pytest.raises(DataError, match=r"was collected from another policy: .* merge"),
+        recording.open_data_set(tmp_path / "data", backend.spec, "append", other),
+    ):
+        pass
+    with recording.open_data_set(tmp_path / "data", backend.spec, "append", origin) as store:
+        assert store.metadata["collected_from"] == origin["collected_from"]
+
+
 def test_the_data_is_what_the_simulator_does_for_these_actions(backend: EnvBackend, tmp_path: Path) -> None:
     """Reset with the episode's seed and given the stored actions, a fresh simulator repeats the stored episode."""
     record_expert(backend, tmp_path / "data", 3, noise=0.3, seed=5)
