@@ -150,6 +150,11 @@ class ArmIdentification:
         if times is None:
             grid = np.arange(len(states)) / rate
             times = np.stack([grid, np.concatenate([grid[:1], grid[:-1]])], axis=1)
+        if times.shape != (len(states), 2) or not times[-1, 0] > times[0, 0]:
+            raise DataError(
+                f"the data set's times: expected two for each of {len(states)} states, the first of which rises, "
+                f"got shape {times.shape} from {times.min():.3g} to {times.max():.3g} s: record again"
+            )
         measured, commanded = times.astype(np.float64).T
         for name, values in (("measurements", measured), ("commands", commanded[1:])):
             gaps = np.diff(values)

@@ -140,6 +140,15 @@ def test_other_recordings_are_refused() -> None:
     identification = backend.as_identification()
     with pytest.raises(DataError, match="lacks joint1_position"):
         identification.recording(("elbow_position",), np.zeros((3, 1)), np.zeros((2, 7)))
+    names = backend.simulation.state_names
+    for times in (np.zeros((3, 2)), np.zeros((3, 1)), np.zeros((2, 2))):  # no time passes, or the shape is another
+        with pytest.raises(DataError, match="the data set's times: expected two for each of 3 states"):
+            identification.recording(names, np.zeros((3, len(names))), np.zeros((2, 7)), times)
+    for column, name in enumerate(("measurements", "commands")):
+        times = np.arange(6.0).reshape(3, 2) / 10
+        times[1, column] = 9  # by a clock that jumps
+        with pytest.raises(DataError, match=f"times of {name} are"):
+            identification.recording(names, np.zeros((3, len(names))), np.zeros((2, 7)), times)
     with pytest.raises(DataError, match="record more"):
         identification.fit([recorded(backend)], 1)
     with pytest.raises(ConfigError, match="needs commands of joints"):
