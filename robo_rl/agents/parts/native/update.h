@@ -302,8 +302,7 @@ class Update final : public AnyUpdate {
                 if (weight > 0)
                     add_cloning_gradient(row,
                                          last(in_.proposed_action, s_.action_size) + size_t(first + i) * s_.action_size,
-                                         weight / s_.batch,
-                                         gradient + i * row_stride(outputs));
+                                         weight / s_.batch, gradient + i * row_stride(outputs));
                 if (in_.reference_mean)
                     add_reference_gradient(row, in_.reference_mean + size_t(first + i) * s_.action_size,
                                            in_.reference_log_std + size_t(first + i) * s_.action_size,
