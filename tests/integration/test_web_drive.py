@@ -128,6 +128,15 @@ def driven() -> Iterator[Driven]:
     driven.close()
 
 
+@pytest.fixture(scope="module")
+def browser(browser: Any) -> Any:
+    """A browser with the screen of a phone."""
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 5})
+    return browser
+
+
 @contextmanager
 def opened(browser: Any, driven: Driven, before: str) -> Iterator[None]:
     """Open the page, after the script ``before``."""
