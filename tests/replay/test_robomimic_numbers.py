@@ -95,6 +95,14 @@ def test_rounding_is_no_gap(tmp_path, kind):
     assert [episode.record.steps for episode in load(path)[1]] == [STEPS, STEPS]
 
 
+@pytest.mark.parametrize("change", [lambda rows: (rows - 1) / 2, lambda rows: -rows, lambda rows: rows + 0.01])
+def test_a_next_observation_that_never_agrees_is_refused_rather_than_every_step_left_out(tmp_path, change):
+    states = np.random.default_rng(0).standard_normal((STEPS + 1, 3))
+    path = write(tmp_path / "data.hdf5", **{"obs/state": states[:-1], "next_obs/state": change(states[1:])})
+    with pytest.raises(DataError, match=r"demo_0/next_obs/state differs .* at 5 of 5 steps, .* Leave 'state' out"):
+        load(path)
+
+
 def test_an_episode_of_one_step_has_nothing_to_compare(tmp_path):
     arrays = {name: np.zeros((1, 2)) for name in ("obs/state", "next_obs/state", "actions")}
     path = write(tmp_path / "data.hdf5", rewards=None, dones=None, **arrays)

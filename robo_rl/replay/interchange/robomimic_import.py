@@ -33,6 +33,8 @@ _SMALLEST = 16
 """Smallest side of an array of bytes with two axes that counts as an image by its shape [pixels]."""
 _SAME = 1e-3
 """Difference of two observations that count as the same one: relative, or absolute for small numbers."""
+_FEWEST_APART, _MOST_APART = 3, 0.9
+"""Number and share of steps that their ``next_obs`` does not follow, from which on ``next_obs`` itself is wrong."""
 _NUMBERS = "buif"
 """NumPy's kinds of types for numbers."""
 
@@ -257,8 +259,8 @@ class _ForeignReader:
         name, array, images = f"obs/{self._keys[key]}", self.spec.observation[key], self._layouts.get(key)
         rows, following = _observation(demo, self._keys[key], self._path)
         if following is not None and images is None and rows.dtype.kind in _NUMBERS:
-            same = np.isclose(following[:-1], rows[1:-1], rtol=_SAME, atol=_SAME, equal_nan=True)
-            apart.update(np.flatnonzero(~same.all(axis=tuple(range(1, same.ndim)))).tolist())
+            where = f"{self._path}: {demo.name}/next_{name}"
+            apart.update(_steps_apart(following[:-1], rows[1:-1], self._keys[key], where))
         shape, kind = (array.shape, "number") if images is None else (images.stored, str(images.dtype))
         rows = rows[:, None] if rows.ndim == 1 and shape == (1,) else rows
         row_kind = str(rows.dtype) if images is not None or rows.dtype.kind not in _NUMBERS else kind
@@ -314,6 +316,31 @@ def _arrays(demo: Any, part: str = "obs") -> list[str]:
     """Return the names of the arrays in a group of observations, or of an episode itself."""
     members = demo.get(part) if part else demo
     return [name for name in members if _is_array(members, name)] if hasattr(members, "keys") else []
+
+
+def _steps_apart(following: Array, rows: Array, name: str, where: str) -> list[int]:
+    """Return the steps whose ``next_obs`` is not the observation of the next step.
+
+    Args:
+        following: (L - 1, ...) ``next_obs`` of all steps but the last.
+        rows: (L - 1, ...) observations of their next steps.
+        name: name of the observation in the file.
+        where: file, episode and array, for error messages.
+
+    Raises:
+        DataError: if they are nearly all steps, which removed steps do not explain.
+    """
+    same = np.isclose(following, rows, rtol=_SAME, atol=_SAME, equal_nan=True)
+    steps: list[int] = np.flatnonzero(~same.all(axis=tuple(range(1, same.ndim)))).tolist()
+    if len(steps) >= max(_FEWEST_APART, _MOST_APART * len(same)):
+        at = (steps[0], *np.argwhere(~same[steps[0]])[0])
+        raise DataError(
+            f"{where} differs from the observation of the next step at {len(steps)} of {len(same)} steps, at step "
+            f"{steps[0]} by {float(following[at]) - float(rows[at]):.3g}: it was scaled in another way or recorded at "
+            f"another time, or no two steps in a row were kept. Leave {name!r} out (foreign.leave_out), or delete "
+            "next_obs from a copy of the file; the last action of each episode is then left out"
+        )
+    return steps
 
 
 def _arrays_of_steps(demo: Any) -> list[str]:
