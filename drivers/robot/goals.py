@@ -84,8 +84,8 @@ class GoalSender:
 
     def ended(self) -> tuple[GoalStatus, Message] | None:
         """Return the status and result of the newest goal; None if it is still running or another one is being sent."""
-        with self._changed:
-            goal = None if self._busy else self._goal  # a newer goal makes servers abort the older one
+        with self._changed:  # a newer goal makes servers abort the older one
+            goal = None if self._busy or self._waiting is not None else self._goal
         if goal is None or goal.status in UNDER_WAY:
             return None
         return goal.result(ANSWER_SECONDS)

@@ -240,6 +240,17 @@ def test_fingers_that_stall_at_one_place_in_both_directions_are_an_error(
     assert failed == (f"{expected}the fingers are stuck, or their position is not measured" if stuck else "")
 
 
+def test_the_end_of_a_goal_does_not_count_for_the_next_one(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The opening that a stall is compared with is that of its own goal, although a newer one waits to be sent."""
+    monkeypatch.setattr(GoalSender, "_run", lambda _: None)  # as if its thread did not come to its turn
+    goals, goal = GoalSender(server, lambda _: None), Accepted()
+    goal.status, goals._goal = GoalStatus.SUCCEEDED, goal
+    assert goals.ended() == (GoalStatus.SUCCEEDED, RESULT)
+    goals.send("next")
+    assert goals.ended() is None
+    goals.close()
+
+
 def test_goals_that_fail_now_and_then_are_no_dead_gripper(server: Server) -> None:
     gripper = GripperCommander(server, CONFIG)
     try:
