@@ -225,8 +225,8 @@ def _pixels(store: EpisodeStore, number: int, row: int, key: str) -> NDArray[np.
 def thumbnail(store: EpisodeStore, number: int, count: int) -> bytes | dict[str, Any]:
     """Return small pictures of an episode side by side or, if it has none, drawings as JSON values.
 
-    Drawings are lines in [0, 1]: the path of the end effector in the plane, if it is known, and the reward over time
-    or, if that has fewer than three values, the norm of the action.
+    Drawings are lines in [0, 1]: the path of the end effector in the plane, if it is known, and the sum of the reward
+    terms over time or, if that has fewer than three values, the norm of the action.
 
     Args:
         store: the data set.
@@ -260,11 +260,14 @@ def thumbnail(store: EpisodeStore, number: int, count: int) -> bytes | dict[str,
 
 
 def _spark(data: EpisodeArrays) -> dict[str, Any]:
-    """Return the reward of an episode over time or, if that has fewer than three values, the norm of the action."""
+    """Return the sum of an episode's reward terms over time; the norm of its action if that has fewer than 3 values.
+
+    A run weights the terms, so its reward may differ from their sum.
+    """
     steps = data.record.steps
     rewards = np.sum([values.astype(np.float64) for values in data.rewards.values()], axis=0) if data.rewards else None
     if rewards is not None and len(np.unique(rewards)) > 2:
-        kind, values = "reward", rewards
+        kind, values = "sum of the reward terms", rewards
     else:
         actions = data.executed_action.reshape(steps, -1).astype(np.float64)
         kind, values = "norm of the action", np.linalg.norm(actions, axis=1)

@@ -87,7 +87,8 @@ def test_without_pictures_lines_are_drawn_and_long_episodes_are_thinned(tmp_path
         _, one, all_of_them, signals = listed(
             tmp_path, small | {"pictures": 1}, small | {"pictures": 3}, {"request": "signals", **where}
         )
-        kinds = ["path", "reward"] if name == "path" else ["reward"]
+        terms = "sum of the reward terms"
+        kinds = ["path", terms] if name == "path" else [terms]
         assert [each["kind"] for each in all_of_them["drawings"]] == kinds
         assert one["drawings"] == all_of_them["drawings"][:1]
         for drawing in all_of_them["drawings"]:
