@@ -100,12 +100,8 @@ def decode_ros_compressed_image(message: RosCompressedImage) -> NDArray[Any]:
         SpecError: if it is neither, or damaged.
     """
     data = bytes(message.data)
-    encoding, _, packed = message.format.partition(";")
-    is_pattern = encoding.strip().startswith("bayer_") and packed.split()[-1:] in (
-        [],
-        ["compressed"],
-        [encoding.strip()],
-    )
+    encoding, _, packed = (part.strip() for part in message.format.partition(";"))
+    is_pattern = encoding.startswith("bayer_") and packed.split(" ")[-1] in ("", "compressed", encoding)
     try:
         if "compressedDepth" in message.format:
             raise SpecError("compressedDepth is not supported; publish it as PNG or raw")

@@ -189,8 +189,8 @@ class Dashboard:
             for path in paths:
                 with suppress(RoboRLError, OSError):
                     reading = partial(poster, path, visit.sent_posters.get(path))
-                    if (found := await self._readers.call(f"poster {path}", reading)) is not None:
-                        picture, visit.sent_posters[path] = found
+                    if (answer := await self._readers.call(f"poster {path}", reading)) is not None:
+                        picture, visit.sent_posters[path] = answer
                         heading = {"poster": str(path)}
                         if isinstance(picture, str):
                             await visit.page.send(json.dumps(heading | {"problem": picture}))

@@ -77,7 +77,7 @@ def test_a_chunk_has_at_least_one_episode(tmp_path, size):
 
 @pytest.mark.parametrize("fps", [10**400, True, 1e300, 20_000])
 def test_rates_that_no_robot_has_are_refused(tmp_path, fps):
-    with pytest.raises(DataError, match=r"info\.json: fps must be a number above 0, found"):
+    with pytest.raises(DataError, match=r"info\.json: fps must be a number above 0, at most 10000, found"):
         steps(described(tmp_path, lambda info: info.update(fps=fps)))
 
 

@@ -84,7 +84,7 @@ def test_a_rate_that_is_no_number_above_0_is_refused(copy, fps):
     path = copy()
     info = json.loads((path / "meta/info.json").read_text())
     (path / "meta/info.json").write_text(json.dumps({**info, "fps": fps}))
-    with pytest.raises(DataError, match=r"info\.json: fps must be a number above 0, found"):
+    with pytest.raises(DataError, match=r"info\.json: fps must be a number above 0, at most 10000, found"):
         steps(path)
 
 

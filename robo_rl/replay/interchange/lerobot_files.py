@@ -74,7 +74,9 @@ class LeRobotFiles:
         self.features = layout.check_features(self.info["features"], root / layout.INFO)
         fps = self.info["fps"]
         if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps <= MAX_RATE:
-            raise DataError(f"{root / layout.INFO}: fps must be a number above 0, found {str(fps)[:40]!r}")
+            raise DataError(
+                f"{root / layout.INFO}: fps must be a number above 0, at most {MAX_RATE:g}, found {str(fps)[:40]!r}"
+            )
         self.rate = float(fps)
         self._chunk_size = 1 if self._v3 else self._number("chunks_size", MAX_EPISODES, least=1)
         self._frames = self._number("total_frames", MAX_FRAMES)
