@@ -37,11 +37,13 @@ class Selection:
 
     Attributes:
         messages: messages by source.
+        measured_ns: monotonic times at which they were measured [ns], by source.
         stamp_ns: monotonic time at which the oldest message was measured [ns].
         expires_ns: monotonic time after which one of them is too old to act on [ns]; None: none of them expires.
     """
 
     messages: Mapping[str, Any]
+    measured_ns: Mapping[str, int]
     stamp_ns: int
     expires_ns: int | None
 
@@ -133,7 +135,8 @@ class ObservationAssembler:
         # A matched message expires together with the message that it is matched to.
         expires = [chosen[name][0] + age for name, age in ages.items() if self._align_to in (None, name)]
         messages = {name: message for name, (_, message) in chosen.items()}
-        return Selection(messages, min(measured, default=now_ns), min(expires, default=None))
+        times = {name: time_ns for name, (time_ns, _) in chosen.items()}
+        return Selection(messages, times, min(measured, default=now_ns), min(expires, default=None))
 
     def _chosen(self, names: Sequence[str]) -> dict[str, Entry] | None:
         """Return the entry that :meth:`select` chooses for each source in ``names``."""

@@ -228,6 +228,7 @@ class RobotBackend:
         rewards = understood(self._layout.rewards, messages)
         success = happened(rewards, ["success"]) if self._layout.reports_success else None
         config, limit = self._config, self._spec.max_episode_steps
+        times = {"measured_ns": selection.measured_ns[self._layout.by_kind["joints"]]}
         ends = (bool(success) and config.terminate_on_success) or happened(rewards, config.terminate_on)
         truncated = (limit is not None and self._steps >= limit) or happened(rewards, config.truncate_on)
         step = Step(
@@ -237,7 +238,7 @@ class RobotBackend:
             truncated=rewarded and truncated and not ends,
             stamp_ns=selection.stamp_ns,
             success=success,
-            info={"commanded_ns": self.rate.commanded_ns} if rewarded else {},
+            info=times | ({"commanded_ns": self.rate.commanded_ns} if rewarded else {}),
             expires_ns=selection.expires_ns,
         )
         if step.ended:

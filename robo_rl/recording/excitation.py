@@ -37,7 +37,7 @@ class Ending(NamedTuple):
 class TimedBackend(WrappedBackend):
     """A robot that also observes when it was measured and commanded.
 
-    ``times`` holds when the state was measured, and when the command before it went out: seconds of the robot's time
+    ``times`` holds when the joints were measured, and when the command before it went out: seconds of the robot's time
     since the first measurement of the episode, by the monotonic clock.
 
     Args:
@@ -57,7 +57,7 @@ class TimedBackend(WrappedBackend):
 
     def reset(self, seed: int | None = None) -> Step:
         step = self.inner.reset(seed)
-        self._first_ns = step.stamp_ns
+        self._first_ns = step.info.get("measured_ns", step.stamp_ns)
         return self._timed(step, step.stamp_ns)
 
     def step(self, action: NDArray[np.float32]) -> Step:
@@ -66,7 +66,8 @@ class TimedBackend(WrappedBackend):
         return self._timed(step, step.info.get("commanded_ns", begin_ns))
 
     def _timed(self, step: Step, commanded_ns: int) -> Step:
-        moments = np.array([step.stamp_ns - self._first_ns, commanded_ns - self._first_ns])
+        measured_ns = step.info.get("measured_ns", step.stamp_ns)  # other sources of the robot may be older
+        moments = np.array([measured_ns - self._first_ns, commanded_ns - self._first_ns])
         times = (1e-9 * self._factor * moments).astype(np.float32)
         return replace(step, observation={**step.observation, TIMES: times})
 

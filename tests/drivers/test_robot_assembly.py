@@ -33,6 +33,7 @@ def test_the_newest_of_each_and_the_age_of_the_oldest():
     assert selection is not None
     assert selection.messages == {"joints": "j4", "front": "f0"}
     assert selection.stamp_ns == 970 * MS, "the camera's delay counts"
+    assert selection.measured_ns == {"joints": 1016 * MS, "front": 970 * MS}
     assert selection.expires_ns == 1116 * MS, "the joints are too old before it is"
 
 

@@ -22,6 +22,7 @@ from robo_rl.core import (
 )
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
 from robo_rl.drivers.virtual.topics import ArmTopics
+from robo_rl.recording.excitation import TIMES, TimedBackend
 from robo_rl.safety import make_safe_backend
 from robo_rl.sim import make_backend
 from robo_rl.sim.controller import exponential
@@ -110,6 +111,18 @@ def test_a_slow_source_is_acted_on_for_as_long_as_its_own_limit_says(node):
     # For all others 0.1 s are allowed: a policy that takes longer does not act on them.
     clock.sleep_until_ns(clock.now_ns() + 105 * MS)
     assert backend.step(UP * 0).verdict.reasons == ("observation_stale",)
+    backend.close()
+
+
+def test_joints_are_recorded_with_their_own_time_beside_a_slow_source(node):
+    options = "task.control_rate=20", "task.max_episode_steps=200", "robot.sources.object.max_age=0.5"
+    backend, clock = speaking_robot(node, *options)
+    clock.periods["task/objects"] = 200
+    timed = TimedBackend(backend, factor=1.0)
+    steps = [timed.reset(), *(timed.step(UP * 0) for _ in range(20))]
+    measured = np.array([step.observation[TIMES][0] for step in steps])
+    assert np.diff(measured).min() > 0.02, "the slow source is measured in every fourth period alone"
+    assert min(np.diff([step.stamp_ns for step in steps])) < 20 * MS
     backend.close()
 
 
