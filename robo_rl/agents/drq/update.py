@@ -100,7 +100,7 @@ class DrQUpdate:
             return self._steps(batch, noise, corrections, reference)
 
     def _all_steps(
-        self, batch: PixelMinibatches, noise: Noise, corrections: Corrections, reference: ReferenceRows | None
+        self, batch: PixelMinibatches, noise: Noise, corrections: Corrections, reference: ReferenceRows | None = None
     ) -> Tensor:
         state, config, rows = self._state, self._config, []
         for u in range(self._config.update_to_data):
