@@ -228,7 +228,8 @@ class RobotBackend:
         rewards = understood(self._layout.rewards, messages)
         success = happened(rewards, ["success"]) if self._layout.reports_success else None
         config, limit = self._config, self._spec.max_episode_steps
-        times = {"measured_ns": selection.measured_ns[self._layout.by_kind["joints"]]}
+        joints = self._layout.by_kind.get("joints")  # a car has none
+        times = {} if joints is None else {"measured_ns": selection.measured_ns[joints]}
         ends = (bool(success) and config.terminate_on_success) or happened(rewards, config.terminate_on)
         truncated = (limit is not None and self._steps >= limit) or happened(rewards, config.truncate_on)
         step = Step(

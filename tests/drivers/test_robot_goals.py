@@ -223,8 +223,7 @@ def test_fingers_that_stall_at_one_place_in_both_directions_are_an_error(
     try:
         for opening, position in zip(openings, positions, strict=True):
             goal = Accepted()
-            goal.status = status
-            result = goal.status, SimpleNamespace(position=position, stalled=True)
+            goal.status, result = status, (status, SimpleNamespace(position=position, stalled=True))
             goal.result = lambda timeout, result=result: result
             server.answers.put(goal)
             try:

@@ -268,7 +268,7 @@ def test_nonsense_is_answered_by_a_message(tmp_path, capsys):
         {**whole, "features": outside},
     ):
         info.write_text(json.dumps(content))
-        with pytest.raises(DataError, match=r"lerobot.*(cannot be read as LeRobot|damaged|lacks fps)"):
+        with pytest.raises(DataError, match=r"lerobot.*(cannot be read as LeRobot|damaged|lacks fps|expected an object)"):
             run_import(tmp_path / "lerobot", tmp_path / "out", "LeRobot")
     for name in ("features.json", "robo_rl.json"):
         kept = (tmp_path / "rlds" / name).read_bytes()

@@ -124,7 +124,7 @@ def test_a_folder_of_any_name_may_be_imported(tmp_path):
     [
         ({"next__reward": LARGE}, r"'reward' of frame 0 has 1e\+300 in element 0 \(too large for float32\)"),
         ({"next__reward": 1e39}, "'reward' of frame 0 has 1e"),
-        ({"timestamp": LARGE}, r"'timestamp' reaches 1e\+300 s, where float64 has steps of .* too coarse"),
+        ({"timestamp": LARGE}, r"'timestamp': expected times in seconds, frame 0 has 1e\+300"),
     ],
 )
 def test_numbers_of_lerobot_out_of_range_are_named(tmp_path, columns, message):
