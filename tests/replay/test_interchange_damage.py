@@ -268,7 +268,8 @@ def test_nonsense_is_answered_by_a_message(tmp_path, capsys):
         {**whole, "features": outside},
     ):
         info.write_text(json.dumps(content))
-        with pytest.raises(DataError, match=r"lerobot.*(cannot be read as LeRobot|damaged|lacks fps|expected an object)"):
+        expected = r"lerobot.*(cannot be read as LeRobot|damaged|lacks fps|expected an object)"
+        with pytest.raises(DataError, match=expected):
             run_import(tmp_path / "lerobot", tmp_path / "out", "LeRobot")
     for name in ("features.json", "robo_rl.json"):
         kept = (tmp_path / "rlds" / name).read_bytes()
