@@ -18,7 +18,7 @@ EXIT_FAILED = 1
 MOST_BYTES = 64 << 20
 """Largest file of a picture."""
 OVERLAY = "_overlay"
-"""What the name of an overlay adds to that of its picture."""
+"""Ending of the file name of an overlay, after the name of its picture."""
 
 
 @dataclass(frozen=True)

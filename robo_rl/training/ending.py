@@ -6,7 +6,17 @@ from functools import partial
 from typing import Any
 
 from ..app import needed_packages
-from ..core import DivergenceError, DriverError, RankError, SafetyStop, SpecError, counted, override, write_durably
+from ..core import (
+    DivergenceError,
+    DriverError,
+    RankError,
+    RoboRLError,
+    SafetyStop,
+    SpecError,
+    counted,
+    override,
+    write_durably,
+)
 from ..evaluation import EvaluationResult
 from ..evaluation.run_files import EPISODES
 from ..telemetry import SUMMARY, write_summary
@@ -98,14 +108,14 @@ class Ending:
         return 0
 
     def _show(self, result: EvaluationResult) -> None:
-        """Write the episodes of the final evaluation, and what pages show of them, unless the disk is full."""
+        """Write the episodes of the final evaluation, and their videos; failures to write them are only reported."""
         run = self._run
         try:
             write_durably(run.folder / EPISODES, f"{json.dumps(result.to_json())}\n".encode())
             if result.video is not None:
                 add_poster(result.video)
                 film_failures(run, result)
-        except Exception as error:  # the run is complete, and its results are written
+        except (OSError, RoboRLError) as error:  # the run is complete, and its results are written
             missing = f"{EPISODES} or videos of failures are missing"
             run.logger.message(f"Warning: {missing}: {type(error).__name__}: {error}")
 

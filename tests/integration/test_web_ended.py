@@ -1,4 +1,4 @@
-"""What the page of robo-rl web shows of an ended run: figures, curves, videos, and a report that executes nothing."""
+"""The page of an ended run in robo-rl web: figures, curves, videos, and a report whose scripts do not run."""
 
 import json
 from pathlib import Path

@@ -113,7 +113,7 @@ def test_lines_of_the_list_of_episodes_are_named(tmp_path, line):
 
 
 def test_a_column_that_occurs_twice_is_named(tmp_path):
-    """As after a table was joined with another one: neither of them can be trusted."""
+    """A table that was joined with another one has a column twice, and neither can be trusted."""
     path = described(tmp_path, lambda _: None)
     table = parquet.read_table(path / TABLE)
     parquet.write_table(table.append_column("action", table["action"]), path / TABLE)

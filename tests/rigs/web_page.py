@@ -44,6 +44,6 @@ class ServedDashboard:
 
 
 def open_page(browser: Any, served: ServedDashboard, token: str = TOKEN) -> None:
-    """Open the page of runs anew."""
+    """Load the page of runs again."""
     browser.get("about:blank")
     browser.get(f"{served.server.origin}/#{quote(token)}")
