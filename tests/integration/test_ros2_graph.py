@@ -322,17 +322,21 @@ def test_no_request_goes_to_fast_dds_nor_is_read_from_it(
         assert not requests
 
 
-def test_requests_are_read_in_a_partition_that_fast_dds_does_not_match(domain: int, node: Node) -> None:
-    """Cyclone DDS matches it with the default one, as all other tests hold; replies and topics are in the default."""
+def test_clients_on_fast_dds_do_not_regard_services_as_available(domain: int, node: Node) -> None:
+    """They require as many request readers as reply writers; Cyclone's clients count those that they match."""
     node.create_service(TRIGGER, "/asked_here", lambda request: None)
     observer = Observer(domain)
-    partitions: dict[str, Any] = {}
+    readers: list[Any] = []
 
     def look() -> bool:
-        for sample in [*observer.seen("readers").values(), *observer.seen("writers").values()]:
-            partitions[sample.topic_name] = sample.qos[Policy.Partition]
-        return {"rq/asked_hereRequest", "rr/asked_hereReply"} <= partitions.keys()
+        readers[:] = [
+            sample for sample in observer.seen("readers").values() if sample.topic_name == "rq/asked_hereRequest"
+        ]
+        writers = [sample for sample in observer.seen("writers").values() if sample.topic_name == "rr/asked_hereReply"]
+        return len(readers) == 2 and len(writers) == 1
 
     wait_until(look)
-    assert partitions["rq/asked_hereRequest"].partitions == ("*",)
-    assert partitions["rr/asked_hereReply"] is None
+    partitions = [reader.qos[Policy.Partition] for reader in readers]
+    assert [policy.partitions for policy in partitions if policy is not None] == [("unmatched",)]
+    with open_node("client", implementation="dds") as client:
+        assert client.create_client(TRIGGER, "/asked_here").wait(20.0)

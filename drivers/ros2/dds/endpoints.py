@@ -30,10 +30,6 @@ TIME = struct.Struct("<iI")
 _FOREVER = duration(infinite=True)
 FAST_DDS = b"\x01\x0f"
 """First bytes of the identities of Fast DDS's participants and endpoints."""
-NOT_FAST_DDS = "*"
-"""Partition that Cyclone DDS matches with the default one, and Fast DDS does not. Fast DDS carries the identity of a
-request outside the message, where Cyclone's library does not expose it. Its clients must not find this node's services,
-so that they report them as unavailable instead of waiting for an answer that cannot come."""
 _UNSIGNED = 2**64 - 1
 """Mask that makes handles unsigned; the binding returns some of them signed."""
 

@@ -20,12 +20,14 @@ from ..api import Message
 from ..qos import SERVICES
 from . import library
 from .endpoint_factory import EndpointFactory
-from .endpoints import NOT_FAST_DDS, is_fast_dds, user_data, values_of
+from .endpoints import is_fast_dds, user_data, values_of
 from .waiter import Waiter
 
 log = logging.getLogger(__name__)
 
 HEADER = struct.Struct("<Qq")
+UNMATCHED = "unmatched"
+"""Partition of a request reader that no client matches."""
 CLIENT_READER_SECONDS = 0.1
 """Longest wait for a client's reply reader, which may be discovered later than its request writer [s]."""
 MOST_WAITING = 256
@@ -207,10 +209,14 @@ class DdsService:
         self._repetitions = Repetitions()
         self._clients: dict[int, str | None] = {}
         identity = f"serviceid={endpoints.unique_id()};"
+        requests = f"{service_type}_Request", f"rq{service}Request", SERVICES, waiter, self._receive
+        # Fast DDS sends the identity of a request outside the message, where Cyclone's library does not expose it, so
+        # its clients must not wait for an answer. They regard a service as available only if it has as many request
+        # readers as reply writers. Cyclone's clients count only the endpoints that they match. This reader comes
+        # before the other one, so that the numbers are never equal.
+        endpoints.reader(*requests, partition=UNMATCHED)
         self._writer = endpoints.writer(f"{service_type}_Response", f"rr{service}Reply", SERVICES, identity)
-        self._reader = endpoints.reader(
-            f"{service_type}_Request", f"rq{service}Request", SERVICES, waiter, self._receive, identity, NOT_FAST_DDS
-        )
+        self._reader = endpoints.reader(*requests, identity)
 
     def _receive(self, data: memoryview, writer: int) -> None:
         if writer not in self._clients and not self._register_client(writer):
