@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -73,8 +74,13 @@ class ForeignFolder:
             return _read(file, most, self.path / name)
 
     def read_text(self, name: str, most: int) -> str:
-        """Return the content of a file; invalid UTF-8 is replaced."""
-        return self.read_bytes(name, most).decode(errors="replace")
+        """Return the content of a file in UTF-8."""
+        content = self.read_bytes(name, most)
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            invalid = f"the byte {content[error.start]:#04x} at offset {error.start:,}"
+            raise DataError(f"{self.path / name}: expected UTF-8, found {invalid}") from error
 
     def read_json(self, name: str, most: int = JSON_BYTES) -> Any:
         """Return the value in a JSON file, of few lists and objects; NaN and infinities are not accepted."""
@@ -178,11 +184,13 @@ def parse_json(text: str | bytes, where: str, finite: bool = True, depth: int = 
     """Return the value in a JSON text; ``where`` names its origin in the error message.
 
     Raises:
-        DataError: if it is not JSON, nests deeper than ``depth``, contains half of a surrogate pair, or, with
-            ``finite``, contains NaN or infinities by name.
+        DataError: if it is not JSON, nests deeper than ``depth``, names a key of an object twice, contains half of a
+            surrogate pair, or, with ``finite``, contains NaN or infinities by name.
     """
     try:
-        value = json.loads(text, parse_constant=_refuse_constant if finite else None)
+        value = json.loads(
+            text, parse_constant=_refuse_constant if finite else None, object_pairs_hook=_object_of_pairs
+        )
         _check_depth(value, depth)
         if not text.isascii() or (r"\ud" if isinstance(text, str) else rb"\ud") in text.lower():  # type: ignore[operator]
             check_characters(value)
@@ -204,7 +212,8 @@ def check_yaml(text: str, where: str, most: int = YAML_NODES) -> int:
         The number of values, each counted as often as an alias repeats it.
 
     Raises:
-        DataError: if it is not YAML, nests deeper than :data:`DEPTH`, or has more than ``most`` values.
+        DataError: if it is not YAML, nests deeper than :data:`DEPTH`, names a key of a mapping twice, or has more than
+            ``most`` values.
     """
     try:
         return _count_yaml(text, most)
@@ -215,35 +224,67 @@ def check_yaml(text: str, where: str, most: int = YAML_NODES) -> int:
         raise DataError(f"{where}: expected YAML ({str(error).partition(chr(10))[0]})") from error
 
 
+class _OpenNode:
+    """Collection of a YAML text whose end has not been read.
+
+    Attributes:
+        size: number of values in it so far.
+    """
+
+    def __init__(self, anchor: str | None, is_mapping: bool) -> None:
+        self.anchor, self.size = anchor, 0
+        self._keys: set[str] = set()
+        self._is_mapping, self._expects_key = is_mapping, is_mapping
+
+    def add(self, size: int, text: str | None) -> None:
+        """Count a value, which is a key or not; ``text`` is that of a scalar.
+
+        Raises:
+            ValueError: if it is a key for the second time.
+        """
+        if self._expects_key and text is not None:
+            if text in self._keys and text != "<<":
+                raise ValueError(f"the key {text!r:.80} occurs twice in a mapping")
+            self._keys.add(text)
+        self._expects_key = self._is_mapping and not self._expects_key
+        self.size += size
+
+
 def _count_yaml(text: str, most: int) -> int:
-    """Return the number of values; raise ValueError if a text nests too deeply or has too many values."""
+    """Return the number of values.
+
+    Raises:
+        ValueError: if the text nests too deeply, repeats a key, or has more than ``most`` values.
+    """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the Python loader takes seconds for some short texts
     sizes: dict[str, int] = {}
-    open_nodes: list[list[Any]] = [["", 0]]  # anchor and size of each open collection
+    open_nodes = [_OpenNode(None, False)]
     for event in yaml.parse(text, Loader=loader):
-        size = 1
+        size, scalar = 1, None
         if isinstance(event, yaml.CollectionStartEvent):
-            open_nodes.append([event.anchor, 1])
-            size = 0
+            open_nodes.append(_OpenNode(event.anchor, isinstance(event, yaml.MappingStartEvent)))
             if len(open_nodes) > DEPTH:
                 raise ValueError(f"nested deeper than {DEPTH} levels")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, size = open_nodes.pop()
-            if anchor:
-                sizes[anchor] = size
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            ended = open_nodes.pop()
+            size = 1 + ended.size
+            if ended.anchor:
+                sizes[ended.anchor] = size
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
                 raise ValueError(f"the alias {event.anchor!r} refers to nothing before it")
             size = sizes[event.anchor]
         elif isinstance(event, yaml.ScalarEvent):
+            scalar = event.value
             if event.anchor:
                 sizes[event.anchor] = 1
         else:
             continue
-        open_nodes[-1][1] += size
-        if open_nodes[-1][1] > most:
+        open_nodes[-1].add(size, scalar)
+        if open_nodes[-1].size > most:
             raise ValueError(f"more than {most:,} values, counting those that aliases repeat")
-    return int(open_nodes[-1][1])
+    return open_nodes[-1].size
 
 
 def check_characters(value: Any) -> None:
@@ -262,6 +303,14 @@ def _check_depth(value: Any, most: int) -> None:
         for each in value.values() if isinstance(value, dict) else value:
             if isinstance(each, dict | list):
                 _check_depth(each, most - 1)
+
+
+def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the key {key!r:.80} occurs twice in an object")
+    return values
 
 
 def _refuse_constant(constant: str) -> None:

@@ -5,6 +5,7 @@ import os
 import socket
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,8 @@ def test_no_link_below_the_folder_is_followed_and_none_listed(tmp_path: Path) ->
         ("[-Infinity]", "-Infinity is not JSON"),
         ("9" * 5000, "integer"),
         ("{", "Expecting"),
+        ('{"fps": 30, "fps": 10}', "the key 'fps' occurs twice in an object"),
+        ('[{"a": {"b": 1, "c": 2, "\\u0062": 1}}]', "the key 'b' occurs twice in an object"),
     ],
 )
 def test_json_that_nests_or_is_none_is_refused(text: str, reason: str) -> None:
@@ -133,6 +136,9 @@ def test_json_of_some_depth_is_read() -> None:
         ("".join(f"{' ' * level}a:\n" for level in range(200)), f"nested deeper than {DEPTH}"),
         ("a: [", "did not find expected node content, line|expected the node content"),
         ("a: \x07", "control|special"),
+        ("rate: 10\nrate: 100\n", "the key 'rate' occurs twice in a mapping"),
+        ("a: {b: [1], c: 2, 'b': 3}", "the key 'b' occurs twice in a mapping"),
+        ("/**: {ros__parameters: {a: 1}}\n/**: {ros__parameters: {b: 2}}\n", "occurs twice in a mapping"),
     ],
 )
 def test_yaml_that_expands_or_nests_is_refused(text: str, reason: str) -> None:
@@ -142,6 +148,19 @@ def test_yaml_that_expands_or_nests_is_refused(text: str, reason: str) -> None:
 
 def test_yaml_with_a_few_aliases_is_read() -> None:
     check_yaml("a: &a {b: [1, 2]}\nc: *a\nd: {<<: *a, e: 1}\n", "f.yaml")
+
+
+@pytest.mark.parametrize("text", ["a: {b: 1, c: b, d: b}\nb: a\nc: a\n", "- a: 1\n- a: 2\n", "{a: a, [a, a]: a, b: a}"])
+def test_yaml_may_repeat_keys_in_other_mappings_and_as_values(text: str) -> None:
+    check_yaml(text, "f.yaml")
+
+
+@pytest.mark.parametrize("read", [ForeignFolder.read_json, ForeignFolder.read_yaml])
+@pytest.mark.parametrize("text", [b'{"a": "\xff"}', b'{"\xc3(": 1}', '{"a": "é"}'.encode("latin-1"), b"\xff\xfea\x00"])
+def test_text_in_another_encoding_is_refused(read: Any, text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(text)
+    with pytest.raises(DataError, match=r"/f: expected UTF-8, found the byte 0x[0-9a-f]{2} at offset \d"):
+        read(ForeignFolder(tmp_path), "f")
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o601, 0o666])
