@@ -1,14 +1,16 @@
 """The control loop of a robot at 20 Hz, with two cameras of 128x128 pixels and 500 Hz joint states, beside a learner.
 
-python benchmarks/bench_robot_loop.py [--minutes 10] [--output docs/measured/results/robot_loop.json]
+python benchmarks/bench_robot_loop.py [--minutes 10] [--pages 3] [--output docs/measured/results/robot_loop.json]
 
 Three processes, as on the machine of a robot: `robo-rl robot`, `robo-rl learner` with `agent=drq`, which learns from
 the images as fast as it can and holds nobody up, and `robo-rl actor`, in this process. Between robot and actor is DDS
 on loopback. Prints what the driver says of its periods and commands, and fails (exit code 1) unless no step was missed,
 the 99th percentile of how late periods ended is under 5 ms and the median from a complete observation to its command
-under 15 ms.
+under 15 ms. With ``--pages``, pages of `robo-rl web` show the cameras meanwhile, and the pictures that each receives are
+counted.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -22,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from bench_web import choose, page_of, serving
 from table_runs import ROOT, composed, machine, make_parser, write_json
 
 from robo_rl.app import build
@@ -58,6 +61,8 @@ LEARNER = [
 WARM_PERIODS = 200
 """The learner has begun with its updates then."""
 JITTER_MS, LATENCY_MS = 5.0, 15.0
+VIEWER = "import sys; sys.path.insert(0, sys.argv[1]); from bench_robot_loop import view; view(*sys.argv[2:])"
+"""Program of one page: a browser is a process of its own, too."""
 
 
 class Process:
@@ -105,6 +110,47 @@ class Stalls:
         """Return how long a core stood still at most, of the times that reach into an interval [ms]."""
         late = [late for at, late in self.late_ns if at >= from_ns and at - late <= until_ns]
         return max(late, default=0) * 1e-6
+
+
+class Pages:
+    """Pages of ``robo-rl web`` that show the cameras of a run until the block ends.
+
+    Attributes:
+        rates: pictures per second of each camera that each page received, once the block has ended.
+    """
+
+    def __init__(self, run: Path, count: int) -> None:
+        self._run, self._count = run, count
+        self._exits = contextlib.ExitStack()
+        self._viewers: list[subprocess.Popen[str]] = []
+        self.rates: list[dict[str, float]] = []
+
+    def __enter__(self) -> "Pages":
+        if self._count > 0:
+            address = self._exits.enter_context(serving(self._run.parent, self._run.parent / "state"))
+            words = [sys.executable, "-c", VIEWER, str(ROOT / "benchmarks"), *address, str(self._run)]
+            self._viewers = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(self._count)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for viewer in self._viewers:
+            viewer.send_signal(signal.SIGINT)
+            self.rates.append(json.loads(viewer.communicate(timeout=20)[0]))
+        self._exits.close()
+
+
+def view(origin: str, host: str, token: str, run: str) -> None:
+    """Show a run until Ctrl-C; then print the pictures per second of each camera as JSON."""
+    times: dict[str, list[float]] = {}
+    with contextlib.suppress(KeyboardInterrupt), page_of(origin, host, token) as page:
+        while not choose(page, run):
+            pass
+        while True:
+            message = page.recv()
+            if isinstance(message, bytes):
+                heading = json.loads(message.partition(b"\n")[0])
+                times.setdefault(heading["camera"], []).append(time.monotonic())
+    print(json.dumps({camera: (len(at) - 1) / (at[-1] - at[0]) for camera, at in times.items() if len(at) > 1}))
 
 
 def cpu_seconds(pid: int) -> float:
@@ -175,6 +221,7 @@ def act(words: list[str], minutes: float, processes: dict[str, int], found: dict
 def main() -> int:
     parser = make_parser(__doc__, "--output")
     parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--pages", type=int, default=0)
     arguments = parser.parse_args()
     report = machine()
     with tempfile.TemporaryDirectory() as folder, free_domain() as environment:
@@ -187,7 +234,9 @@ def main() -> int:
         ):
             processes = {"robot": robot.pid, "learner": learner.pid, "actor": os.getpid()}
             words = [*TASK, *AGENT, f"actor.spool={folder}/spool", f"transport.address={address}"]
-            act(words, arguments.minutes, processes, report)
+            with Pages(run, arguments.pages) as pages:
+                act(words, arguments.minutes, processes, report)
+            report["pictures_per_second"] = pages.rates
             rows = [json.loads(row) for row in (run / "metrics.jsonl").read_text().splitlines()]
             report["learner_steps_per_env_step"] = [row["ratio"] for row in rows if row["kind"] == "runtime"][-1]
     print(json.dumps(report, indent=2), flush=True)

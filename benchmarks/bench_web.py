@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,23 +40,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder) / "runs"
         paths = [str(make_hostile(runs, kind)) for kind in KINDS]
-        words = ["web", f"runs=[{runs}]", "newest=100", "interval=0.2", "web.address=127.0.0.1:0"]
-        environment = os.environ | {"XDG_STATE_HOME": f"{folder}/state"}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "robo_rl.cli", *words], stdout=subprocess.PIPE, text=True, env=environment
-        )
-        try:
-            assert process.stdout is not None
-            match = re.fullmatch(r"Open (http://(127\.0\.0\.1:(\d+)))/#(\S+)\n", process.stdout.readline())
-            assert match is not None
-            origin, host, port, token = match.groups()
+        with serving(runs, Path(folder, "state"), "newest=100", "interval=0.2") as (origin, host, token):
             results = {"hostile": press_on_each(origin, host, token, paths, options.presses)}
-            results["strangers"] = press_among_strangers(origin, host, token, int(port), options.strangers)
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(PATIENCE_SECONDS)
+            results["strangers"] = press_among_strangers(origin, host, token, options.strangers)
     print(json.dumps(results, indent=2))
     write_json(options.output, results)
+
+
+@contextlib.contextmanager
+def serving(runs: Path, state: Path, *words: str) -> Iterator[tuple[str, str, str]]:
+    """Run ``robo-rl web`` on a folder of runs, with a folder for its own files; yield origin, host and token."""
+    words = ("web", f"runs=[{runs}]", "web.address=127.0.0.1:0", *words)
+    environment = os.environ | {"XDG_STATE_HOME": str(state)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "robo_rl.cli", *words], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        match = re.fullmatch(r"Open (http://(127\.0\.0\.1:\d+))/#(\S+)\n", process.stdout.readline())
+        assert match is not None
+        yield match[1], match[2], match[3]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE_SECONDS)
 
 
 @contextlib.contextmanager
@@ -100,9 +107,10 @@ def press(page: Any, path: str | None) -> float:
             return time.monotonic() - began
 
 
-def press_among_strangers(origin: str, host: str, token: str, port: int, count: int) -> dict[str, Any]:
+def press_among_strangers(origin: str, host: str, token: str, count: int) -> dict[str, Any]:
     """Return how long connecting and pressing took [s] while strangers hold connections and renew those that end."""
-    strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    address, _, port = host.partition(":")
+    strangers = [socket.create_connection((address, int(port))) for _ in range(count)]
     time.sleep(0.5)
     seconds, refused = [], 0
     for _ in range(40):
@@ -113,7 +121,7 @@ def press_among_strangers(origin: str, host: str, token: str, port: int, count: 
             seconds.append(time.monotonic() - began)
         except Exception:  # whatever keeps the operator out counts as that
             refused += 1
-        strangers.append(socket.create_connection(("127.0.0.1", port)))
+        strangers.append(socket.create_connection((address, int(port))))
     for stranger in strangers:
         stranger.close()
     return {"strangers": count, "refused": refused, **summary(seconds)}

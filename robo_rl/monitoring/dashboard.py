@@ -34,7 +34,7 @@ from .watched_runs import (
     unreadable,
 )
 
-PICTURE_SECONDS = 0.1
+PICTURE_SECONDS = 0.05
 GALLERY_SECONDS = 3.0
 """Least time between two looks at all runs."""
 MOST_COMPARED = 7

@@ -15,7 +15,7 @@ from ..telemetry import EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatu
 from ..transport import ActorView, LearnerServer
 from .operators import Operators
 
-ATTEND_SECONDS = 0.1
+ATTEND_SECONDS = 0.05
 STANDING_SECONDS = 4.0
 """An actor that has taken no step for longer than this is reported."""
 REMINDER_SECONDS = 60.0
