@@ -62,7 +62,7 @@ class StartConfig(Options, section="start"):
     """The run that another run starts from: its policy and, if requested, its critics and its replay buffer.
 
     Both runs need the same observations, actions, rates and networks. Nothing is cloned and no critics are pretrained
-    before the first step (``agent.pretrain_steps`` has no effect), since the policy is not to change. The first
+    before the first step (``agent.pretrain_steps`` has no effect), because the policy must not change. The first
     ``agent.learning_starts`` steps are those of the starting policy. The critics may learn alone at first, see
     ``agent.actor_delay``. Everything that is needed is copied, so that the run can be resumed without the other one.
 
@@ -70,7 +70,7 @@ class StartConfig(Options, section="start"):
         run: folder of that run; null: the agent starts from initial parameters.
         checkpoint: checkpoint of that run: ``best``, ``newest`` or the number of a step.
         critics: take over the critics too, with their targets and the temperature; false: new critics. Critics that
-            learned other rewards, or in another world, may be worse than new ones.
+            learned from other rewards or in another environment may be worse than new ones.
         replay_ratio: share of each minibatch that is drawn from the replay buffer of that run, as prior data beside the
             demonstrations. It is neither imitated nor replaced by newer steps, and its rewards remain as they were. 0:
             none.
@@ -93,12 +93,12 @@ class DemonstrationsConfig(Options, section="demonstrations"):
     """The origin of demonstrations.
 
     Attributes:
-        path: data set to read; null: record demonstrations by a script into the run folder.
+        path: data set to read; null: a script records demonstrations into the run folder.
         episodes: number of demonstrations to use; 0: none.
-        source: who demonstrates if they are recorded: ``human_like``, a script that is as slow, inexact and fallible
-            as a person, or ``expert``, a script that knows the whole state.
+        source: script that records demonstrations: ``human_like``, as slow, inexact and fallible as a person, or
+            ``expert``, which uses the whole state.
         noise: for ``expert``, the standard deviation of the Gaussian noise on executed actions; the intended actions
-            are stored beside them (DART, Laskey et al. 2017). A person cannot give such data.
+            are stored beside them (DART, Laskey et al. 2017). A person cannot provide such data.
     """
 
     path: str | None = None
@@ -139,7 +139,7 @@ class AsyncRuntimeConfig(Options, section="runtime"):
         real_time_factor: simulated seconds per second for simulators that the learner starts: 1 is the pace of a robot;
             null: as fast as possible.
         restarts: number of restarts of failed actors, for all of them together.
-        finish_seconds: how long the learner waits at the end for steps that actors still hold [s].
+        finish_seconds: longest wait of the learner at the end for steps that actors still hold [s].
         transport: the transport. Without an address: a Unix socket for the learner's own actors alone.
     """
 
@@ -185,10 +185,10 @@ def check_resources(key: str, amounts: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True)
 class RayRuntimeConfig(AsyncRuntimeConfig):
-    """As ``async``, with a learner and simulators that Ray places and restarts. Other attributes mean the same.
+    """The runtime ``async`` with a learner and simulators that Ray places and restarts. Other attributes mean the same.
 
     Attributes:
-        actors: processes of simulators at the start; others may join, and the number may be changed during the run.
+        actors: number of simulator processes at the start, which may be changed during the run; others may join.
         restarts: number of times that Ray restarts each process that failed, including the learner.
         cluster: ``auto`` (the cluster that this machine belongs to) or HOST:PORT of its head; null: a Ray cluster for
             this run alone, on this machine.
@@ -222,11 +222,11 @@ class ActorConfig(Options, section="actor"):
     """One robot or simulator that acts for a learner in another process.
 
     Attributes:
-        name: its identity, unique within the run; with certificates, the name in them.
-        spool: folder that keeps its steps until the learner has stored them; one for each actor.
+        name: identity of the actor, unique within the run; with certificates, the name in them.
+        spool: folder that keeps the actor's steps until the learner has stored them; one for each actor.
         spool_bytes: largest size of the spool; collection pauses when it is reached.
-        sync_seconds: time between synchronisations of the spool to disk, and so the loss in a power cut [s].
-        finish_seconds: how long it waits at its end for the learner to store the remaining steps [s].
+        sync_seconds: time between synchronisations of the spool to disk, and the largest loss in a power cut [s].
+        finish_seconds: longest wait at the end for the learner to store the remaining steps [s].
         threads: threads for PyTorch.
         parent: process id; the actor ends when this process is no longer its parent. null: not checked.
         real_time_factor: simulated seconds per second: 1 is the pace of a robot; null: as fast as the simulator can. A

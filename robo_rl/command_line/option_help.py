@@ -37,7 +37,7 @@ FIRST = {
         "demonstrations.path", "demonstrations.episodes", "teleop.device", "agent.update_to_data", "agent.device",
     ),
 }  # fmt: skip
-"""Options that people change first, for commands that have too many to list."""
+"""The most common options, for commands that have too many options to list."""
 
 
 class Option(NamedTuple):
@@ -75,17 +75,17 @@ def help_page(command: str, groups: Sequence[str], entries: Sequence[Option], ev
         command: words of the command.
         groups: a line for each group that it chooses from.
         entries: its options and sections.
-        everything: whether all options are listed; if not, and there are too many, only those that people change first.
+        everything: whether all options are listed; if not, and there are too many, only the most common ones.
     """
     lines = [f"robo-rl {command} [KEY=VALUE ...]"]
     if groups:
         lines += ["", "== Groups (GROUP=CHOICE) ==", *groups]
     if everything or command not in FIRST:
-        lines += ["", "== Options (KEY=VALUE; within a section SECTION.KEY=VALUE; ??? has to be given) =="]
+        lines += ["", "== Options (KEY=VALUE; within a section SECTION.KEY=VALUE; ??? is required) =="]
         lines += [option.nested for option in entries]
     else:
         first = {option.name: option.full for option in entries if option.name in FIRST[command]}
-        lines += ["", "== Options that people change first (KEY=VALUE) =="]
+        lines += ["", "== Most common options (KEY=VALUE) =="]
         lines += [first[name] for name in FIRST[command] if name in first]
         lines += ["", f"== All options by section (robo-rl {command} --help SECTION ...; --help-all lists all) =="]
         lines += _section_counts(entries)

@@ -64,7 +64,7 @@ def help_text(
         config_name: name of the command's file in configs, without its extension.
         overrides: overrides of its configuration.
         sections: if any are given, only their options are listed.
-        everything: whether all options are listed; if not, and there are too many, only those that people change first.
+        everything: whether all options are listed; if not, and there are too many, only the most common ones.
 
     Raises:
         ConfigError: if a section does not exist.
