@@ -1,4 +1,4 @@
-"""The agent of behaviour cloning: a deterministic policy from demonstrations or interventions."""
+"""Agent of behaviour cloning: a deterministic policy from demonstrations or interventions."""
 
 from typing import Any
 

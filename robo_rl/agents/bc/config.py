@@ -10,14 +10,14 @@ from ..parts.offline_config import OfflineConfig
 
 @dataclass(frozen=True)
 class BCConfig(OfflineConfig):
-    """Behaviour cloning: a baseline that learns only from the actions of others, never from its own experience.
+    """Behaviour cloning: a baseline that learns only from demonstrated actions, never from its own experience.
 
     Attributes (besides those of :class:`~robo_rl.agents.parts.offline_config.OfflineConfig`):
-        learns_online: whether the agent acts while it learns from the demonstrations and from interventions (HG-DAgger,
-            Kelly et al. 2019); false: it learns from demonstrations alone.
-        update_to_data: gradient steps on these data per environment step, if ``learns_online``.
-        action_chunk: number of actions that the policy decides at once, from one observation, and executes without
-            another one (ACT, Zhao et al. 2023); 1: a decision at every step.
+        learns_online: whether the agent acts while it learns from demonstrations and interventions (HG-DAgger, Kelly et
+            al. 2019); false: it learns from demonstrations alone.
+        update_to_data: gradient steps per environment step, if ``learns_online``.
+        action_chunk: number of actions that the policy decides at once from one observation (ACT, Zhao et al. 2023); 1:
+            a decision at every step.
     """
 
     gamma: ClassVar[float] = 1.0  # no returns are estimated

@@ -27,9 +27,9 @@ class CPL(OfflineAgent):
     """An agent that learns which of two segments was preferred from the likelihoods of their actions under its policy.
 
     People prefer the segment with the smaller regret (Knox et al. 2022). For the best policy with entropy, the regret
-    of an action is its negative log-likelihood, up to a factor: so the policy replaces the reward, and nothing else is
-    learned. With l_t = -|tanh(mean(s_t)) - a_t|^2, the log-likelihood of a Gaussian with fixed deviation, the advantage
-    of a segment is A = temperature * sum_t gamma^t l_t, and the loss is the mean of
+    of an action is its negative log-likelihood, up to a factor. The agent therefore learns the policy directly, without
+    a reward. With l_t = -|tanh(mean(s_t)) - a_t|^2, the log-likelihood of a Gaussian with fixed deviation, the
+    advantage of a segment is A = temperature * sum_t gamma^t l_t, and the loss is the mean of
     -log sigmoid(A_preferred - conservative_weight * A_other). Before that, the actor clones the whole data set.
     """
 
@@ -87,7 +87,7 @@ class CPL(OfflineAgent):
     def _contrast(self, step: int) -> Metrics:
         """Take step ``step`` (from 0) on pairs; the first one restarts the optimiser, since the loss is a new one."""
         if self._compared is None:
-            raise RuntimeError("fit_comparisons comes before learning from them")
+            raise RuntimeError("call fit_comparisons before learning from comparisons")
         if step == 0:
             self._optimiser.restart()
         config, n = self.config, len(self._compared.preferred)

@@ -23,7 +23,7 @@ class CPLConfig(OfflineConfig):
             segment, relative to how strongly it is drawn to the preferred one. At 1, both may drift away from the data
             together.
         pairs: number of compared pairs in each step after cloning.
-        cloning_steps: see above.
+        cloning_steps: number of the first steps, which clone the data set, see above.
     """
 
     n_step: ClassVar[int] = 1  # no returns are estimated

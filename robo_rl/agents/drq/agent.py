@@ -75,7 +75,7 @@ class DrQ(SAC):
     def _make_update(self) -> tuple[Callable[[Batch, int, ReferenceRows | None], Tensor], str]:
         config = self._computed
         if several_ranks():
-            raise ConfigError("agents that learn from images compute in one process: start this one without torchrun")
+            raise ConfigError("agents that learn from images run in one process: start this one without torchrun")
         self._policy.encoder.precision = config.precision
         compiled = config.implementation == "compile"
         compute = DrQUpdate(config, self._policy.inputs, self._state, compiled=compiled)

@@ -24,10 +24,10 @@ class DrQConfig(SACConfig):
 
     Attributes:
         encoder: encoder of the images.
-        image_keys: image observations that the agent uses, each ``images/<camera>``; null: all of the task.
+        image_keys: image observations that the agent uses, each ``images/<camera>``; null: all images of the task.
         critic_keys: observation keys that the critics use instead of the images and ``observation_keys``, for example
-            [state,object], if more is known in training than on the robot; the encoder is then trained by the actor's
-            loss. null: the same keys as the actor.
+            [state,object], if training has more information than the robot; the actor's loss then trains the encoder.
+            null: the same keys as the actor.
         shift: largest random shift of training images along either axis [pixels]; 0: none.
     """
 

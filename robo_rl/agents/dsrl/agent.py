@@ -21,12 +21,12 @@ from .policy import SteeredPolicy
 class DSRL(FlowActorCritic):
     """An agent that learns which noise a frozen flow should start from; see :class:`DSRLConfig`.
 
-    The flow is cloned from demonstrations, or is that of a run of ``agent=flow`` that this one starts from. It does not
-    change once the critics learn. A step then learns, one after another,
+    The flow is cloned from demonstrations or taken over from a run of ``agent=flow``. It does not change once the
+    critics learn. Each step then updates, one after another,
 
     - the critics of executed chunks, as in every :class:`.FlowActorCritic`;
-    - critics of noise (``noise_critic``): the value of standard normal noise is that of the chunk which the flow makes
-      of it, for each critic separately, so that data need not contain the noise that acted;
+    - critics of noise (``noise_critic``): the value of standard normal noise is that of the chunk into which the flow
+      turns it, for each critic separately, so that data need not contain the noise of executed chunks;
     - the actor, by the values of its noise and its entropy, and the temperature.
 
     Further differences from the paper: every step updates the critics of noise; targets contain no entropy, as in the

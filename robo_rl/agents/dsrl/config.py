@@ -17,12 +17,12 @@ class DSRLConfig(FlowActorCriticConfig):
     :class:`.DSRL`.
 
     Attributes (besides those of :class:`~robo_rl.agents.parts.flow_actor_critic_config.FlowActorCriticConfig`):
-        noise_bound: largest magnitude of each element of the noise that the actor decides. The flow was trained with
-            standard normal noise: the larger, the further may chunks be from the likely ones.
+        noise_bound: largest magnitude of each element of the noise that the actor chooses. The flow was trained with
+            standard normal noise, so a larger bound permits less likely chunks.
         initial_temperature: initial temperature, the weight of the actor's entropy.
-        target_entropy: entropy of the actor to which the temperature is tuned, of noise divided by ``noise_bound``
+        target_entropy: entropy of the actor, of noise divided by ``noise_bound``, to which the temperature is tuned
             [nat].
-        actor_delay: number of steps, at the start, of the critics alone. Until then the flow acts by itself, with
+        actor_delay: number of steps at the start in which only the critics learn. Until then the flow acts with
             standard normal noise.
     """
 

@@ -15,14 +15,14 @@ class FlowCloningConfig(OfflineConfig):
     The defaults are for two processor cores. The paper has hidden=[512,512,512,512].
 
     Attributes (besides those of :class:`~robo_rl.agents.parts.offline_config.OfflineConfig`):
-        flow_steps: steps of Euler's method in which a decision carries noise to a chunk.
-        actor_tau: share of the network that goes, after each step of learning, into its running average, which acts in
+        flow_steps: steps of Euler's method that move noise to a chunk.
+        actor_tau: coefficient of the running average of the network, updated after each gradient step, which acts in
             evaluations and on robots; 1: no average. At first the average is that of all steps so far.
-        learns_online: whether it acts while it learns, from the demonstrations and what those do who take over from it
-            (HG-DAgger, Kelly et al. 2019); else from demonstrations alone.
-        update_to_data: steps on these for each environment step, where it acts.
-        action_chunk: steps whose actions the policy decides at once, from one observation, and takes without another
-            look; 1: every step is decided by itself.
+        learns_online: whether the agent acts while it learns from demonstrations and interventions (HG-DAgger, Kelly et
+            al. 2019); false: it learns from demonstrations alone.
+        update_to_data: gradient steps per environment step, if ``learns_online``.
+        action_chunk: number of actions that the policy decides at once from one observation; 1: a decision at every
+            step.
     """
 
     gamma: ClassVar[float] = 1.0  # no returns are estimated

@@ -23,7 +23,7 @@ class CloningConfig(Protocol):
 
 
 class CloningAgent(OfflineAgent):
-    """An agent of demonstrations alone, or also of interventions while it acts. Subclasses clone a minibatch."""
+    """An agent that learns from demonstrations and, if it acts, from interventions. Subclasses clone a minibatch."""
 
     def __init__(self, config: CloningConfig, policy: NetworkPolicy) -> None:
         super().__init__(policy, config.update_to_data * config.batch_size)

@@ -58,7 +58,7 @@ class ImageEncoder:
         valid = [key for key in spec.observation if key.startswith(PREFIX)]
         if not valid:
             raise ConfigError(
-                f"task {spec.task!r} has no images, from which this agent learns. In simulation: "
+                f"task {spec.task!r} has no images, which this agent needs. In simulation: "
                 "task.observation.cameras=[front,wrist]"
             )
         for key in keys or ():
@@ -80,7 +80,7 @@ class ImageEncoder:
             for key, shape in self.shapes.items():
                 if shape[2] % 3:
                     raise ConfigError(
-                        f"agent.encoder.checkpoint: these networks see three colours, {key!r} has {shape[2]} channels"
+                        f"agent.encoder.checkpoint: these networks expect three colour channels, {key!r} has {shape[2]}"
                     )
             if config.frozen:
                 self.frozen = self._resnet

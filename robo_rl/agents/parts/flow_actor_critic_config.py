@@ -21,18 +21,18 @@ class FlowActorCriticConfig(OfflineConfig):
         ensemble_size: number of critics.
         layer_norm: LayerNorm between each hidden layer of the critics and its activation.
         gamma: discount per environment step.
-        tau: share of the networks that goes, after each step, into their running averages. That of the critics makes
-            the targets; that of the policy acts in evaluations and on robots.
+        tau: coefficient of the running averages of the networks, updated after each step. The average of the critics
+            makes the targets; that of the policy acts in evaluations and on robots.
         target_q: value of a chunk in a target: the ``mean`` or the ``min`` over the averaged critics.
         flow_steps: steps of Euler's method that move noise to a chunk.
-        action_chunk: steps h whose actions the policy decides at once, from one observation, and executes without
-            another one. Critics evaluate whole chunks, by h-step returns. 1: every step is decided separately.
+        action_chunk: number h of actions that the policy decides at once from one observation. Critics evaluate whole
+            chunks, by h-step returns. 1: a decision at every step.
         update_to_data: steps of all networks for each environment step.
         demonstration_ratio: share of each minibatch that comes from the demonstrations, in [0, 1].
         learning_starts: environment steps before the first update.
         pretrain_steps: steps of cloning of the demonstrations, before ``offline_steps``.
         offline_steps: steps of all networks on the demonstrations, critics included, before the first environment step.
-        q_limit: largest magnitude of a value estimate that is no divergence.
+        q_limit: magnitude of a value estimate above which the run counts as diverged.
     """
 
     learns_online = True

@@ -10,7 +10,7 @@ from .choices import ACTIVATIONS, require_choice
 
 @dataclass(frozen=True)
 class OfflineConfig(Options, section="agent"):
-    """Options of an actor and of its training on the actions of others.
+    """Options of an actor and of its training on the actions in a data set.
 
     Attributes:
         hidden: widths of the hidden layers of all networks.

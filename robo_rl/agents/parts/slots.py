@@ -47,7 +47,9 @@ def load_slots(tensors: Mapping[str, Tensor], state: State, what: str) -> None:
         if name not in state:
             raise CheckpointError(f"{what} needs {name!r}, which the state lacks; it was saved with another agent")
         if name not in tensors:
-            raise CheckpointError(f"the state holds {name!r}, which {what} has not; it was saved with another agent")
+            raise CheckpointError(
+                f"the state holds {name!r}, which {what} does not have; it was saved with another agent"
+            )
         expected = np.atleast_1d(tensors[name].numpy(force=True))
         array = state[name]
         if array.shape != expected.shape or array.dtype != expected.dtype:
@@ -96,4 +98,4 @@ def load_generators(generators: Mapping[str, torch.Generator], state: State, wha
         try:
             generator.set_state(torch.from_numpy(np.ascontiguousarray(array)))
         except (RuntimeError, TypeError) as error:
-            raise CheckpointError(f"'generator/{name}' is no state of a random generator: {error}") from error
+            raise CheckpointError(f"'generator/{name}' is not the state of a random generator: {error}") from error

@@ -43,7 +43,7 @@ def check_class(start: object, own: object) -> None:
     """
     if type(start) is not type(own):
         kinds = f"expected agent {type(start).__name__}, found {type(own).__name__}"
-        raise ConfigError(f"{kinds}: an agent can start from one of its own class alone")
+        raise ConfigError(f"{kinds}: an agent can start only from one of the same class")
 
 
 def check_policy(start: Agent, config: Any, observed: tuple[str, ...], options: tuple[str, ...] = ()) -> None:

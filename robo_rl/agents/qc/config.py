@@ -12,9 +12,9 @@ class QCConfig(FlowActorCriticConfig):
     """Q-chunking (Li et al. 2025): the best of several samples of a flow, by critics of whole chunks.
 
     Attributes (besides those of :class:`~robo_rl.agents.parts.flow_actor_critic_config.FlowActorCriticConfig`):
-        candidates: number of chunks that are sampled for each decision and each target, of which the critics choose
-            the one with the largest value, by ``target_q`` over the ensemble; 1: no choice, the policy imitates the
-            data. The paper has 32.
+        candidates: number of chunks that are sampled for each decision and each target. The critics choose the one with
+            the largest value, by ``target_q`` over the ensemble. 1: no choice, the policy imitates the data. The paper
+            has 32.
     """
 
     candidates: int = option(8, low=1)

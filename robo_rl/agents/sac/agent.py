@@ -100,7 +100,7 @@ class SAC(PolicyAgent):
         """
         config = self.config
         chunk = config.action_chunk
-        require(chunk == 1, "agent.action_chunk", "1 where values of single actions are asked for", chunk)
+        require(chunk == 1, "agent.action_chunk", "1 where values of single actions are required", chunk)
         row = self._critic_row(observation)
         rows = torch.from_numpy(action).unsqueeze(0).to(row.device)
         return float(critic_values(self._parameters, "critic", row, rows, config.activation).mean())
@@ -185,7 +185,7 @@ class SAC(PolicyAgent):
             RuntimeError: if this process is not one of several ranks.
         """
         if self._ranked is None:
-            raise RuntimeError("this process is none of several: torchrun starts such")
+            raise RuntimeError("this process is not one of several ranks; start them with torchrun")
         self._ranked.follow()
 
     def _minibatches(self, batch: Batch) -> Minibatches:

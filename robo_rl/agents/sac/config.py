@@ -32,18 +32,17 @@ class SACConfig(Options, section="agent"):
         temperature_learning_rate: learning rate of Adam for the logarithm of the temperature.
         gamma: discount per environment step.
         tau: coefficient of the soft update of the target critics after each critic update.
-        actor_tau: coefficient of the moving average of the actor, updated after each update, which acts without
-            exploration: in evaluations and on robots; 1: no average.
-        sampled_actions: whether the policy samples its actions without exploration, too, in evaluations and on robots;
-            otherwise it takes the mode. For tasks that a policy without noise does not solve, such as a search by
-            touch, on which it gets stuck.
-        exploration: deviation of the policy after cloning, and target entropy. ``fixed``: ``initial_log_std`` in every
-            action dimension. ``demonstrations``: in each dimension the root mean square of what cloning leaves
-            unexplained of the demonstrated actions, so that the policy explores as inexactly as the demonstrator acted,
-            and the target entropy, if null, is that of a Gaussian with this deviation. For tasks that larger deviations
-            ruin, such as motion in contact. A script without noise leaves almost nothing to explore with. A run that
-            starts from another (``start.run``) clones nothing: it takes over deviation and, if the other run explored
-            so, too, target entropy.
+        actor_tau: coefficient of the moving average of the actor, which acts without exploration: in evaluations and on
+            robots; 1: no average.
+        sampled_actions: whether the policy also samples its actions in evaluations and on robots; otherwise it takes
+            the mode. For tasks in which a policy without noise gets stuck, such as a search by touch.
+        exploration: standard deviation of the policy after cloning, and target entropy. ``fixed``: ``initial_log_std``
+            in every action dimension. ``demonstrations``: in each dimension the root mean square error of the cloned
+            policy on the demonstrated actions, so that the policy explores as inexactly as the demonstrator acted; the
+            target entropy, if null, is that of a Gaussian with this deviation. For tasks in which larger deviations
+            fail, such as motion in contact; after demonstrations without noise there is almost no exploration. A run
+            that starts from another (``start.run``) does not clone: it takes over the deviation and, if the other run
+            has this option too, the target entropy.
         initial_log_std: initial logarithm of the policy's standard deviation before tanh; -2 corresponds to about the
             default target entropy, so that the temperature does not have to lower it for thousands of steps.
         initial_temperature: initial temperature, the weight of the entropy.
@@ -62,24 +61,23 @@ class SACConfig(Options, section="agent"):
             0, the weight of demonstrations shrinks with the number of the latter, see
             :class:`~robo_rl.replay.MixedSampler`.
         cloning_filter: whether the cloning term leaves out actions that the critics, on average, value less than the
-            actor's mode (Q-filter, Nair et al. 2018), so that bad demonstrations and interventions are not imitated for
-            longer than the critics take to recognise them. Such updates are computed in PyTorch.
+            actor's mode (Q-filter, Nair et al. 2018), so that bad demonstrations and interventions are imitated only
+            until the critics recognise them. Such updates are computed in PyTorch.
         actor_q: value that the actor maximises: the ``mean`` or the ``min`` of all critics. The minimum suits a policy
             with little noise, which hardly ever tries other actions than the actor's.
-        n_step: environment steps whose rewards are summed before a target bootstraps from a critic. With action chunks,
-            it is their length, and 1 stands for it.
-        action_chunk: number h of actions that the policy decides at once, from one observation, and executes without
-            another one (Q-chunking, Li et al. 2025). Critics evaluate whole chunks by h-step returns. Action dimensions
-            are then those of the chunk, h times the robot's. 1: a decision at every step.
+        n_step: environment steps whose rewards are summed before a target bootstraps from a critic. With action chunks
+            it is their length; 1, the default, then means this length.
+        action_chunk: number h of actions that the policy decides at once from one observation (Q-chunking, Li et al.
+            2025). Critics evaluate whole chunks by h-step returns. The number of action dimensions is then h times that
+            of the robot. 1: a decision at every step.
         demonstration_ratio: share of each minibatch that is drawn from the demonstrations, in [0, 1].
         learning_starts: environment steps before the first update.
-        actor_delay: number of updates, at the start, of the critics alone: actor, temperature and the average that acts
-            in evaluations remain as they are. For a policy that is good at the start (``start.run``), which new critics
-            would spoil.
+        actor_delay: number of updates at the start in which only the critics learn; actor, its average and temperature
+            do not change. For a policy that is good at the start (``start.run``), which new critics would spoil.
         reference_weight: weight of the divergence KL(policy || reference) in the actor's loss [1/nat], mean over all
-            rows. The reference is the policy that the run begins with, that of ``start.run`` or the clone, which the
-            policy thus stays close to in all states. Deviations of the reference count as 0.1 or more. See
-            :func:`~robo_rl.agents.parts.reference.divergence` for the formula. 0: none.
+            rows; 0: none. It keeps the policy close to the one that the run begins with, from ``start.run`` or from
+            cloning. Deviations of the reference count as 0.1 or more. See
+            :func:`~robo_rl.agents.parts.reference.divergence` for the formula.
         reference_steps: environment steps with updates over which this weight falls linearly to zero, counted from the
             first step of the actor.
         random_steps: environment steps with uniformly random actions at the start.

@@ -65,7 +65,7 @@ def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
             fallback = dataclasses.replace(config, precision="float32")
             return NativeUpdate(fallback, state), f"native, in float32 ({reason})"
         if config.implementation == "native":
-            raise ConfigError(f"agent.implementation=native cannot be had: {reason}. Use agent.implementation=auto")
+            raise ConfigError(f"agent.implementation=native is not available: {reason}. Use agent.implementation=auto")
         return TorchUpdate(config, state), f"torch (native cannot be had: {reason})"
     compiled = config.implementation == "compile"
     return TorchUpdate(config, state, compiled=compiled), describe_torch(device, compiled)

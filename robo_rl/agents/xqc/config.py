@@ -26,27 +26,27 @@ class XQCConfig(Options, section="agent"):
             activation, and weight vectors of length 1; ``crossq``, batch normalisation after the activation;
             ``simbav2``, features and weight vectors of length 1.
         hidden: widths of the hidden layers of the actor; for ``simbav2``, one width per block, all equal.
-        critic_hidden: the same of the critics.
+        critic_hidden: the same for the critics.
         ensemble_size: number E of critics; the smallest of their values makes targets and trains the actor.
-        value_bins: number K of bins over [-5, 5]. The critics learn the distribution of returns over these bins by
-            cross-entropy (C51, Bellemare et al. 2017), of rewards that are divided by the magnitude of returns, see
-            :mod:`.return_scaling`. 0: they learn the expected return of the rewards as they are, by its squared error.
+        value_bins: number K of bins over [-5, 5]. By cross-entropy, the critics learn the distribution over these bins
+            of the returns of scaled rewards (C51, Bellemare et al. 2017; see :mod:`.return_scaling`). 0: they learn the
+            expected return of unscaled rewards by its squared error.
         learning_rate: learning rate of Adam at first, for actor, critics and temperature.
         final_learning_rate: learning rate that it falls to, linearly; null: it is constant.
         decay_updates: number of critic updates over which it falls.
         adam_beta: decay of Adam's mean of the gradients of actor and critics. The temperature has 0.9.
         gamma: discount per environment step. The authors of XQC and SimbaV2 derive it from the length L of an episode:
             1 - 5 / L, in [0.95, 0.995].
-        tau: share of the critics that goes into the target critics after each critic update; 1: the critics themselves
-            make the targets (CrossQ).
+        tau: coefficient of the soft update of the target critics after each critic update; 1: no target critics
+            (CrossQ).
         policy_delay: number of critic updates for each update of actor and temperature.
         actor_delay: number of learner steps, of ``update_to_data`` critic updates each, before the first update of
             actor and temperature. For a policy that is good at the start (``start.run``), which new critics would
             spoil.
         reference_weight: weight of the divergence KL(policy || reference) in the actor's loss [1/nat], mean over the
-            rows, in units of the (scaled) reward. The reference is the policy of ``start.run``, which the policy thus
-            stays close to in all states. Deviations of the reference count as 0.1 or more. See
-            :func:`~robo_rl.agents.parts.reference.divergence` for the formula. 0: none.
+            rows, in units of the (scaled) reward; 0: none. It keeps the policy close to that of ``start.run``.
+            Deviations of the reference count as 0.1 or more. See :func:`~robo_rl.agents.parts.reference.divergence` for
+            the formula.
         reference_steps: environment steps with updates over which this weight falls linearly to zero, counted from the
             first step of the actor.
         initial_temperature: initial temperature, the weight of the entropy, in units of the (scaled) reward.
