@@ -74,13 +74,13 @@ class TermConfig:
             require(
                 not self.potential or self.clip[0] <= 0 <= self.clip[1],
                 "reward.terms.*.clip",
-                "a range that holds 0 where potential is true: after a termination a potential is 0",
+                "a range that contains 0 if potential is true: after a termination a potential is 0",
                 list(self.clip),
             )
         require(
             not (self.potential and self.only_where_zero is not None),
             "reward.terms.*.only_where_zero",
-            "null where potential is true: a gated difference is no shaping",
+            "null if potential is true: a gated difference is not potential-based shaping",
             self.only_where_zero,
         )
 
@@ -116,7 +116,7 @@ class ComposedRewardConfig:
                 raise ConfigError(f"reward.modules: {name!r} is a term of the task, or has a '/': choose another name")
             if not callable(getattr(config, "make", None)):
                 raise ConfigError(
-                    f"reward.modules.{name}: is no module; choose one with +reward/module@reward.modules.{name}=NAME"
+                    f"reward.modules.{name}: is not a module; choose one with +reward/module@reward.modules.{name}=NAME"
                 )
         valid_names = (*spec.reward_terms, *self.modules)
         for name, term in self.terms.items():

@@ -183,7 +183,7 @@ def read_model(path: str) -> mujoco.MjSpec:
     """
     if not Path(path).is_file():
         raise ConfigError(
-            f"arm.model: there is no file {path}; give the path of an MJCF file, or {' or '.join(BUILT_IN)}"
+            f"arm.model: there is no file {path}; expected the path of an MJCF file, or {' or '.join(BUILT_IN)}"
         )
     check_mjcf(path, "arm.model")
     try:

@@ -232,7 +232,9 @@ def _urdf_limits(path: str) -> tuple[Mapping[str, float], Mapping[str, float]]:
             try:
                 value = float(limit.get(key, 0)) if limit is not None else 0.0
             except ValueError as error:
-                raise ConfigError(f"{path}: the joint {joint.get('name')!r} has a limit that is no number") from error
+                raise ConfigError(
+                    f"{path}: the joint {joint.get('name')!r} has a limit that is not a number"
+                ) from error
             if 0 < value < float("inf"):
                 values[joint.get("name", "")] = value
     return velocities, efforts

@@ -28,8 +28,8 @@ def finger_strokes(model: mujoco.MjModel, arm: ArmConfig) -> Array:
         joint = model.joint(name)
         if not joint.limited[0]:
             raise ConfigError(
-                f"arm.gripper_joints: the finger {name!r} has no range, so that it is not known where it is open and "
-                "closed; give its joint a range in the file of arm.model"
+                f"arm.gripper_joints: the finger {name!r} has no range, so its open and closed positions "
+                "are unknown; add a range to its joint in the file of arm.model"
             )
         low, high = joint.range
         opens_up = (arm.gripper_open > arm.gripper_closed) == (rises.get(int(joint.id), 1.0) > 0)

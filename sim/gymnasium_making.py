@@ -263,10 +263,10 @@ def find_control_rate(env: gymnasium.Env[Any, Any], env_id: str) -> float:
         period = control_timestep()
     rate = 1 / period if period else env.metadata.get("render_fps")
     if not rate:
-        raise ConfigError(f"{env_id} does not tell its control rate: give task.control_rate=<Hz>")
+        raise ConfigError(f"{env_id} does not report its control rate: set task.control_rate=<Hz>")
     if not MIN_RATE <= float(rate) <= MAX_RATE:
         between = f"between {MIN_RATE:g} and {MAX_RATE:g}"
-        raise ConfigError(f"{env_id} tells a control rate of {rate:g} Hz: give task.control_rate=<Hz> {between}")
+        raise ConfigError(f"{env_id} reports a control rate of {rate:g} Hz: set task.control_rate=<Hz> {between}")
     return round(float(rate), 6)
 
 

@@ -137,8 +137,8 @@ def endless(model: mujoco.MjModel, joints: Sequence[str]) -> NDArray[np.bool_]:
     for name in limitless:
         if model.joint(name).type[0] == int(mujoco.mjtJoint.mjJNT_SLIDE):
             raise ConfigError(
-                f"arm.joints: the slide {name!r} has no range, so it is not known how far it moves; give its joint "
-                "a range in the file of arm.model"
+                f"arm.joints: the slide {name!r} has no range, so its travel is unknown; "
+                "add a range to its joint in the file of arm.model"
             )
     return np.array([name in limitless for name in joints], bool)
 

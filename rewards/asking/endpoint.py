@@ -243,7 +243,7 @@ class Endpoint:
         """
         usage = state.get("usage")
         if usage is None or usage.shape != self._usage.shape or usage.dtype != self._usage.dtype:
-            raise CheckpointError("expected what was asked of the endpoint (3,) int64; resume with the run's options")
+            raise CheckpointError("expected the use of the endpoint, (3,) int64; resume with the run's options")
         with self._lock:
             self._usage[...] = usage
 
@@ -316,15 +316,15 @@ class Endpoint:
             raise _PassingError(f"expected a chat completion in JSON, got {start!r}") from error
         if not is_counted and self.config.most_tokens is not None:
             raise EndpointError(
-                f"{self._address} does not say how many tokens it used, so endpoint.most_tokens cannot be kept: set it "
-                "to null and limit endpoint.most_requests"
+                f"{self._address} does not report how many tokens it used, so endpoint.most_tokens cannot be "
+                "enforced: set it to null and limit endpoint.most_requests"
             )
         if isinstance(text, str) and text.strip():
             return _Reply(text, is_whole)
         if is_whole:
             raise _PassingError("an empty answer")
         raise EndpointError(
-            f"{self._address}: the answer was cut before it said anything: raise endpoint.parameters.max_tokens"
+            f"{self._address}: the answer was cut off before its first word: raise endpoint.parameters.max_tokens"
         )
 
     def _count_tokens(self, usage: Mapping[str, Any]) -> bool:

@@ -26,7 +26,7 @@ class AnnotationsConfig(DistillationConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
+        require(bool(self.goal.strip()), "goal", "the goal in words", self.goal)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "AnnotationsReward":
         """Return the module of term ``name``.

@@ -69,11 +69,16 @@ class ClipConfig(EncoderConfig, section=""):
         for key in ("goals", "baselines"):
             object.__setattr__(self, key, tuple(getattr(self, key)))
             require(all(text.strip() for text in getattr(self, key)), key, "texts", list(getattr(self, key)))
-        require(not self.baselines or bool(self.goals), "goals", "given where baselines are", list(self.goals))
+        require(
+            not self.baselines or bool(self.goals),
+            "goals",
+            "one or more texts if baselines is not empty",
+            list(self.goals),
+        )
         require(
             not self.goals or bool(self.baselines) or self.alpha == 0,
             "baselines",
-            "one or more texts where alpha is not 0",
+            "one or more texts if alpha is not 0",
             list(self.baselines),
         )
 
@@ -107,16 +112,18 @@ class ClipReward(Module):
         self._keys = image_keys(config.cameras, spec, f"{option}.cameras")
         prompts = Prompts(config.goals, config.baselines) if config.goals else PROMPTS.get(spec.task)
         if prompts is None:
-            raise ConfigError(f'{option}.goals: say what the goal of {spec.task!r} looks like: goals=["a text"]')
+            raise ConfigError(
+                f'{option}.goals: describe what a picture of the goal of {spec.task!r} shows: goals=["a text"]'
+            )
         encoder = load_encoder(config.encoder())
         if not isinstance(encoder, ClipEncoder):
-            raise ConfigError(f"{option}.model: {config.model} knows no texts: choose a CLIP model")
+            raise ConfigError(f"{option}.model: {config.model} does not encode texts: choose a CLIP model")
         self._encoder = encoder
         self._prompts = prompts
         self._goal = self._mean_embedding(prompts.goals)
         self._baseline = self._mean_embedding(prompts.baselines) if prompts.baselines else self._goal
         if config.alpha > 0 and np.linalg.norm(self._goal - self._baseline) < 1e-4:
-            raise ConfigError(f"{option}.baselines must say something else than goals to this model")
+            raise ConfigError(f"{option}.baselines must have another embedding than goals in this model")
 
     def _mean_embedding(self, texts: Sequence[str]) -> Doubles:
         mean: Doubles = self._encoder.texts(texts).astype(np.float64).mean(0)

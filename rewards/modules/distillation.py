@@ -80,7 +80,7 @@ class DistillationConfig(NetworkConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "endpoint", as_config(self.endpoint, EndpointConfig))
-        require(self.candidates == 1 or self.members > 1, "members", "2 or more where candidates is", self.members)
+        require(self.candidates == 1 or self.members > 1, "members", "2 or more if candidates is", self.members)
         require_combination(self.combination, self.uncertainty_weight)
 
     def pictures(self, spec: EnvSpec, option: str) -> str:
@@ -175,7 +175,7 @@ class DistilledReward(NetworkModule, ABC):
             reason = answered.reason or "there was no difference, or no answer could be read"
             raise DataError(
                 f"reward module {self._name!r}: none of {count} questions about the demonstrations was answered: "
-                f"{reason}; mend that, or learn from later questions alone: "
+                f"{reason}; fix this, or learn only from later questions: "
                 f"reward.modules.{self._name}.demonstration_queries=0"
             )
         self._note_demonstrations(segments, answered)

@@ -68,7 +68,7 @@ class EnsembleConfig(Options):
         for member, config in self.members.items():
             if not callable(getattr(config, "make", None)):
                 raise ConfigError(
-                    f"{option}.{member}: is no module; choose one with +reward/module@{option}.{member}=NAME"
+                    f"{option}.{member}: is not a module; choose one with +reward/module@{option}.{member}=NAME"
                 )
             if hasattr(config, "members"):
                 raise ConfigError(f"{option}.{member}: is an ensemble itself, with options members and combination")
@@ -82,7 +82,7 @@ class EnsembleConfig(Options):
         if learned and whole:
             raise ConfigError(
                 f"{option}: {whole[0]} judges whole episodes, so it cannot be scored again with {learned[0]}, which is "
-                "learned: give each an entry of its own in reward.modules"
+                "learned: give each a separate entry in reward.modules"
             )
         return EnsembleReward(self, list(chain.from_iterable(modules.values())))
 

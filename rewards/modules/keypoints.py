@@ -78,7 +78,7 @@ class KeypointsConfig(Options):
         object.__setattr__(self, "waypoints", tuple(tuple(map(float, each)) for each in self.waypoints))
         inside = all(len(each) == 2 and min(each) >= 0 and max(each) <= 1 for each in self.waypoints)
         require(inside, "waypoints", "pairs [x, y] of shares, 0 to 1", self.waypoints)
-        require(bool(self.waypoints or self.goal.strip()), "goal", "given where waypoints are not", self.goal)
+        require(bool(self.waypoints or self.goal.strip()), "goal", "a text if waypoints is empty", self.goal)
         matrix = self.projection
         valid = len(matrix) == 3 and all(len(row) == 4 for row in matrix) and bool(np.isfinite(matrix).all())
         require(valid or not matrix, "projection", "empty, or 3 rows of 4 numbers", matrix)
@@ -178,7 +178,7 @@ class KeypointsReward(Module):
         elif camera == "front" and spec.task in FRONT:
             self._projection = FRONT[spec.task].projection(aspect)
         else:
-            raise ConfigError(f"{option}.projection: give the matrix of the camera {camera!r} of {spec.task!r}")
+            raise ConfigError(f"{option}.projection: set the matrix of the camera {camera!r} of {spec.task!r}")
 
     def __call__(self, batch: Batch) -> Floats:
         """Return the rewards (n,) of the n steps of one episode, in order."""

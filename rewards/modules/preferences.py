@@ -63,9 +63,9 @@ class PreferencesConfig(DistillationConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "ranking", tuple(self.ranking))
-        require(self.oracle == "scripted" or bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
+        require(self.oracle == "scripted" or bool(self.goal.strip()), "goal", "the goal in words", self.goal)
         require(not (self.ranking and self.term), "term", "null where ranking names terms", self.term)
-        require(self.length >= 2 or not self.regret, "length", "2 or more where regret is true", self.length)
+        require(self.length >= 2 or not self.regret, "length", "2 or more if regret is true", self.length)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "PreferencesReward":
         """Return the module of term ``name``.

@@ -50,7 +50,7 @@ def read_classifier(path: Path, spec: EnvSpec, option: str) -> tuple[dict[str, A
         DataError: if it cannot be read.
     """
     if not path.is_file():
-        raise ConfigError(f"{option}: there is no file {path}: give one that robo-rl label made")
+        raise ConfigError(f"{option}: there is no file {path}: name a file written by robo-rl label")
     try:
         if (size := path.stat().st_size) > MOST_BYTES:
             raise ValueError(f"expected at most {MOST_BYTES:,} bytes, found {size:,}")
@@ -62,12 +62,12 @@ def read_classifier(path: Path, spec: EnvSpec, option: str) -> tuple[dict[str, A
         values = {key: card["config"][key] for key in OF_FILE}
         expected = {key: ArraySpec.from_json(value) for key, value in card["observation"].items()}
     except (DataError, SpecError, OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-        raise DataError(f"{option}: {path} is no classifier of robo-rl label: {error!r}") from error
+        raise DataError(f"{option}: {path} is not a classifier written by robo-rl label: {error!r}") from error
     for key, array in expected.items():
         local = spec.observation.get(key)
         if local is None or (local.shape, local.dtype, local.names) != (array.shape, array.dtype, array.names):
             raise ConfigError(
-                f"{option}: {path} looks at {key!r}, {_description(array)}; this task has {_description(local)}"
+                f"{option}: {path} uses {key!r}, {_description(array)}; this task has {_description(local)}"
             )
     return values, state
 

@@ -26,8 +26,8 @@ def require_episodes(episodes: Sequence[Batch], name: str) -> None:
     """Raise :class:`DataError` if there are no demonstrations."""
     if not episodes:
         raise DataError(
-            f"reward module {name!r} is made from demonstrations and there are none: set demonstrations.episodes to 1 "
-            "or more, and demonstrations.path where the task has no scripted expert"
+            f"reward module {name!r} needs demonstrations, and there are none: set demonstrations.episodes to 1 "
+            "or more, and demonstrations.path if the task has no scripted expert"
         )
 
 
@@ -65,6 +65,6 @@ def long_enough(trajectories: Sequence[Floats], least: int, name: str) -> list[F
         longest = max(map(len, trajectories))
         raise DataError(
             f"reward module {name!r} needs demonstrations of {least} observations, the longest has {longest}: record "
-            "longer ones, or let the module look for less (its configuration says what)"
+            "longer ones, or configure the module for shorter ones"
         )
     return selected

@@ -33,7 +33,7 @@ class StateGuard:
         except ConfigError as error:
             raise ConfigError(f"{option}: {error}") from error
         if not self._condition.is_momentary:
-            raise ConfigError(f"{option}: {condition!r} is of several times, and a guard sees one state at a time")
+            raise ConfigError(f"{option}: {condition!r} refers to several moments, but a guard checks single states")
 
     def holds(self, batch: Batch) -> NDArray[np.bool_]:
         """Return which of n rows satisfy the condition (n,), by their ``next_observation/...``."""

@@ -185,7 +185,7 @@ def image_keys(cameras: Sequence[str] | None, spec: EnvSpec, option: str) -> tup
     """
     available = [key.removeprefix("images/") for key in spec.observation if key.startswith("images/")]
     if not available:
-        raise ConfigError(f"{option}: the task has no cameras to look through: task.observation.cameras=[front,view]")
+        raise ConfigError(f"{option}: the task has no cameras: task.observation.cameras=[front,view]")
     for camera in available if cameras is None else cameras:
         if camera not in available:
             raise ConfigError(f"{option}: this task has no camera {camera!r}: {nearest(camera, available)}")

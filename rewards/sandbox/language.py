@@ -80,7 +80,9 @@ def _check_function(function: ast.FunctionDef, functions: set[str]) -> None:
     typed = getattr(function, "type_params", ())  # from Python 3.12 on
     annotated = function.returns or any(argument.annotation for argument in arguments.args)
     if any(extra) or function.decorator_list or annotated or typed:
-        raise CodeError(f"line {function.lineno}: functions have plain arguments alone, no decorators, no annotations")
+        raise CodeError(
+            f"line {function.lineno}: functions may only have plain arguments, without decorators and annotations"
+        )
     nodes = [node for statement in function.body if not _is_docstring(statement) for node in ast.walk(statement)]
     for node in (function, *arguments.args, *nodes):
         name = getattr(node, "id", None) or getattr(node, "name", None) or getattr(node, "arg", None)

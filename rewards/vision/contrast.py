@@ -77,7 +77,7 @@ class TimeContrastiveTrainer:
         config, model = self._config, self._model
         if all(episode.shape[1] <= config.margin for episode in episodes):
             raise DataError(
-                f"no episode has more than trainer.margin={config.margin} moments: there is nothing to tell"
+                f"no episode has more than trainer.margin={config.margin} moments: there is nothing to distinguish"
             )
         rng = generator(self._seed, "minibatches")
 

@@ -155,12 +155,12 @@ def _files_in_folder(folder: Path) -> ModelFiles:
         towers = (config["model_cfg"]["vision_cfg"], config["model_cfg"]["text_cfg"])
     except (DataError, OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{folder / CONFIG_NAME} is no configuration of open_clip with model_cfg.vision_cfg and .text_cfg "
+            f"{folder / CONFIG_NAME} is not a configuration of open_clip with model_cfg.vision_cfg and .text_cfg "
             f"({type(error).__name__}: {error})"
         ) from error
     # The text configuration is passed to the tokenizer of transformers, which can be made to run code in the folder.
     if any(name == "trust_remote_code" for tower in towers for name in _keys(tower)):
-        raise DataError(f"{folder / CONFIG_NAME} asks for code of its own to be run (trust_remote_code): refused")
+        raise DataError(f"{folder / CONFIG_NAME} requires its own code (trust_remote_code), which is refused")
     # The order of preference of open_clip.
     preferred = [WEIGHTS_NAME, "open_clip_pytorch_model.safetensors", "model.safetensors"]
     weights = [folder / name for name in preferred if (folder / name).is_file()] or sorted(folder.glob("*.safetensors"))
@@ -180,9 +180,9 @@ def _timm_files_in_folder(folder: Path) -> ModelFiles:
     try:
         architecture = _read_json(file)["architecture"]
     except (DataError, OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{file} is no configuration of timm, with an architecture ({error!r})") from error
+        raise DataError(f"{file} is not a configuration of timm, with an architecture ({error!r})") from error
     if not (isinstance(architecture, str) and timm().is_model(architecture)):
-        raise DataError(f"{file} names {architecture!r}, which is no architecture of timm")
+        raise DataError(f"{file} names {architecture!r}, which is not an architecture of timm")
     weights = folder / TIMM_WEIGHTS_NAME
     if not weights.is_file():
         raise ConfigError(f"{folder} has no {TIMM_WEIGHTS_NAME}; pickles can run code and are not read: convert them")

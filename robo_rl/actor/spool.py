@@ -58,7 +58,7 @@ class Spool(Closing):
             except BlockingIOError as error:
                 self._lock_file.close()
                 raise DataError(
-                    f"{path}: another actor uses this spool; give each actor a name or a folder of its own"
+                    f"{path}: another actor uses this spool; give each actor a separate name or folder"
                 ) from error
             folders = sorted(path.glob("session_*"))
             self._sessions = {int(folder.name.removeprefix("session_")): SpoolSession(folder) for folder in folders}

@@ -106,7 +106,7 @@ def keep_base(config: DictConfig, folder: Path) -> None:
     if not settings.is_given:
         if config.choices.get("agent") == "residual":
             raise ConfigError(
-                "agent=residual corrects a base policy: give base.run=RUN, base.policy=FILE.onnx, base.lerobot=FOLDER "
+                "agent=residual corrects a base policy: set base.run=RUN, base.policy=FILE.onnx, base.lerobot=FOLDER "
                 "or base.server.address=ws://HOST:PORT, or choose another agent"
             )
         return

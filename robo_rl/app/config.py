@@ -85,7 +85,7 @@ class StartConfig(Options, section="start"):
         super().__post_init__()
         needs_run = [name for name in ("critics", "replay_ratio") if getattr(self, name)]
         is_given = self.run is not None or not needs_run
-        require(is_given, "start.run", f"a run folder where start.{''.join(needs_run[:1])} is given", self.run)
+        require(is_given, "start.run", f"a run folder if start.{''.join(needs_run[:1])} is set", self.run)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class AsyncRuntimeConfig(Options, section="runtime"):
         require(0 <= self.min_ratio <= self.max_ratio, "runtime.min_ratio", "0 to runtime.max_ratio", self.min_ratio)
         check_pace("runtime.real_time_factor", self.real_time_factor)
         has_actors = self.actors > 0 or self.transport.address is not None
-        require(has_actors, "runtime.transport.address", "given where runtime.actors is 0", None)
+        require(has_actors, "runtime.transport.address", "an address if runtime.actors is 0", None)
 
 
 def check_pace(key: str, factor: float | None) -> None:
@@ -180,7 +180,7 @@ def check_resources(key: str, amounts: Mapping[str, float]) -> None:
     is_valid = all(amount == 0 or 1e-4 <= amount < float("inf") for amount in amounts.values())
     require(is_valid, key, "0, or 0.0001 or more, of each", dict(amounts))
     reserved = {"object_store_memory", "bundle"} & amounts.keys()
-    require(not reserved, key, "CPU, GPU, memory [bytes] and names of your own", sorted(reserved))
+    require(not reserved, key, "CPU, GPU, memory [bytes] and your own names", sorted(reserved))
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class RayRuntimeConfig(AsyncRuntimeConfig):
         require(
             reachable,
             "runtime.transport.address",
-            "given where runtime.cluster is: simulators elsewhere join there",
+            "an address if runtime.cluster is set, at which simulators on other machines join",
             None,
         )
 

@@ -15,7 +15,7 @@ POOR_RATIO, POOR_NOISE = 0.15, 2.0
 """Shares of the error before, and of the noise, above both of which the error of a fit is suspicious."""
 
 LIMITS = (
-    "Positions do not tell forces: gains, friction, offsets and payload are in proportion to the masses and armatures "
+    "Positions do not determine forces: gains, friction, offsets and payload are relative to the masses and armatures "
     "of the model. Torque limits, backlash, bending and the dynamics of the gripper are not fitted"
 )
 
@@ -52,7 +52,7 @@ def print_identified(result: Any, console: Console) -> None:
         table.add_row(each["name"], f"{each['value']:.4g}", interval, f"{each['nominal']:.4g}", each["unit"])
     console.print(table)
     if kept := [each["name"] for each in result.parameters() if each["interval"] is None]:
-        console.print(f"This recording cannot tell {', '.join(kept)}, which keep their values", soft_wrap=True)
+        console.print(f"This recording does not determine {', '.join(kept)}, which keep their values", soft_wrap=True)
     if result.age:
         console.print(
             f"The delay counts from the action to the measured motion. It contains the driver, and that measurements "

@@ -70,8 +70,8 @@ def press_emergency_stop(button: EmergencyStop, reason: str) -> str:
     if button.press(reason):
         return ""
     problem = (
-        f"{button.file} CANNOT BE WRITTEN, so whoever drives the robot is not told to stop. Use the button that cuts "
-        "the power"
+        f"{button.file} CANNOT BE WRITTEN, so the program that drives the robot does not stop it. Use the button "
+        "that cuts the power"
     )
     with contextlib.suppress(OSError):  # not with print, which a signal may have interrupted
         os.write(2, f"{problem}\n".encode())

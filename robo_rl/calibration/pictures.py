@@ -33,7 +33,7 @@ def read_pictures(folder: Path, names: Iterable[str] | None = None) -> Iterator[
         DataError: if the folder has no pictures or too many, or a picture is damaged, missing or of another size.
     """
     if not folder.is_dir():
-        raise DataError(f"there is no folder {folder}; give a folder of PNG or JPEG files")
+        raise DataError(f"there is no folder {folder}; name a folder of PNG or JPEG files")
     files = ForeignFolder(folder)
     present = [name for suffix in SUFFIXES for name in files.files(".", suffix, MOST_PICTURES + 1)]
     wanted = sorted(present if names is None else names)

@@ -21,7 +21,7 @@ def new_output(option: str, value: str, kind: str) -> Path:
     try:
         remove_abandoned_drafts(path)
         if path.exists():
-            raise ConfigError(f"{option}: {path} is there already; give another {kind}, or remove it")
+            raise ConfigError(f"{option}: {path} already exists; choose another {kind}, or remove it")
     except OSError as error:
         raise _unwritable(option, path, kind, error) from error
     _try_folder(option, path, kind)
@@ -50,4 +50,4 @@ def _try_folder(option: str, path: Path, kind: str) -> None:
 
 
 def _unwritable(option: str, path: Path, kind: str, error: OSError) -> ConfigError:
-    return ConfigError(f"{option}: {path} cannot be written ({error.strerror or error}); give another {kind}")
+    return ConfigError(f"{option}: {path} cannot be written ({error.strerror or error}); choose another {kind}")

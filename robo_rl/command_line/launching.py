@@ -69,7 +69,7 @@ def read_plans(file: Path, words: Sequence[str]) -> list[ProcessPlan]:
     except (YAMLError, OmegaConfBaseException, KeyError, TypeError, AttributeError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
-            f"{file} is no launch file ({type(error).__name__}: {reason}); see docs/reference/robots.md"
+            f"{file} is not a launch file ({type(error).__name__}: {reason}); see docs/reference/robots.md"
         ) from error
     if not plans:
         raise ConfigError(f"{file} starts nothing with these arguments")
@@ -167,7 +167,10 @@ class Launch:
             for name, pulse in self._pulses.items():
                 pulse.turn()
                 if codes[name] is None and pulse.is_silent:
-                    print(f"[{name}] has said nothing for {SILENT_SECONDS:g} s: it hangs; all are ended", flush=True)
+                    print(
+                        f"[{name}] has printed nothing for {SILENT_SECONDS:g} s: it hangs; all commands are ended",
+                        flush=True,
+                    )
                     self._processes[name].kill()  # a process that hangs does not react to SIGTERM
                     return EXIT_HUNG
             ended = {name for name, code in codes.items() if code is not None}

@@ -37,7 +37,7 @@ height, width, _ = backend.render().shape
 milliseconds = 1e3 * (time.monotonic() - started)
 if backend.render().std() <= 1:
     raise SystemExit("the picture is empty")
-print(f"{os.environ.get('MUJOCO_GL', 'default')}, {milliseconds:.0f} ms a picture of {width}x{height}")
+print(f"{os.environ.get('MUJOCO_GL', 'default')}, {milliseconds:.0f} ms per picture of {width}x{height}")
 backend.close()
 """
 
@@ -115,7 +115,7 @@ def check_packages(required: Iterable[Requirement], installed: Mapping[str, str]
     required = list(required)
     faults = [f"{requirement.name} {state}" for requirement in required if (state := _fault(requirement, installed))]
     if not faults:
-        return Check("Packages", Status.OK, f"all {len(required)} that are needed")
+        return Check("Packages", Status.OK, f"all {len(required)} required packages")
     return Check("Packages", Status.FAIL, "; ".join(faults), "pip install -c constraints.txt -e . in the checkout")
 
 
@@ -140,9 +140,7 @@ def check_extras(extras: Mapping[str, Iterable[Requirement]], installed: Mapping
     missing = sorted(name for name, members in extras.items() if any(_fault(member, installed) for member in members))
     present = sorted(extras.keys() - missing)
     description = f"installed: {', '.join(present) or 'none'}; not: {', '.join(missing) or 'none'}"
-    return Check(
-        "Optional parts", Status.OK, description, "pip install 'robo-rl[NAME]' where wanted" if missing else ""
-    )
+    return Check("Optional parts", Status.OK, description, "pip install 'robo-rl[NAME]' as needed" if missing else "")
 
 
 def check_cores(count: int) -> Check:

@@ -73,7 +73,7 @@ class RayLauncher(Launcher):
         """
         assert self._config is not None
         if self._config.hydra.job.config_name != COMMAND:
-            raise ConfigError(f"hydra/launcher=ray sweeps robo-rl {COMMAND} alone")
+            raise ConfigError(f"hydra/launcher=ray sweeps only robo-rl {COMMAND}")
         check_resources("hydra.launcher.resources", self._resources)
         with importing_extra("ray", "hydra/launcher=ray needs Ray"):
             from ..training.with_ray import run_tasks
@@ -90,7 +90,7 @@ class RayLauncher(Launcher):
         if signal is not None:
             raise SystemExit(128 + signal)
         if failed := sum(outcome != "" for outcome in outcomes):
-            raise RoboRLError(f"{failed} of {len(jobs)} runs failed; the table says why")
+            raise RoboRLError(f"{failed} of {len(jobs)} runs failed; the table gives the reasons")
         return [JobReturn(overrides=job, status=JobStatus.COMPLETED) for job in jobs]
 
 
@@ -111,7 +111,7 @@ def _with_folder(overrides: Sequence[str], folder: Path) -> list[str]:
     """Return the overrides of a run, with a separate folder."""
     words = list(filter_overrides(overrides))
     if any(word.startswith("run.dir=") for word in words):
-        raise ConfigError("a sweep on Ray gives each run a folder of its own: give hydra.sweep.dir instead of run.dir")
+        raise ConfigError("a sweep on Ray gives each run a separate folder: set hydra.sweep.dir instead of run.dir")
     return words if any(word.startswith("resume=") for word in words) else [*words, f"run.dir={folder}"]
 
 

@@ -148,7 +148,7 @@ def require_flags(command: str, words: Sequence[str]) -> None:
     for word in words:
         if word.startswith("--") and word.partition("=")[0] not in FLAGS:
             raise ConfigError(
-                f"there is no flag {word!r}: options are given as KEY=VALUE without dashes, for example task=reach; "
+                f"there is no flag {word!r}: options have the form KEY=VALUE, without dashes, for example task=reach; "
                 f"robo-rl {command} --help lists them"
             )
 
@@ -225,7 +225,7 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
     if "override_grammar" in text and (word := _unreadable(overrides)) is not None:
         if re.fullmatch(r"[\w./-]*\w[\w./-]*", word):
             return f"cannot read {word!r}: an override is KEY=VALUE, for example {_example(word, config_name)}"
-        return f"cannot read {word!r}: a value with punctuation is given in quotes of its own, as 'KEY=\"VALUE\"'"
+        return f"cannot read {word!r}: put a value with punctuation in quotes, as 'KEY=\"VALUE\"'"
     if "Config group override must be a string" in text and (line := _explain_choice(config_name, overrides)):
         return line
     if match := re.search(r"Error merging override (\S+)", text):
@@ -238,7 +238,7 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
     if match := re.search(r"[Mm]issing mandatory value: (\S+)", text):
         full = re.search(r"full_key: (\S+)", text)  # an error within a section names the option alone
         key = full[1] if full else match[1]
-        return f"{key} is missing: give it as {key}=VALUE"
+        return f"{key} is required: set it as {key}=VALUE"
     if text.startswith(("Unexpected type for root: NoneType", "'NoneType' object")):
         match = re.search(r"full_key: (\S+)", text)
         words = ", ".join(word for word in overrides if "." in word.partition("=")[0])
@@ -285,7 +285,7 @@ def _unreadable(overrides: Sequence[str]) -> str | None:
 
 def _not_a_value(section: str, option: str, config_name: str) -> str:
     return (
-        f"{section}: a section of options, not a value; give them one by one, as {section}.{option}=VALUE "
+        f"{section}: a section of options, not a value; set them one by one, as {section}.{option}=VALUE "
         f"(robo-rl {_command(config_name)} --help lists them)"
     )
 
@@ -343,7 +343,7 @@ def _explain_key(key: str, config_name: str, overrides: Sequence[str]) -> str:
     *parents, last = key.lstrip("+~").split("=")[0].replace("/", ".").split(".")
     if parents and parents[0] in choices:
         options = ", ".join(choices[parents[0]])
-        return f"{key}: nothing is chosen of the group {parents[0]}: give {parents[0]}=NAME too. Valid: {options}"
+        return f"{key}: the group {parents[0]} has no choice yet: add {parents[0]}=NAME. Valid: {options}"
     valid = names
     for parent in parents:
         child = OmegaConf.select(node, parent)
@@ -353,7 +353,7 @@ def _explain_key(key: str, config_name: str, overrides: Sequence[str]) -> str:
         node = child
         valid = {str(name) for name in node if name != "_target_"}
     if last in valid:
-        return f"{key!r} is no choice of this command: give its options one by one, as +{key}.OPTION=VALUE"
+        return f"{key!r} is not a choice of this command: set its options one by one, as +{key}.OPTION=VALUE"
     if not valid:
         return f"unknown option {key!r}; a new one is given as +{key}=VALUE"
     return f"unknown option {key!r}: {nearest(last, valid)}"

@@ -51,8 +51,8 @@ def run(config: DictConfig) -> int:
     exists = Path(folder).is_dir()
     if not exists and not camera.device:
         raise ConfigError(
-            f"pictures: there is no folder {folder}; give a folder of pictures of the board, or a camera that takes "
-            "them: camera.device=/dev/video0 (robo-rl cameras lists them)"
+            f"pictures: there is no folder {folder}; name a folder with pictures of the board, "
+            "or a camera that takes them: camera.device=/dev/video0 (robo-rl cameras lists them)"
         )
     has_pictures = exists and (not camera.device or any(Path(folder).iterdir()))
     views, without = find_views(board, read_pictures(Path(folder))) if has_pictures else ([], [])

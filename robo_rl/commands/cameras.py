@@ -99,7 +99,7 @@ def _compare(console: Console, settings: CamerasConfig, folder: Path, file: Path
     _write(written, overlay(reference, picture))
     console.print(f"  reference in red, now in cyan: {escape(str(written))}")
     if change is None:
-        return f"no match: it does not show what {folder / file.name} shows, or has too little texture to tell"
+        return f"no match: it does not show the scene of {folder / file.name}, or has too little texture"
     right, down = change.shift
     turn = "rotation unknown" if change.rotation is None else f"turned clockwise by {change.rotation:.2f} degrees"
     console.print(

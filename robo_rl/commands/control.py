@@ -25,7 +25,9 @@ def run(config: DictConfig) -> int:
         return 0
     watch = LiveWatch(Path(str(config.run)))
     if wanted_actors(command) is not None:
-        raise ConfigError(f"{command!r} is only for a learner: give the transport.address that it printed, not run")
+        raise ConfigError(
+            f"{command!r} is only for a learner: set transport.address, which the learner printed, instead of run"
+        )
     if not watch.is_going_on():
         raise ConfigError(f"run={config.run}: no run is active there; robo-rl top lists active runs")
     watch.send(Command(command))

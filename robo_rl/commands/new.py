@@ -44,7 +44,7 @@ def run(command: str, words: Sequence[str]) -> int:
     for kind, name in names.items():
         _check_name(name, "robot" if kind == "robot" else TEMPLATES[kind].group)
     if len(set(names.values())) < len(names):
-        raise ConfigError(f"each part needs a name of its own, not {', '.join(names.values())}")
+        raise ConfigError(f"each part needs a different name, not {', '.join(names.values())}")
     folder = _path(options.get("folder", next(iter(names.values()))))
     if folder.exists():
         raise DataError(f"{folder} already exists; choose another folder with folder=FOLDER")
@@ -72,7 +72,7 @@ def _print_use(folder: Path, names: Mapping[str, str], robot: str | None) -> Non
     """
     for kind, name in names.items():
         page = f"docs/guide/{TEMPLATES[kind].page}.md"
-        print(f"{name}.py is the example of {page} under another name: change what it does.")
+        print(f"{name}.py is the example of {page} under this name: adapt it.")
     shell, absolute = shlex.quote(str(folder)), shlex.quote(str(folder.resolve()))
     found = "" if names else f"  export ROBO_RL_CONFIG_PATH={absolute}\n"  # an installed package is found without it
     if names:
@@ -113,7 +113,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
             draft.replace(folder)
     except OSError as error:
         raise DataError(f"{folder} cannot be written ({error})") from error
-    print(f"{folder} holds {', '.join(files)}.")
+    print(f"Created {folder} with {', '.join(files)}.")
 
 
 def _check_name(name: str, group: str) -> None:

@@ -78,9 +78,7 @@ def _run_to_play(config: DictConfig) -> DictConfig:
     """
     sections = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
     if given := sections & {"task", "safety", "source"}:
-        raise ConfigError(
-            f"run={config.run} has a task, safety filters and a policy of its own: leave out {min(given)}"
-        )
+        raise ConfigError(f"run={config.run} already has a task, safety filters and a policy: leave out {min(given)}")
     return run_config(Path(config.run))
 
 

@@ -43,7 +43,7 @@ class RewardWriteConfig:
         require(bool(self.goal.strip()), "code.goal", "a description of what the robot must do", self.goal)
         allowed = f"{len(NOISES)} or more, one for each kind"
         require(self.episodes >= len(NOISES), "code.episodes", allowed, self.episodes)
-        require(self.feedback is None or self.previous is not None, "code.previous", "given where feedback is", None)
+        require(self.feedback is None or self.previous is not None, "code.previous", "a file if feedback is set", None)
 
 
 class Writer(Protocol):

@@ -27,7 +27,7 @@ def run(config: DictConfig) -> int:
         torch.set_num_threads(config.threads)
     demonstrated = typed(DemonstratedConfig, config, "demonstrated")
     if (config.keep is None) == (not demonstrated.paths):
-        raise ConfigError("give what is to be kept, or demonstrations of it: either keep or demonstrated.paths")
+        raise ConfigError("set either keep, a specification, or demonstrated.paths, demonstrations of safe states")
     with EpisodeStore.open(Path(str(config.path))) as store:
         spec = store.spec
         episodes = [store.arrays(number, state_keys(spec)).rows() for number in range(len(store.records))]

@@ -48,7 +48,7 @@ def run(config: DictConfig) -> int:
     if key is None and not is_loopback(settings.host):
         raise ConfigError(
             f"address {settings.address} can be reached from other machines: set the environment variable "
-            f"{KEY_VARIABLE} to a key of {KEY_CHARACTERS} ASCII characters or more, here and where the policy is used"
+            f"{KEY_VARIABLE} to a key of {KEY_CHARACTERS} ASCII characters or more, on both machines"
         )
     is_key = key is None or (len(key) >= KEY_CHARACTERS and key.isascii())  # a header cannot contain all others
     require(is_key, KEY_VARIABLE, f"{KEY_CHARACTERS} ASCII characters or more", "fewer, or others")

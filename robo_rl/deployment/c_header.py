@@ -93,8 +93,8 @@ def to_c(graph: Graph, description: PolicyDescription, prefix: str) -> str:
         if description.spec.observation[key].dtype != "float32":
             kind = "images" if key.startswith("images/") else description.spec.observation[key].dtype
             raise ConfigError(
-                f"agent {description.agent}: its policy acts on {key!r} ({kind}), and a C header holds policies of "
-                "float32 vectors alone: give output=NAME.onnx"
+                f"agent {description.agent}: its policy acts on {key!r} ({kind}), but a C header supports only float32 "
+                "vectors: use output=NAME.onnx"
             )
     if re.fullmatch(r"[A-Za-z]\w*", prefix, re.ASCII) is None:
         raise ConfigError(

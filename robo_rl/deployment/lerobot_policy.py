@@ -60,7 +60,7 @@ class LeRobotPolicy:
             self.fingerprint = _hash(folder)
         except OSError as error:
             raise DataError(
-                f"{folder} is no policy of LeRobot: {error.filename or file} cannot be read "
+                f"{folder} is not a policy of LeRobot: {error.filename or file} cannot be read "
                 f"({error.strerror or error}). Give the folder pretrained_model of a checkpoint"
             ) from error
         if (folder / _PROCESSOR).exists():

@@ -120,7 +120,7 @@ class LeRobotProcess:
         if length <= MOST_HEADER:
             header = parse_json(self._receive(length, deadline), f"the answer of LeRobot's process for {self._folder}")
         if not isinstance(header, dict):
-            raise self._failure("returned something that is no answer")
+            raise self._failure("returned an invalid answer")
         return header
 
     def _receive(self, size: int, deadline: float) -> bytes:

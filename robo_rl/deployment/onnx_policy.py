@@ -156,7 +156,7 @@ class OnnxPolicy:
 
 def _damaged(where: object, error: Exception) -> DataError:
     reason = str(error).partition("\n")[0][:200]
-    return DataError(f"{where} is no usable ONNX model ({reason}): write it again with robo-rl deploy")
+    return DataError(f"{where} is not a usable ONNX model ({reason}): write it again with robo-rl deploy")
 
 
 @contextmanager

@@ -96,8 +96,8 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert result is not None
         if result.dtype != torch.float32 and operation not in _MOVES:
             raise ConfigError(
-                f"agent {self._agent}: its policy computes in {str(result.dtype).removeprefix('torch.')}; files hold "
-                "float32 alone: give agent.precision=float32 to the training"
+                f"agent {self._agent}: its policy computes in {str(result.dtype).removeprefix('torch.')}; files "
+                "support only float32: train with agent.precision=float32"
             )
         output = self.add_inner(operation, inputs, tuple(result.shape), **attributes)
         self._names[id(result)] = (output, result)

@@ -301,7 +301,9 @@ class Comparison:
         with reading(path):
             value = parse_json(read_bytes(path, FILE_BYTES), str(path))
             if not isinstance(value, dict) or value.get("format") != FORMAT:
-                raise DataError(f"{path} was not written by robo-rl eval compare: give the file of its option output")
+                raise DataError(
+                    f"{path} was not written by robo-rl eval compare: expected the file of its option output"
+                )
             return cls.of_json(value["plan"], value["episodes"])
 
     @classmethod

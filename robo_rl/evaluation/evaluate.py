@@ -272,7 +272,7 @@ def _named_elements(spec: EnvSpec, step: Step) -> dict[str, float]:
 def no_time_limit(task: str) -> ConfigError:
     """Return the error for the evaluation of a task without a time limit, which might never end."""
     return ConfigError(
-        f"task {task!r} has no time limit, and without one no evaluation ends: give task.max_episode_steps=NUMBER"
+        f"task {task!r} has no time limit, so evaluations would not end: set task.max_episode_steps=NUMBER"
     )
 
 

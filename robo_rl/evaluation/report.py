@@ -101,7 +101,7 @@ def repeated_seeds(groups: Sequence[Group]) -> list[str]:
     return [
         f"{group.task}, {group.label}: seed {runs[0].seed} counts {len(runs)} times "
         f"({', '.join(str(run.path) for run in runs)}). Runs of one seed are not independent: the intervals are too "
-        "narrow. Name one of these folders in runs, or give each run a seed of its own."
+        "narrow. Name one of these folders in runs, or give each run a different seed."
         for group in groups
         for runs in group.repeats()
     ]

@@ -259,7 +259,7 @@ def find_runs(patterns: Iterable[str]) -> list[Path]:
             folder = path.parent if path.parent.is_dir() else Path()
             names = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
             other_names = [name for name in names if name != path.name]
-            choices = f"; in {folder}: {nearest(path.name, other_names)}" if other_names else ""
+            choices = f"; in folder {folder}: {nearest(path.name, other_names)}" if other_names else ""
             raise DataError(f"no run found at {pattern!r}{choices}")
         for run in runs:
             runs_by_target.setdefault(run.resolve(), run)

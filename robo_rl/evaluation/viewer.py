@@ -182,8 +182,8 @@ def check_viewer(web: bool, port: int) -> None:
     if not web:
         if sys.platform == "linux" and not any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")):
             raise ConfigError(
-                "there is no display for a window; give web=true to look in a browser, or save=FILE.rrd for a file to "
-                "be shown on another machine"
+                "there is no display for a window; use web=true for a browser, "
+                "or save=FILE.rrd for a file to open on another machine"
             )
         return
     for number in (port, port + 1):
@@ -191,7 +191,7 @@ def check_viewer(web: bool, port: int) -> None:
             socket.create_server(("127.0.0.1", number)).close()
         except OSError as error:
             reason = os.strerror(error.errno or 0)  # without the address that Python adds
-            raise ConfigError(f"port: {number} of 127.0.0.1 cannot be used ({reason}); give another port") from error
+            raise ConfigError(f"port: {number} of 127.0.0.1 cannot be used ({reason}); choose another port") from error
 
 
 def web_address(port: int) -> str:

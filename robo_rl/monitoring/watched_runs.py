@@ -190,7 +190,7 @@ def unreadable(path: Path, error: Exception) -> dict[str, Any]:
 def refused_commands(status: LiveStatus | None, going_on: bool) -> dict[str, str]:
     """Return the commands that a run does not accept now, with the reasons. An emergency stop is never refused."""
     if not going_on:
-        return dict.fromkeys(COMMANDS, "the run is not going on")
+        return dict.fromkeys(COMMANDS, "the run is not running")
     if status is None:
         return dict.fromkeys(COMMANDS, "the run is starting")
     return {name: why for name, why in status.refused.items() if name in COMMANDS}

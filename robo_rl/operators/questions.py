@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = self._wait(question.answer)
         except CancelledError:
-            self._reply(503, {"error": {"message": "nobody answers any more"}})
+            self._reply(503, {"error": {"message": "there is nobody left to answer"}})
             return
         message = {"role": "assistant", "content": answer}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}

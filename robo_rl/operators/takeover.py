@@ -141,7 +141,7 @@ def check_device(config: DictConfig, why_no_terminal: str) -> None:
     if teleop.device is not None and screen == "keyboard":
         raise ConfigError(
             f"teleop.device={teleop.device} draws in a terminal, but {why_no_terminal}: choose teleop.device=window or "
-            "teleop.screen=window, or runtime=async runtime.actors=0 and robo-rl actor in a terminal of its own"
+            "teleop.screen=window, or runtime=async runtime.actors=0 and robo-rl actor in a separate terminal"
         )
     for used in (teleop.device, screen) if teleop.device is not None else ():
         package = PACKAGES.get(used)

@@ -163,7 +163,9 @@ def print_description(console: Console, path: str, description: DataDescription)
     for term, (low, mean, high) in description.returns.items():
         line("Return", f"{term}: {low:.3g} to {high:.3g}, mean {mean:.3g}")
     delay = description.delay_seconds
-    periods = "the data cannot tell" if delay is None else f"{counted(round(delay * rate), 'control period')} later"
+    periods = (
+        "not determined by the data" if delay is None else f"{counted(round(delay * rate), 'control period')} later"
+    )
     line("Motion", "in the period of its action" if delay == 0 else periods)
     table = Table("action", "mean", "deviation", "lowest", "highest", "at a bound", box=None, pad_edge=False)
     for each in description.actions:

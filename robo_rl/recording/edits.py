@@ -99,8 +99,8 @@ def read_segment(text: str) -> Segment:
     segment = None if match is None else Segment(int(match[1]), int(match[2]), int(match[3]), _SUCCESS[match[4]])
     if segment is None or segment.first >= segment.stop:
         raise ConfigError(
-            f"segments: {text!r} is no segment; give EPISODE:FIRST-STOP, the first step and the step after the last "
-            "one, for example 3:0-40, or 3:0-40:success"
+            f"segments: {text!r} is not a segment; expected EPISODE:FIRST-STOP, the first step and the step after "
+            "the last one, for example 3:0-40, or 3:0-40:success"
         )
     return segment
 
@@ -185,7 +185,7 @@ def edit(settings: EditConfig, progress: Callable[[int, int], None] | None = Non
             _check_alike(stores[0], store)
         pieces = _select(stores, settings)
         if not pieces:
-            raise ConfigError("keep, drop and drop_flagged: no episode is left; give others")
+            raise ConfigError("keep, drop and drop_flagged: no episode is left; choose others")
         outputs = [(Path(settings.output), pieces)]
         if settings.rest is not None:
             chosen = _draw(len(pieces), settings.share, settings.seed)
@@ -213,13 +213,13 @@ def _check_paths(settings: EditConfig) -> None:
     """Raise :class:`ConfigError` if a source is given twice, or a new data set would be in a source or in the other."""
     sources = [Path(path).resolve() for path in (settings.path, *settings.merge)]
     if twice := [path for path in settings.merge if sources.count(Path(path).resolve()) > 1]:
-        raise ConfigError(f"merge: {twice[0]} is given twice, so its episodes would be stored twice; give it once")
+        raise ConfigError(f"merge: {twice[0]} is listed twice, so its episodes would be stored twice; list it once")
     news = {"output": settings.output} | ({} if settings.rest is None else {"rest": settings.rest})
     for name, new in news.items():
         taken = sources if name == "output" else [*sources, Path(settings.output).resolve()]
         for folder in taken:
             if folder in (Path(new).resolve(), *Path(new).resolve().parents):
-                raise ConfigError(f"{name}: {new} is in the data set {folder}; give a folder outside it")
+                raise ConfigError(f"{name}: {new} is in the data set {folder}; choose a folder outside it")
 
 
 def _check_alike(first: EpisodeStore, other: EpisodeStore) -> None:

@@ -257,7 +257,7 @@ def _check_origin(store: EpisodeStore, metadata: Mapping[str, Any]) -> None:
     origin = store.metadata.get("collected_from")
     if origin is not None and origin != metadata.get("collected_from"):
         raise DataError(
-            f"{store.path} was collected from another policy: record a data set of its own, and merge them with "
+            f"{store.path} was collected from another policy: record a separate data set, and merge both with "
             "robo-rl data edit, which keeps the origin of each episode"
         )
 

@@ -331,7 +331,7 @@ def _read_facts(path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:
         raise DataError(f"{path}: there is no data set; correct the path, or create one with `robo-rl record`")
     if not file.is_file():
         raise DataError(
-            f"{path} is not a data set: it has no {_FACTS}; give a folder that `robo-rl record` or `collect` created"
+            f"{path} is not a data set: it has no {_FACTS}; expected a folder from `robo-rl record` or `collect`"
         )
     with disk_errors(file, "read the data set"):
         text = read_bytes(file, FACTS_BYTES)
@@ -339,7 +339,7 @@ def _read_facts(path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:
         facts = parse_json(text, str(file))
         kind, version = facts["format"], facts["format_version"]
     if kind != FORMAT:
-        raise DataError(f"{file}: expected format {FORMAT!r}, found {kind!r}; give a data set of robo-rl")
+        raise DataError(f"{file}: expected format {FORMAT!r}, found {kind!r}; use a data set of robo-rl")
     if version != FORMAT_VERSION:
         raise DataError(
             f"{file}: expected format version {FORMAT_VERSION}, found {version}; the data set was written by another "

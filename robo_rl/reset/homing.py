@@ -66,7 +66,7 @@ class HomingReset(ReturningReset):
     ) -> None:
         super().__init__(spec)
         if robot is None:
-            raise ConfigError(f"reset=homing needs an arm's kinematics, which task {spec.task!r} has not")
+            raise ConfigError(f"reset=homing needs the kinematics of an arm, which task {spec.task!r} does not have")
         home = robot.home if config.home is None else config.home
         if len(home) != len(robot.joints):
             raise ConfigError(f"reset.home must be {len(robot.joints)} joint positions, got {len(home)}")

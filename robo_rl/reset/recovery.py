@@ -81,7 +81,7 @@ class RecoveryReset(PracticeReset):
                 self._happens(Event.RECOVERED)
                 return ResetOutcome(step, attempt)
             direction = -direction
-        return self._gives_up(self._config.attempts, "the robot stands where it cannot go on")
+        return self._gives_up(self._config.attempts, "the robot cannot continue from its position")
 
     def metrics(self) -> Metrics:
         entries = self._machine.entries

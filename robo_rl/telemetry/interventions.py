@@ -39,7 +39,7 @@ class InterventionRate(NamedTuple):
         succeeds; long interventions that lead to success make values too optimistic.
         """
         if self.share == 0:
-            return "The policy needs no help any more: let it act alone"
+            return "The policy no longer needs help: let it act alone"
         if self.share > RARE and self.length > LONG:
             return "Interventions finish the task for the policy, whose values become too optimistic: correct briefly"
         if self.share <= RARE:

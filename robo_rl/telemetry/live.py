@@ -225,7 +225,7 @@ class LiveWatch:
         """
         status = self.status()
         if not self.is_going_on() or status is None:
-            raise DataError("the run is not going on: nobody takes commands")
+            raise DataError("the run is not running, so it takes no commands")
         if command.name not in COMMANDS:
             raise DataError(f"there is no command {command.name!r}: {', '.join(COMMANDS)}")
         if why := status.refused.get(command.name):

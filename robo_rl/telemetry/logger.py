@@ -158,7 +158,7 @@ class RunLogger(Closing):
         """Remove the records of ``file`` after the step of the resumption, and restore the counts from the others."""
         if resume_step is None:
             raise ConfigError(
-                f"{file} holds an earlier run; give another folder, or resume=FOLDER to go on with that run"
+                f"{file} contains an earlier run; choose another folder, or continue that run with resume=FOLDER"
             )
         partial = file.with_name(f".partial_{file.name}")
         partial.unlink(missing_ok=True)

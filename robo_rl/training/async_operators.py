@@ -157,7 +157,7 @@ class AsyncOperators(Operators):
         if name in self._stops:
             facts["last stop"] = self._stops[name]
         if name in self._words:
-            facts["said last"] = self._words[name]
+            facts["last message"] = self._words[name]
         if actor.practice_state:
             facts["doing"] = actor.practice_state
         return facts

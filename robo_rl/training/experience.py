@@ -149,8 +149,8 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
         )
     if images := [key for key in agent.observed if key not in ("state", "object", HISTORY)]:
         raise ConfigError(
-            f"run.hindsight={copies} changes the goal in the observations 'state' and 'object' alone, and the agent "
-            f"also learns from {', '.join(images)}, which may show the goal: give an agent that learns from states"
+            f"run.hindsight={copies} changes the goal in the observations 'state' and 'object' only, but the agent "
+            f"also learns from {', '.join(images)}, which may show the goal: choose an agent that learns from states"
         )
     if components.reward.scorer is not None:
         raise ConfigError(

@@ -179,7 +179,7 @@ class Run:
         """Report to operators what the run is doing, and which commands it does not accept at present."""
         refused = {}
         if not self.agent.config.learns_online:
-            refused = dict.fromkeys(COMMANDS, "this agent learns from demonstrations alone, in one go")
+            refused = dict.fromkeys(COMMANDS, "this agent learns only from demonstrations, before the first step")
         elif self.ends:
             refused = dict.fromkeys(COMMANDS, "the run ends")
         elif self.spec.reports_success:

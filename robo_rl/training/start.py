@@ -81,9 +81,7 @@ def _check_reference(config: DictConfig, agent: Any) -> None:
     """
     begins = config.start.run is not None or (config.demonstrations.episodes > 0 and agent.pretrain_steps > 0)
     weight = getattr(agent, "reference_weight", 0)
-    expected = (
-        "0 where there is neither start.run nor a clone of demonstrations (agent.pretrain_steps) to stay close to"
-    )
+    expected = "0 if there is neither start.run nor cloning (agent.pretrain_steps), and so no reference policy"
     require(begins or weight == 0, "agent.reference_weight", expected, weight)
 
 
@@ -105,7 +103,7 @@ def _start_agent(config: DictConfig, components: Components, run: Path, settings
     if differences := trained.spec.differences(spec):
         raise ConfigError(
             f"start.run={run} is of task {trained.spec.task}, whose observations or actions are not those of task "
-            f"{spec.task}: {'; '.join(differences)}. Give the task the options that it has in that run, or start from "
+            f"{spec.task}: {'; '.join(differences)}. Use the task options of that run, or start from "
             "another run"
         )
     other = trained.config.choices.get("agent")
@@ -113,8 +111,8 @@ def _start_agent(config: DictConfig, components: Components, run: Path, settings
         parts = agent.start_from(trained.agent, critics=settings.critics)
     except ConfigError as error:
         raise ConfigError(
-            f"start.run={run} is of agent={other}, which does not fit agent={own}: {error}. Give the agent the options "
-            "that it has in that run, or start from another run"
+            f"start.run={run} was trained with agent={other}, which does not match agent={own}: {error}. Use the "
+            "options of that run, or start from another run"
         ) from error
     return provenance(run, trained.spec.task, other, trained.step) | {"parts": list(parts), "replay": None}
 

@@ -35,7 +35,7 @@ class WebConfig:
         )
         if not self.is_local and self.certificates is None:
             raise ConfigError(
-                f"web.address {self.address} can be reached from other machines: give web.certificates (make them with "
+                f"web.address {self.address} can be reached from other machines: set web.certificates (make them with "
                 f"robo-rl keys 'hosts=[{self.host}]')"
             )
 

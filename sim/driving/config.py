@@ -168,7 +168,7 @@ class DriveConfig(Options):
                 f"({self.control_rate} Hz), got {ticks:g} steps of physics a control step"
             )
         both = self.terminate_on_success and self.truncate_on_success
-        require(not both, "truncate_on_success", "false where terminate_on_success is true", self.truncate_on_success)
+        require(not both, "truncate_on_success", "false if terminate_on_success is true", self.truncate_on_success)
         require(self.track.width > 3 * self.car.track_width, "track.width", "above 3 * car.track_width",
                 self.track.width)  # fmt: skip
 

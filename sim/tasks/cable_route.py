@@ -136,8 +136,8 @@ class CableRoute(Task):
         span = float(np.linalg.norm(end - start))
         if span >= cable_model.LENGTH:
             raise ConfigError(
-                f"arm.home puts the hand {span:.3f} m from the cable's anchor at {start.tolist()}, got a cable of "
-                f"{cable_model.LENGTH:.2f} m; choose a home (and home_noise) nearer to it"
+                f"arm.home puts the hand {span:.3f} m from the cable's anchor at {start.tolist()}, but the cable is "
+                f"only {cable_model.LENGTH:.2f} m long; choose a home (and home_noise) nearer to it"
             )
         previous = cable_model.frame_along(np.array([0.0, 1.0, 0.0]))
         for address, frame in zip(self._joint_qpos, [*cable_model.hanging_frames(start, end), tab], strict=True):

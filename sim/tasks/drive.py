@@ -159,6 +159,6 @@ class Drive(SimulatedTask):
             if math.hypot(*(position - positions[-1])) >= KEPT_DISTANCE:
                 positions.append(position)
         raise DriverError(
-            f"the scripted driver came {travelled:.1f} of {self.track.length:.1f} m round the track: give it a lower "
-            "driver.speed or driver.lateral_acceleration, or the track a larger min_radius"
+            f"the scripted driver completed only {travelled:.1f} of {self.track.length:.1f} m of the track: "
+            "set a lower driver.speed or driver.lateral_acceleration, or a larger track.min_radius"
         )

@@ -123,7 +123,10 @@ def test_an_empty_spool_changes_its_run(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with Spool(tmp_path), pytest.raises(DataError, match="another actor uses this spool; give each actor a name"):
+    with (
+        Spool(tmp_path),
+        pytest.raises(DataError, match="another actor uses this spool; give each actor a separate name"),
+    ):
         Spool(tmp_path)
     Spool(tmp_path).close()
 

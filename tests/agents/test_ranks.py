@@ -81,7 +81,7 @@ def test_ranks_that_differ_are_noticed(second):
     update = RankedUpdate(SMALL, ours)
     update(*experience(SMALL, torch.float64), 0)
     before = {name: tensor.clone() for name, tensor in ours[0].items()}
-    with pytest.raises(RankError, match="do not hold the same parameters after update 2; go on from the newest"):
+    with pytest.raises(RankError, match="do not hold the same parameters after update 2; continue from the newest"):
         update(*experience(SMALL, torch.float64), 1)
     torch.testing.assert_close(ours[0], before, rtol=0, atol=0)
     assert process.wait(60) == 1

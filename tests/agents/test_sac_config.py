@@ -59,9 +59,9 @@ def test_presets_make_agents(preset, expected):
 def test_without_a_compiler_torch_stands_in_or_the_reason_is_given(monkeypatch):
     monkeypatch.setattr("robo_rl.agents.parts.native.available", lambda precision: (False, f"no {precision} here"))
     agent = make(implementation="auto")
-    assert agent.implementation == "torch (native cannot be had: no float32 here)"
+    assert agent.implementation == "torch (native is not available: no float32 here)"
     agent.update(make_batch(agent.update_rows))
-    with pytest.raises(ConfigError, match=r"agent\.implementation=native cannot be had: no bfloat16 here\. Use"):
+    with pytest.raises(ConfigError, match=r"agent\.implementation=native is not available: no bfloat16 here\. Use"):
         make(implementation="native", precision="bfloat16")
 
 
@@ -102,9 +102,9 @@ def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32
 )
 def test_what_the_native_update_lacks_torch_computes(fields, feature):
     lacking = f"it has no {feature}"
-    assert make(implementation="auto", **fields).implementation == f"torch (native cannot be had: {lacking})"
+    assert make(implementation="auto", **fields).implementation == f"torch (native is not available: {lacking})"
     with pytest.raises(
-        ConfigError, match=f"agent.implementation=native cannot be had: {lacking}. Use agent.implementation=auto"
+        ConfigError, match=f"agent.implementation=native is not available: {lacking}. Use agent.implementation=auto"
     ):
         make(implementation="native", **fields)
 

@@ -25,6 +25,6 @@ def test_a_fit_that_explains_little_is_reported(
     )
     print_identified(result, Console(highlight=False, markup=False))
     output = capsys.readouterr().out
-    assert "0.02 to 0.04" in output and "cannot tell payload, which keep" in output
-    assert "were 6.0 ms old" in output and "Positions do not tell forces" in output
+    assert "0.02 to 0.04" in output and "does not determine payload, which keep" in output
+    assert "were 6.0 ms old" in output and "Positions do not determine forces" in output
     assert ("does not explain the motion" in output) == warned

@@ -161,7 +161,7 @@ def test_the_command_compares_with_yesterday(
     film(front, looking("wipe")())
     side.unlink()
     code, printed = cameras(capsys, "reference=yesterday")
-    assert code == 1 and "no match: it does not show what yesterday/also0.png shows" in printed
+    assert code == 1 and "no match: it does not show the scene of yesterday/also0.png" in printed
     assert "shifted" not in printed and "brightness" not in printed
     assert "yesterday/also1.png: no camera gives this picture now" in printed
 

@@ -18,7 +18,7 @@ def test_a_path_in_folders_that_are_not_there_is_good(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^output: .* is there already; give another folder, or remove it$"):
+    with pytest.raises(ConfigError, match=r"^output: .* already exists; choose another folder, or remove it$"):
         new_output("output", str(tmp_path), "folder")
 
 
@@ -40,7 +40,7 @@ def test_commands_say_that_they_cannot_write_before_they_begin(
     path = tmp_path / "file" / "model"
     assert exit_code(*words, f"{option}={path}") == 2
     error = " ".join(capsys.readouterr().err.split())
-    assert f"{option}: {path} cannot be written" in error and "; give another" in error
+    assert f"{option}: {path} cannot be written" in error and "; choose another" in error
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_file_of_ones_own(tmp_path):
         "arguments: {}\nprocesses: {a: {command: train, words: ['${no}']}}",
     ):
         file.write_text(text)
-        with pytest.raises(ConfigError, match="is no launch file"):
+        with pytest.raises(ConfigError, match="is not a launch file"):
             read_plans(file, [])
 
 
@@ -150,7 +150,7 @@ def test_a_process_that_watches_a_robot_and_hangs_ends_all(capsys, monkeypatch):
     beats = f"{PULSE}while True: p.turn(); time.sleep(0.02)"
     assert run(plan("guard", hangs), plan("train", beats, main=True)) == 1
     out = capsys.readouterr().out
-    assert "[guard] has said nothing for 1 s: it hangs; all are ended" in out and "[train]" not in out
+    assert "[guard] has printed nothing for 1 s: it hangs; all commands are ended" in out and "[train]" not in out
 
 
 def test_the_main_process_ends_the_others(capsys):

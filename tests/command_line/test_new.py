@@ -46,7 +46,7 @@ def test_the_new_package_passes_its_own_tests(kind: str, tmp_path: Path, capsys:
         (["task", "one", "two"], "takes kinds, each once"),
         (["task", "one", "task", "two"], "takes kinds, each once"),
         (["task", "one", "folder=a", "folder=b"], "takes kinds, each once"),
-        (["task", "one", "reward", "one"], "each part needs a name of its own, not one, one"),
+        (["task", "one", "reward", "one"], "each part needs a different name, not one, one"),
         (["tusk", "one"], "knows no 'tusk': .*task"),
         (["task", "My-Task"], "'My-Task' must be that of a Python module"),
         (["task", "../up"], "must be that of a Python module"),

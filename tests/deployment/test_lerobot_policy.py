@@ -199,5 +199,5 @@ def test_folders_that_are_no_policy_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"config\.json is damaged"):
             open_lerobot(folder)
     (folder / "model.safetensors").unlink()
-    with pytest.raises(DataError, match=r"is no policy of LeRobot: .*model\.safetensors cannot be read"):
+    with pytest.raises(DataError, match=r"is not a policy of LeRobot: .*model\.safetensors cannot be read"):
         open_lerobot(folder)

@@ -101,12 +101,12 @@ def test_runs_are_found_in_folders_sweeps_and_globs(tmp_path, monkeypatch):
     assert find_runs([str(tmp_path / "sw*" / "*"), str(second)]) == [first, second]
     monkeypatch.chdir(tmp_path)
     assert [str(path) for path in find_runs(["sweep/[1]"])] == ["sweep/1"]
-    with pytest.raises(DataError, match=r"no run found at 'swep'; in \.: did you mean 'sweep'\? Valid: sweep"):
+    with pytest.raises(DataError, match=r"no run found at 'swep'; in folder \.: did you mean 'sweep'\? Valid: sweep"):
         find_runs(["swep"])
     with pytest.raises(DataError, match=r"'sweep/\*\*a'"):  # no glob before Python 3.13
         find_runs(["sweep/**a"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no run found at 'empty'; in \.: Valid: sweep$"):
+    with pytest.raises(DataError, match=r"no run found at 'empty'; in folder \.: Valid: sweep$"):
         find_runs(["empty"])
     with pytest.raises(DataError, match=r"expected a run folder with config\.yaml, metrics\.jsonl, summary\.json"):
         load_run(tmp_path)

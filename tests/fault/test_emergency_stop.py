@@ -149,7 +149,7 @@ def test_nobody_claims_what_it_could_not_do(tmp_path, capfd):
     with Interruption(press):
         os.kill(os.getpid(), signal.SIGQUIT)
         time.sleep(0.01)
-    message = f"{folder}/emergency_stop CANNOT BE WRITTEN, so whoever drives the robot is not told to stop"
+    message = f"{folder}/emergency_stop CANNOT BE WRITTEN, so the program that drives the robot does not stop it"
     assert message in capfd.readouterr().err
     assert press().startswith(message)
     folder.unlink()

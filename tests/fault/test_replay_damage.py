@@ -47,8 +47,7 @@ def test_nothing_there(tmp_path):
 
 def test_another_folder_or_file(tmp_path):
     expected = (
-        f"{tmp_path} is not a data set: it has no dataset.json; give a folder that `robo-rl record` or `collect` "
-        "created"
+        f"{tmp_path} is not a data set: it has no dataset.json; expected a folder from `robo-rl record` or `collect`"
     )
     assert refusal(tmp_path) == expected
     (tmp_path / "file").touch()

@@ -73,7 +73,7 @@ def test_what_cannot_be_read_or_was_cut_is_asked_again(connect, tmp_path):
     assert connect("sloppy").ask(("Which?",)) == again
     assert connect("sloppy").ask(("Which?",), readable=lambda answer: answer != again) not in (first, again)
     assert connect("cut").ask(("Which?",)) != connect("cut").ask(("Which?",))
-    with pytest.raises(EndpointError, match=r"cut before it said anything: raise endpoint.parameters.max_tokens"):
+    with pytest.raises(EndpointError, match=r"cut off before its first word: raise endpoint.parameters.max_tokens"):
         connect("cut early").ask(("Which?",))
 
 
@@ -149,7 +149,7 @@ def test_the_budget_of_tokens_holds_over_a_resume(connect):
     assert resumed.ask(("1?",))  # known
     with pytest.raises(CheckpointError, match="endpoint"):
         resumed.load({})
-    with pytest.raises(EndpointError, match="does not say how many tokens"):
+    with pytest.raises(EndpointError, match="does not report how many tokens"):
         connect("uncounted", most_tokens=200).ask(("?",))
 
 

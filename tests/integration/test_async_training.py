@@ -325,7 +325,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     run = f"run.dir={tmp_path / 'run'}"
     for words, message in (
         (["runtime.min_ratio=2"], "runtime.min_ratio must be 0 to runtime.max_ratio, got 2.0"),
-        (["runtime.actors=0"], "runtime.transport.address must be given where runtime.actors is 0"),
+        (["runtime.actors=0"], "runtime.transport.address must be an address if runtime.actors is 0"),
         (["runtime.transport.address=0.0.0.0:5000"], "can be reached from other machines"),
     ):
         assert message in robo_rl("train", "task=reach", "runtime=async", run, *words, code=2)

@@ -96,7 +96,7 @@ def test_a_policy_of_another_task_is_refused(runs, tmp_path, capsys):
         (["deploy", "run=RUN", "output=RUN/x.onnx", "seed=-1"], "seed must be 0 or more"),
         (["deploy", "run=RUN", "output=RUN/my-policy.h"], "the name of a header is the prefix of its C functions"),
         (["eval", "run=RUN", "policy=RUN/nowhere.onnx"], "nowhere.onnx cannot be read"),
-        (["eval", "run=RUN", "policy=RUN/config.yaml"], "is no usable ONNX model"),
+        (["eval", "run=RUN", "policy=RUN/config.yaml"], "is not a usable ONNX model"),
         (
             ["eval", "run=RUN", "policy=RUN/policy.onnx", "checkpoint=newest"],
             "checkpoint must be left out where",

@@ -70,7 +70,7 @@ def test_episodes_of_a_single_frame_are_left_out_and_counted(reach, tmp_path, ca
 
 def test_mistakes_are_answered_by_a_line(reach, tmp_path, capsys):
     for arguments, message in (
-        (["export", f"path={reach}", f"output={reach}"], "is there already; give another folder, or remove it"),
+        (["export", f"path={reach}", f"output={reach}"], "already exists; choose another folder, or remove it"),
         (["export", f"path={tmp_path / 'no'}", f"output={tmp_path / 'x'}"], "there is no data set"),
         (["export", f"path={reach}", f"output={tmp_path / 'x'}", "format=lerobo"], "did you mean 'lerobot'"),
         (

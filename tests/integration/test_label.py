@@ -162,7 +162,7 @@ def test_labels_by_keys_in_a_terminal_and_the_classifier_of_them(recorded, tmp_p
     rates = [f"{100 * (predicted != true)[those].mean():.1f} % +{those.sum()}" for those in (~true, true)]
     assert re.search(rf"errors on 1 held-out episodes\n.*\nsuccess +{rates[0]} +{rates[1]}", terminal), terminal
     assert exit_code(*options) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_a_policy_is_trained_from_the_file(recorded, tmp_path):

@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_named_and_nothing_is_left(tmp_path: Path, capsys: 
     line = refusal(capsys, "train", *COMMON, *AGENT, f"base.lerobot={policy}", "base.policy=a.onnx", run)
     assert "base.lerobot must be left out where base.policy is given" in line
     line = refusal(capsys, "train", *COMMON, *AGENT, f"base.lerobot={tmp_path}", run)
-    assert "is no policy of LeRobot" in line and "config.json cannot be read" in line
+    assert "is not a policy of LeRobot" in line and "config.json cannot be read" in line
     assert not (tmp_path / "run").exists()
 
 

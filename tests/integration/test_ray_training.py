@@ -99,7 +99,7 @@ def test_a_sweep_runs_on_ray_and_a_run_that_fails_stops_no_other(tmp_path: Path)
     settings = os.environ | {"RAY_worker_niceness": "0", "COLUMNS": "400"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=settings)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stderr.splitlines()[-1] == "robo-rl: 1 of 2 runs failed; the table says why"
+    assert done.stderr.splitlines()[-1] == "robo-rl: 1 of 2 runs failed; the table gives the reasons"
     failed, trained = (line for line in done.stdout.splitlines() if line.startswith("\u2502") and "_sweep/" in line)
     assert "agent.gamma=7" in failed and "agent.gamma must be in [0, 1], got 7.0" in failed
     assert "agent.gamma=0.95" in trained and "completed" in trained

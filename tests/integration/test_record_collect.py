@@ -337,7 +337,7 @@ def test_collect_explores_when_asked(run_folder: Path, tmp_path: Path) -> None:
         (["record", "record.if_exists=ask"], "record.if_exists must be one of fail, append, overwrite, got 'ask'"),
         (["record", "record.episodes=0"], "record.episodes must be 1 or more, got 0"),
         (["collect", "policy=nowhere", "episodes=0"], "episodes must be 1 or more, got 0"),
-        (["collect"], "policy is missing: give it as policy=VALUE"),
+        (["collect"], "policy is required: set it as policy=VALUE"),
     ],
 )
 def test_wrong_options_end_in_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:

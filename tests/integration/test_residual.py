@@ -173,7 +173,7 @@ def refusal(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> st
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        ([], ["agent=residual corrects a base policy: give base.run=RUN, base.policy=FILE.onnx, base.lerobot="]),
+        ([], ["agent=residual corrects a base policy: set base.run=RUN, base.policy=FILE.onnx, base.lerobot="]),
         (["base.run=bc", "task=pick_cube"], ["for task reach", "those of task pick_cube", "found float32 (12,)"]),
         (["base.policy=bc.onnx", "task=pick_cube"], ["bc.onnx", "for task reach", "those of task pick_cube"]),
         (["base.run=bc", "task.control_rate=20"], ["control_rate: expected 10.0, found 20.0"]),
@@ -181,7 +181,7 @@ def refusal(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> st
         (["base.run=bc", "agent.action_chunk=4"], ["agent.action_chunk must be 1 on a base policy"]),
         (["base.run=bc", "reset=homing"], ["choose reset=seeded"]),
         (["base.run=bc", "run.hindsight=1"], ["run.hindsight=1 needs a task"]),
-        (["base.policy=bc/config.yaml"], ["config.yaml is no usable ONNX model"]),
+        (["base.policy=bc/config.yaml"], ["config.yaml is not a usable ONNX model"]),
     ],
 )
 def test_what_does_not_fit_is_named(

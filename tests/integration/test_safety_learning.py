@@ -36,6 +36,6 @@ def test_a_value_is_learned_from_a_data_set_and_used(tmp_path: Path) -> None:
 
     loose, other = "keep='end_effector_z > -1 m'", f"output={tmp_path / 'other'}"
     both = robo_rl("safety", "learn", f"path={data}", keep, *options, other, code=2)
-    assert "either keep or demonstrated.paths" in both
-    assert "is there already" in robo_rl("safety", "learn", f"path={data}", keep, f"output={model}", code=2)
+    assert "either keep, a specification, or demonstrated.paths" in both
+    assert "already exists" in robo_rl("safety", "learn", f"path={data}", keep, f"output={model}", code=2)
     assert "never breaks 'end_effector_z > -1 m'" in robo_rl("safety", "learn", f"path={data}", loose, other, code=2)

@@ -210,7 +210,7 @@ def test_an_interrupted_recording_leaves_no_file(tmp_path):
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "folder.rrd").mkdir()
-    with pytest.raises(DataError, match=r"folder\.rrd: the recording cannot be written .*give another path"):
+    with pytest.raises(DataError, match=r"folder\.rrd: the recording cannot be written .*choose another path"):
         Recording(tmp_path / "folder.rrd", "at a folder").close()
     assert [each.name for each in tmp_path.iterdir()] == ["folder.rrd"]
     # A killed one before may have left its draft, here one that cannot be replaced.
@@ -242,12 +242,12 @@ def test_a_viewer_that_cannot_open_is_told_before_anything_is_written(tmp_path, 
     monkeypatch.setattr(sys, "platform", "linux")
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ConfigError, match=r"there is no display for a window; give web=true"):
+    with pytest.raises(ConfigError, match=r"there is no display for a window; use web=true"):
         view.run(configuration("view", path=str(data)))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for given in {port, port - 1} & set(range(1024, 65535)):
-            with pytest.raises(ConfigError, match=rf"port: {port} of 127\.0\.0\.1 cannot be used \(.*give another"):
+            with pytest.raises(ConfigError, match=rf"port: {port} of 127\.0\.0\.1 cannot be used \(.*choose another"):
                 check_viewer(web=True, port=given)
     monkeypatch.setenv("DISPLAY", ":0")
     check_viewer(web=False, port=9090)

@@ -86,7 +86,7 @@ def test_the_command_makes_a_model_and_says_how_good_it_is(made: Path, capsys: p
     assert card["config"]["trainer"]["image_size"] == 32
     assert {"open_clip_config.json", "open_clip_model.safetensors"} == set(card["sha256"])
     assert exit_code("vision", "pretrain", f"output={made}") == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 @pytest.mark.rendering

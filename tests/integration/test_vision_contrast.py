@@ -70,7 +70,7 @@ def test_the_card_says_what_it_was_made_of(made: Path, capsys: pytest.CaptureFix
     assert {"config.json", "model.safetensors"} == set(card["sha256"])
     with pytest.raises(SystemExit) as caught:
         main(["vision", "contrast", f"output={made}", "play.paths=[x]"])
-    assert caught.value.code == 2 and "is there already" in capsys.readouterr().err
+    assert caught.value.code == 2 and "already exists" in capsys.readouterr().err
 
 
 @pytest.mark.rendering

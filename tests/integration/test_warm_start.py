@@ -191,7 +191,10 @@ def refusal(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> st
     ("words", "parts"),
     [
         (["task=pick_cube"], ["is of task reach", "task pick_cube", "expected float32 (6,), found float32 (12,)"]),
-        (["agent.hidden=[16]"], ["of agent=rlpd, which does not fit agent=rlpd", "expected [32], found [16]", "Give"]),
+        (
+            ["agent.hidden=[16]"],
+            ["with agent=rlpd, which does not match agent=rlpd", "expected [32], found [16]", "Use"],
+        ),
         (["start.critics=true", "agent.gamma=0.9"], ["agent.gamma: expected 0.97, found 0.9"]),
         (["agent.random_steps=3"], ["agent.random_steps must be 0 with start.run", "got 3"]),
         (["start.replay_ratio=0.6"], ["start.replay_ratio must be at most 1 - agent.demonstration_ratio = 0.5"]),
@@ -202,10 +205,10 @@ def refusal(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> st
         ),
         (
             ["start.run=null", "agent.pretrain_steps=0", "agent.reference_weight=0.1"],
-            ["agent.reference_weight must be 0 where there is neither start.run nor a clone", "got 0.1"],
+            ["agent.reference_weight must be 0 if there is neither start.run nor cloning", "got 0.1"],
         ),
         (["start.run=."], ["is not a run folder: it has no config.yaml"]),
-        (["start.run=null", "start.critics=true"], ["start.run must be a run folder where start.critics is given"]),
+        (["start.run=null", "start.critics=true"], ["start.run must be a run folder if start.critics is set"]),
     ],
 )
 def test_what_does_not_fit_is_named(

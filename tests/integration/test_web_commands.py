@@ -107,11 +107,11 @@ def test_the_address_that_the_command_prints_is_all_that_a_page_needs(tmp_path: 
             while "run" not in (message := json.loads(page.recv(PATIENCE_SECONDS))):
                 pass  # the gallery
             assert message["run"]["title"] == "reach  rlpd  seed 3" and message["runs"][0]["name"] == "run"
-            assert message["run"]["refused"]["pause"] == "the run is not going on"
+            assert message["run"]["refused"]["pause"] == "the run is not running"
             page.send(json.dumps({"command": "pause"}))
             while "answer" not in (message := json.loads(page.recv(PATIENCE_SECONDS))):
                 pass
-            assert message["answer"] == "the run is not going on: nobody takes commands"
+            assert message["answer"] == "the run is not running, so it takes no commands"
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 130

@@ -280,7 +280,7 @@ def test_a_run_that_ended_takes_no_commands(browser: Any, served: ServedDashboar
     open_page(browser, served)
     wait_until(lambda: text(browser, "#state") == "unfinished")
     pause = browser.find_element("css selector", "[data-command=pause]")
-    assert not pause.is_enabled() and "not going on" in pause.get_attribute("title")
+    assert not pause.is_enabled() and "not running" in pause.get_attribute("title")
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])

@@ -177,7 +177,7 @@ def test_an_edit_is_the_same_as_that_of_the_command(tmp_path: Path) -> None:
         ("clean", {"drop": [-1]}, "edits.drop must be a list"),
         ("clean", {"drop": [0] * 20_001}, "edits.drop must be a list"),
         ("clean", {"segments": ["${oc.env:HOME}"]}, "edits.segments must be a list"),
-        ("clean", {"segments": ["1:4-2"]}, "is no segment"),
+        ("clean", {"segments": ["1:4-2"]}, "is not a segment"),
         ("mine", {}, "is in the data set"),
     ],
 )

@@ -160,7 +160,7 @@ def test_a_state_is_a_row_as_modules_know_them():
     [
         ([], "choose one, such as robot=virtual"),
         (["robot=virtual"], "choose a reward with modules, such as reward=classifier"),
-        (["robot=virtual", "reward=classifier"], "is made from demonstrations and there are none"),
+        (["robot=virtual", "reward=classifier"], "needs demonstrations, and there are none"),
         (["robot=virtual", "publish.rate=0"], "publish.rate must be in (0, 1000], got 0"),
     ],
 )

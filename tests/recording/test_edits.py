@@ -206,15 +206,15 @@ def test_what_cannot_be_done_is_refused(data: Path, tmp_path: Path) -> None:
     for message, options in (
         ("drop: there is no episode 6; there are 6, counted from 0", {"drop": [6]}),
         ("no episode is left", {"drop": list(range(6))}),
-        ("merge: .*data is given twice", {"merge": [str(data.parent / "." / "data")]}),
+        ("merge: .*data is listed twice", {"merge": [str(data.parent / "." / "data")]}),
         ("output: .* is in the data set", {"output": str(data / "clean")}),
         ("rest: .* is in the data set", {"share": 0.5, "rest": str(output)}),
         ("drop_flagged must be flags of failure", {"drop_flagged": ["tired"]}),
         ("mark_success must be no episode of mark_failure", {"mark_success": [1], "mark_failure": [1]}),
         ("segments must be no episode of drop", {"drop": [1], "segments": ["1:0-2"]}),
         ("segments must be no episode of mark_success", {"mark_success": [1], "segments": ["1:0-2"]}),
-        ("segments: '1:2-2' is no segment; give EPISODE:FIRST-STOP", {"segments": ["1:2-2"]}),
-        ("segments: '1:0-2:good' is no segment", {"segments": ["1:0-2:good"]}),
+        ("segments: '1:2-2' is not a segment; expected EPISODE:FIRST-STOP", {"segments": ["1:2-2"]}),
+        ("segments: '1:0-2:good' is not a segment", {"segments": ["1:0-2:good"]}),
         ("segments: there is no episode 6 among those that are kept", {"segments": ["6:0-2"]}),
         ("segments: there is no episode 2 among those that are kept", {"keep": [1], "segments": ["2:0-2"]}),
         ("segments: episode 1 has 6 steps; none can end at 7", {"segments": ["1:0-7"]}),
@@ -237,5 +237,5 @@ def test_the_commands_describe_and_edit(tmp_path: Path) -> None:
     printed = robo_rl("data", "edit", f"path={data}", f"output={tmp_path / 'new'}", "trim=true", "drop=[0]")
     assert printed.strip() == f"{tmp_path / 'new'} holds 2 episodes, 0 successful: 10 steps"
     again = robo_rl("data", "edit", f"path={data}", f"output={tmp_path / 'new'}", code=2)
-    assert "output" in again and "is there already" in again
+    assert "output" in again and "already exists" in again
     assert "no flag" not in robo_rl("data", "describe", "--help")

@@ -200,7 +200,7 @@ def test_a_message_that_cannot_be_decoded_is_named(tmp_path):
 def test_other_bags_than_can_be_read_together_are_refused(tmp_path, recorded):
     Rosbag().export(data_set(recorded[0], None), tmp_path / "bags/exported")
     record_messages(tmp_path / "bags/recorded", joints())
-    with pytest.raises(DataError, match=r"has 2 bags, but robo-rl wrote .*exported: import it alone"):
+    with pytest.raises(DataError, match=r"has 2 bags, but robo-rl wrote .*exported: import only that one"):
         load(tmp_path / "bags", STATE, COMMAND)
     (tmp_path / "old.bag").write_bytes(b"#ROSBAG V2.0\n")
     with pytest.raises(DataError, match=r"is a bag of ROS 1: rosbags-convert --src"):

@@ -351,7 +351,7 @@ def test_a_task_that_stays_solved_needs_a_script():
 
 def test_what_cannot_be_led_is_refused_by_name():
     car, arm = make_backend("drive"), make_backend("pick_cube")
-    with pytest.raises(ConfigError, match="needs an arm's kinematics, which task 'drive' has not"):
+    with pytest.raises(ConfigError, match="needs the kinematics of an arm, which task 'drive' does not have"):
         HomingReset(HomingConfig(), car.spec, car.robot, seed=0)
     spec = dataclasses.replace(arm.spec, action_space="joint_delta")
     with pytest.raises(ConfigError, match="reset=homing leads arms by end_effector_delta actions"):

@@ -143,7 +143,7 @@ def test_attempts_are_bounded_and_then_a_person_is_called_and_counted():
     assert resets.metrics()["practice/recovery_attempts"] == 3
     assert resets.metrics()["practice/manual_resets"] == 1
     assert messages == ["CRASHED", "RECOVERY", "TELEOP", "LEARNING"]
-    assert reports == ["Reset failed in 3 attempts: the robot stands where it cannot go on"]
+    assert reports == ["Reset failed in 3 attempts: the robot cannot continue from its position"]
 
 
 def test_a_cut_episode_goes_on_at_once():

@@ -75,7 +75,7 @@ def test_no_success_is_where_the_guard_is_not_true(config):
     np.testing.assert_array_equal(guarded, np.where(allowed, free, 0))
     for guard, problem in (
         ("hight > 1", "'hight'"),
-        ("always (along > 1)", "is of several times"),
+        ("always (along > 1)", "refers to several moments"),
         ("1 > 0", "names a signal"),
         ("along >", ""),
     ):

@@ -306,9 +306,9 @@ def test_evaluations_report_the_task_whatever_modules_say():
         ({"modules": {"success": Doubled()}}, "reward.modules: 'success' is a term of the task"),
         (
             {"modules": {"mine": 1}},
-            "reward.modules.mine: is no module; choose one with +reward/module@reward.modules.mine=",
+            "reward.modules.mine: is not a module; choose one with +reward/module@reward.modules.mine=",
         ),
-        ({"modules": {"mine": OmegaConf.create({"keys": 1})}}, "reward.modules.mine: is no module; choose one with"),
+        ({"modules": {"mine": OmegaConf.create({"keys": 1})}}, "reward.modules.mine: is not a module; choose one with"),
         (
             {"modules": {"twice": Doubled(acting=True)}, "terms": {"twice": TermConfig(potential=True)}},
             "reward.terms.twice.potential: only a module that judges states can be a potential",
@@ -329,9 +329,9 @@ def test_values_out_of_range_are_named():
     for options, message in (
         ({"clip": (1.0, 1.0)}, "reward.terms.*.clip must be null or [smallest, largest], got [1.0, 1.0]"),
         ({"weight": float("inf")}, "reward.terms.*.weight must be finite, got inf"),
-        ({"potential": True, "only_where_zero": "success"}, "null where potential is true"),
-        ({"potential": True, "clip": (-5.0, -1.0)}, "clip must be a range that holds 0 where potential is true"),
-        ({"potential": True, "clip": (1.0, 2.0)}, "clip must be a range that holds 0 where potential is true"),
+        ({"potential": True, "only_where_zero": "success"}, "null if potential is true"),
+        ({"potential": True, "clip": (-5.0, -1.0)}, "clip must be a range that contains 0 if potential is true"),
+        ({"potential": True, "clip": (1.0, 2.0)}, "clip must be a range that contains 0 if potential is true"),
     ):
         with pytest.raises(ConfigError) as caught:
             TermConfig(**options)

@@ -135,7 +135,7 @@ def test_adversarial_members_learn_and_are_saved():
     ("options", "message"),
     [
         ({}, "reward.modules.goal.members: there are none; choose one with"),
-        ({"members": {"one": None}}, "reward.modules.goal.members.one: is no module; choose one with"),
+        ({"members": {"one": None}}, "reward.modules.goal.members.one: is not a module; choose one with"),
         ({"members": {"one": MODULES["preferences"]()}}, "members.one: is an ensemble itself"),
         ({"members": {"one": EnsembleConfig({"two": Times(1.0)})}}, "members.one: is an ensemble itself"),
         (

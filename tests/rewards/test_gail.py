@@ -203,5 +203,5 @@ def test_updates_come_at_their_interval_and_state_goes_on_bit_for_bit():
 
 
 def test_there_must_be_demonstrations():
-    with pytest.raises(DataError, match="'gail' is made from demonstrations and there are none"):
+    with pytest.raises(DataError, match="'gail' needs demonstrations, and there are none"):
         GailConfig().make("gail", SPEC, 0).fit([])

@@ -171,7 +171,7 @@ def test_the_grid_lies_where_its_numbers_say():
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(ConfigError, match="goal must be given where waypoints are not"):
+    with pytest.raises(ConfigError, match="goal must be a text if waypoints is empty"):
         KeypointsConfig()
     with pytest.raises(ConfigError, match=r"points.position: the observation has no element 'end_effector_x'"):
         KeypointsConfig(waypoints=((0.5, 0.5),)).make("points", SPEC, 0)
@@ -179,7 +179,7 @@ def test_what_is_missing_is_named():
         KeypointsConfig(waypoints=((0.5, 0.5),), **SIMPLE).make(
             "points", replace(SPEC, extra={"observation_frame": "first_pose"}), 0
         )
-    with pytest.raises(ConfigError, match=r"points.projection: give the matrix of the camera 'front' of 'test'"):
+    with pytest.raises(ConfigError, match=r"points.projection: set the matrix of the camera 'front' of 'test'"):
         KeypointsConfig(waypoints=((0.5, 0.5),), position=("x", "y", "z")).make("points", SPEC, 0)
     with pytest.raises(ConfigError, match="waypoints must be pairs"):
         KeypointsConfig(waypoints=((50, 60),))

@@ -79,7 +79,7 @@ def test_the_newest_states_count():
 def test_nothing_is_said_before_there_is_something_to_compare():
     config = OccupancyConfig(window=8, learning_starts=3, interval=2, updates=1, first_updates=1, hidden=(4,))
     module = config.make("apart", SPEC, 0)
-    with pytest.raises(DataError, match="'apart' is made from demonstrations and there are none"):
+    with pytest.raises(DataError, match="'apart' needs demonstrations, and there are none"):
         module.fit([])
     module.fit([rows([-1.0, 1.0])])
     for seen in range(3):

@@ -326,7 +326,7 @@ def test_a_demonstration_too_short_for_all_steps_is_left_out():
 
 def test_what_is_wrong_is_said():
     module = PerceptualConfig(steps=3, min_length=2).make("steps", SPEC, 0)
-    with pytest.raises(DataError, match="made from demonstrations and there are none"):
+    with pytest.raises(DataError, match="needs demonstrations, and there are none"):
         module.fit([])
     with pytest.raises(DataError, match="'steps' needs demonstrations of 6 observations, the longest has 4"):
         module.fit([demonstration(np.random.default_rng(0), [2, 1, 1])[0]])

@@ -80,7 +80,7 @@ def test_a_ranking_decides_by_factors_and_a_regret_by_what_was_gained():
         said_of(segments, ranking=("success", "nearr"))
     with pytest.raises(ConfigError, match="term must be null where ranking names terms"):
         PreferencesConfig(term="near", ranking=("near",))
-    with pytest.raises(ConfigError, match="length must be 2 or more where regret is true"):
+    with pytest.raises(ConfigError, match="length must be 2 or more if regret is true"):
         PreferencesConfig(length=1, regret=True)
 
 
@@ -174,7 +174,7 @@ def test_of_many_candidates_those_are_asked_about_that_networks_disagree_on():
         probabilities.append(1 / (1 + np.exp(sums[:, 0] - sums[:, 1])))
     disputed = sorted(np.argsort(-np.std(probabilities, axis=0))[:6])
     np.testing.assert_array_equal(module.state()["asked"][6:], state.reshape(-1, 2, 3, 2)[disputed])
-    with pytest.raises(ConfigError, match="members must be 2 or more where candidates is"):
+    with pytest.raises(ConfigError, match="members must be 2 or more if candidates is"):
         PreferencesConfig(candidates=5, members=1)
 
 

@@ -152,13 +152,13 @@ def test_a_file_is_the_classifier_that_was_saved(tmp_path):
     assert 0 < module(states).mean() < 1
 
     renamed = spec(state=ArraySpec((2,), names=("y", "height")))
-    with pytest.raises(ConfigError, match=r"looks at 'state', float32 \[2\] x, height; this task has none"):
+    with pytest.raises(ConfigError, match=r"uses 'state', float32 \[2\] x, height; this task has none"):
         config.make("goal", spec(object=ArraySpec((2,))), 0)
     with pytest.raises(ConfigError, match=r"this task has float32 \[2\] y, height"):
         config.make("goal", renamed, 0)
     damaged = tmp_path / "damaged.safetensors"
     damaged.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(DataError, match="is no classifier of robo-rl label"):
+    with pytest.raises(DataError, match="is not a classifier written by robo-rl label"):
         StagesConfig(file=str(damaged)).make("goal", spec(), 0)
     with pytest.raises(ConfigError, match="there is no file"):
         StagesConfig(file=str(tmp_path / "nowhere")).make("goal", spec(), 0)

@@ -270,5 +270,5 @@ def test_state_goes_on_without_demonstrations():
 
 
 def test_demonstrations_are_needed():
-    with pytest.raises(DataError, match="'transport' is made from demonstrations and there are none"):
+    with pytest.raises(DataError, match="'transport' needs demonstrations, and there are none"):
         fitted([])

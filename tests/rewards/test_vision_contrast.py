@@ -181,7 +181,7 @@ def test_damaged_files_are_refused(made, tmp_path):
     with pytest.raises(ConfigError, match=r"has no model.safetensors; pickles can run code and are not read"):
         load()
     for content, message in (
-        ("[]", "is no configuration of timm"),
+        ("[]", "is not a configuration of timm"),
         ('{"architecture": "resnet81"}', "names 'resnet81'"),
     ):
         (copy / "config.json").write_text(content)

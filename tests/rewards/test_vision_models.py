@@ -182,13 +182,13 @@ def test_a_configuration_that_does_not_fit_is_refused(copy):
         load(copy)
     config["model_cfg"]["text_cfg"]["tokenizer_kwargs"] = {"trust_remote_code": True}
     file.write_text(json.dumps(config))
-    with pytest.raises(DataError, match="asks for code of its own to be run"):
+    with pytest.raises(DataError, match="requires its own code"):
         load(copy)
     file.write_text("[]")
-    with pytest.raises(DataError, match="is no configuration of open_clip"):
+    with pytest.raises(DataError, match="is not a configuration of open_clip"):
         load(copy)
     file.unlink()
-    with pytest.raises(DataError, match="is no configuration of open_clip"):
+    with pytest.raises(DataError, match="is not a configuration of open_clip"):
         load(copy)
     with pytest.raises(ConfigError, match="there is no folder"):
         load(copy / "nowhere")

@@ -101,7 +101,7 @@ def backend(entry_point: Callable[..., Odd], **fields: Any) -> GymnasiumBackend:
 @pytest.mark.parametrize(
     ("entry_point", "message"),
     [
-        (NoFrameRate, "does not tell its control rate: give task.control_rate=<Hz>"),
+        (NoFrameRate, "does not report its control rate: set task.control_rate=<Hz>"),
         (OldStep, "does not work with task.env_kwargs={} (ValueError: not enough values to unpack (expected 5, got 4)"),
         (OldReset, "does not work with task.env_kwargs={} (TypeError: "),
         (NeedsSize, "'size' was raised from the environment creator"),

@@ -38,7 +38,7 @@ def test_the_share_is_of_steps_and_compares_the_last_ten_episodes_with_the_ten_b
 @pytest.mark.parametrize(
     ("before", "recent", "advice"),
     [
-        ((30, 3), (0, 0), "needs no help any more"),
+        ((30, 3), (0, 0), "no longer needs help"),
         ((30, 3), (4, 1), "rarely needed"),
         ((50, 5), (30, 3), "less help than before"),
         ((30, 3), (50, 5), "more help than before"),

@@ -54,7 +54,7 @@ def test_somebody_who_went_away_does_not_watch(tmp_path: Path) -> None:
 
 def test_commands_are_refused_with_the_reason(tmp_path: Path) -> None:
     watch = LiveWatch(tmp_path)
-    with pytest.raises(DataError, match="not going on"):
+    with pytest.raises(DataError, match="not running"):
         watch.send(Command("pause"))
     with LiveRun(tmp_path) as run:
         run.report(STATUS)

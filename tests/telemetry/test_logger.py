@@ -220,7 +220,9 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
 
 def test_a_new_run_does_not_mix_with_an_earlier_one(tmp_path: Path) -> None:
     make_logger(tmp_path, ManualClock())[0].close()
-    with pytest.raises(ConfigError, match="holds an earlier run; give another folder, or resume=FOLDER"):
+    with pytest.raises(
+        ConfigError, match="contains an earlier run; choose another folder, or continue that run with resume=FOLDER"
+    ):
         make_logger(tmp_path, ManualClock())
 
 

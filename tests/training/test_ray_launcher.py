@@ -42,7 +42,7 @@ def test_each_run_has_a_folder_and_a_line_of_its_own(
     settings = ["hydra.launcher.cluster=head:6379", "hydra.launcher.resources.CPU=2"]
     assert exit_code("train", "task=reach", "seed=3,4", *SWEEP, *settings) == 2
     output = capsys.readouterr()
-    assert output.err == "robo-rl: 1 of 2 runs failed; the table says why\n"
+    assert output.err == "robo-rl: 1 of 2 runs failed; the table gives the reasons\n"
     (sweep,) = (tmp_path / "runs").glob("*_sweep")
     assert given == [["task=reach", f"seed={n + 3}", f"run.dir={sweep}/{n}"] for n in range(2)]
     first, second = (line.split("\u2502")[1:-1] for line in output.out.splitlines() if "seed=" in line)
@@ -54,8 +54,8 @@ def test_only_train_is_swept_and_folders_are_not_given(
     tmp_path: Path, given: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words, reason in (
-        (["doctor"], "hydra/launcher=ray sweeps robo-rl train alone"),
-        (["train", "run.dir=runs/mine"], "a sweep on Ray gives each run a folder of its own: give hydra.sweep.dir "),
+        (["doctor"], "hydra/launcher=ray sweeps only robo-rl train"),
+        (["train", "run.dir=runs/mine"], "a sweep on Ray gives each run a separate folder: set hydra.sweep.dir "),
         (
             ["train", "hydra.launcher.resources={CPU:-1}"],
             "hydra.launcher.resources must be 0, or 0.0001 or more, of each",

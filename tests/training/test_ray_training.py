@@ -298,9 +298,7 @@ def test_bounds() -> None:
         RayRuntimeConfig(actor_resources={"CPU": -1})
     with pytest.raises(ConfigError, match=r"runtime.learner_resources must be 0, or 0.0001 or more, of each"):
         RayRuntimeConfig(learner_resources={"GPU": 0.00001})
-    with pytest.raises(
-        ConfigError, match=r"must be CPU, GPU, memory \[bytes\] and names of your own, got \['object_st"
-    ):
+    with pytest.raises(ConfigError, match=r"must be CPU, GPU, memory \[bytes\] and your own names, got \['object_st"):
         RayRuntimeConfig(learner_resources={"CPU": 1, "object_store_memory": 1e9})
 
 
@@ -315,7 +313,7 @@ def test_what_is_asked_for_is_what_ray_reserves() -> None:
     ("words", "message"),
     [
         ([], "pip install 'robo-rl[ray]'"),
-        (["runtime.cluster=auto"], "runtime.transport.address must be given where runtime.cluster is"),
+        (["runtime.cluster=auto"], "runtime.transport.address must be an address if runtime.cluster is"),
         (["teleop.device=window"], "a person cannot intervene in simulators of Ray"),
         (["robot=virtual"], "choose runtime=async"),
     ],

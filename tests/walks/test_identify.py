@@ -50,7 +50,7 @@ def check_fit(folder: Path, recorded: Path, printed: str, factor: float) -> None
     report = json.loads((folder / "identified.json").read_text())
     assert report["error"] < 0.6 * report["nominal_error"], report
     assert 0 < report["age"] < 0.1 and "old (median) when the next command went out" in printed
-    assert "Positions do not tell forces" in printed
+    assert "Positions do not determine forces" in printed
     delay = next(each for each in report["parameters"] if each["name"] == "delay")
     assert 0.025 < delay["value"] < 0.15  # of the arm, 30 ms, and of the driver
     with EpisodeStore.open(recorded / "log") as store:

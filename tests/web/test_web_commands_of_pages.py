@@ -110,7 +110,7 @@ def test_a_page_does_not_stay_with_a_run_that_was_removed(runs: list[Path]) -> N
 
     page = Page({"command": "pause"}, until=lambda data: (data.get("run") or {}).get("path") in map(str, runs))
     asyncio.run(Listed(WatchConfig([str(folder) for folder in runs], newest=5, interval=0.1)).serve(page))
-    assert page.answers == ["the run is not going on: nobody takes commands"]
+    assert page.answers == ["the run is not running, so it takes no commands"]
 
 
 def test_commands_are_passed_on_in_their_order(runs: list[Path]) -> None:

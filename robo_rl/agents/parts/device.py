@@ -23,8 +23,8 @@ def choose_device(option: str) -> torch.device:
     device = torch.device(option)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError(
-            f"agent.device={option}: PyTorch finds {torch.cuda.device_count()} GPUs here (robo-rl doctor says why). "
-            "Use agent.device=cpu, or auto"
+            f"agent.device={option}: PyTorch finds {torch.cuda.device_count()} GPUs here (robo-rl doctor gives the "
+            "reason). Use agent.device=cpu, or auto"
         )
     return device
 

@@ -76,7 +76,7 @@ def _fault(name: str, array: NDArray[Any]) -> str:
         try:
             saved_counts(array, 1)
         except ValueError as error:
-            return f"is no count: {error}"
+            return f"is not a count: {error}"
     return ""
 
 

@@ -66,7 +66,7 @@ def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
             return NativeUpdate(fallback, state), f"native, in float32 ({reason})"
         if config.implementation == "native":
             raise ConfigError(f"agent.implementation=native is not available: {reason}. Use agent.implementation=auto")
-        return TorchUpdate(config, state), f"torch (native cannot be had: {reason})"
+        return TorchUpdate(config, state), f"torch (native is not available: {reason})"
     compiled = config.implementation == "compile"
     return TorchUpdate(config, state, compiled=compiled), describe_torch(device, compiled)
 

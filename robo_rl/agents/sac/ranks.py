@@ -162,8 +162,8 @@ class RankedUpdate:
             dist.all_reduce(extremes, dist.ReduceOp.MAX)
         if not torch.equal(extremes[0], -extremes[1]):
             raise RankError(
-                f"the ranks do not hold the same parameters after update {update}; go on from the newest checkpoint, "
-                "on machines of one kind with the same PyTorch"
+                f"the ranks do not hold the same parameters after update {update}; continue from the newest "
+                "checkpoint, on machines of one kind with the same PyTorch"
             )
 
 

@@ -134,7 +134,7 @@ class XQCConfig(Options, section="agent"):
         require_choice("agent.network", self.network, NETWORKS)
         require(self.value_bins == 0 or self.value_bins >= 2, "agent.value_bins", "0, or 2 or more", self.value_bins)
         finite = self.value_bins == 0 or self.gamma < 1
-        require(finite, "agent.gamma", "below 1 where agent.value_bins is above 0: returns must be bounded", self.gamma)
+        require(finite, "agent.gamma", "below 1 if agent.value_bins is above 0: returns must be bounded", self.gamma)
         require(
             re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device) is not None,
             "agent.device",

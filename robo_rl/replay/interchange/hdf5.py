@@ -32,7 +32,7 @@ def open_hdf5(path: Path, group: str) -> Any:
     """
     h5py = library("h5py")
     if not path.is_file():
-        raise DataError(f"{path} is not a file; give a robomimic HDF5 file")
+        raise DataError(f"{path} is not a file; expected a robomimic HDF5 file")
     try:
         file = h5py.File(path, "r")
     except OSError as error:

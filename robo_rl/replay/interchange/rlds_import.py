@@ -38,8 +38,8 @@ def read_rlds(path: Path, foreign: ForeignConfig, split: str, last_step: str, ti
     """
     if not (path / layout.FEATURES).is_file():
         raise DataError(
-            f"{path} is not an RLDS data set of TensorFlow Datasets: it has no {layout.FEATURES}; give the folder of a "
-            "version, such as NAME/1.0.0"
+            f"{path} is not an RLDS data set of TensorFlow Datasets: it has no {layout.FEATURES}; expected the folder "
+            "of a version, such as NAME/1.0.0"
         )
     features = layout.read_features(read_small(path / layout.FEATURES), path / layout.FEATURES)
     shards = data_files(path, layout.shard_name("*", split, "*", "*"))

@@ -100,7 +100,7 @@ class Rosbag(Options, section="format"):
             facts = next((message for _, _, message in bag.messages([FACTS])), None)
         if facts is not None:
             if len(bags) > 1:
-                raise DataError(f"{path} has {len(bags)} bags, but robo-rl wrote {bags[0]}: import it alone")
+                raise DataError(f"{path} has {len(bags)} bags, but robo-rl wrote {bags[0]}: import only that one")
             spec, metadata, instructions = read_facts(facts.data, path)
             count = len(instructions)
             return DataSet(

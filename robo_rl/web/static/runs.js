@@ -166,7 +166,7 @@ function drawCurves() {
 function showRobots(robots) {
   if (!robots.length) {
     delete at("robots").dataset.shape;
-    at("robots").replaceChildren(make("caption", run.going_on ? "None has joined yet" : "The run is not going on"));
+    at("robots").replaceChildren(make("caption", run.going_on ? "None has joined yet" : "The run is not running"));
     return;
   }
   const names = [...new Set(robots.flatMap((robot) => Object.keys(robot.facts)))];
@@ -222,6 +222,6 @@ function showAges() {
   }
   if (cameras.size || !run) return;
   const problems = run.live.robots.map((robot) => robot.picture_problem).filter((problem) => problem);
-  const text = problems[0] || (run.going_on ? "No picture has come yet" : "Cameras are live: the run is not going on");
+  const text = problems[0] || (run.going_on ? "No picture has come yet" : "Cameras are live: the run is not running");
   at("cameras").replaceChildren(make("p", text, { class: "quiet" }));
 }
