@@ -84,10 +84,10 @@ AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
         (["keys", "path=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
         (
             ["export", "path=x", "output=y", "instruction=it's open, now"],
-            'robo-rl: cannot read "instruction=it\'s open, now": a value with punctuation',
+            'robo-rl: cannot read "instruction=it\'s open, now": put a value with punctuation',
         ),
-        (["view", "path=x", "episodes=[1"], "robo-rl: cannot read 'episodes=[1': a value with punctuation"),
-        (["train", "..."], "robo-rl: cannot read '...': a value with punctuation"),
+        (["view", "path=x", "episodes=[1"], "robo-rl: cannot read 'episodes=[1': put a value with punctuation"),
+        (["train", "..."], "robo-rl: cannot read '...': put a value with punctuation"),
         (
             ["vision", "pretrain", "output=x", "pictures.tasks=reach"],
             "robo-rl: pictures.tasks: expected a list, as pictures.tasks=[a,b]",
@@ -114,7 +114,7 @@ AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
         # A value in the place of a section, and of a choice.
         (["train", "run=runs/a"], "robo-rl: run: a section of options, not a value; set them one by one, as run.dir="),
         (["train", "task=reach", "web=8080"], "robo-rl: web: a section of options, not a value; set them one by one"),
-        (["train", "demonstrations=null"], "robo-rl: demonstrations: a section of options, not a value; give them"),
+        (["train", "demonstrations=null"], "robo-rl: demonstrations: a section of options, not a value; set them"),
         (["train", "task.arm=3"], "robo-rl: task.arm: a section of options, not a value; set them one by one, as"),
         (["control", "send=pause", "transport=localhost:1"], "robo-rl: transport: a section of options, not a value"),
         (["label", "label=x"], "robo-rl: label: a section of options, not a value; set them one by one, as label.pat"),
@@ -133,7 +133,7 @@ AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
         (["record", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: record, robot, saf"),
         (["control", "send=stopp"], "robo-rl: send: there is no command 'stopp': did you mean 'stop'? Valid: actors N"),
         (["control", "send=pause", "run=x"], "robo-rl: run=x: no run is active there; robo-rl top lists active runs"),
-        (["control", "send=actors 2", "run=x"], "robo-rl: 'actors 2' is only for a learner: give the transport.addr"),
+        (["control", "send=actors 2", "run=x"], "robo-rl: 'actors 2' is only for a learner: set transport.address,"),
         (["record", "agent=drq"], "robo-rl: robo-rl record does not read agent: leave out 'agent=drq'"),
         (["robot", "task=reach", "reward.weights={near: 1}"], "robo-rl: robo-rl robot does not read reward: leave out"),
         # In quotes of its own the sentence is read, and the next mistake told.

@@ -89,7 +89,7 @@ def test_a_policy_of_another_task_is_refused(runs, tmp_path, capsys):
     ("words", "message"),
     [
         (["deploy", "run=RUN", "output=policy.txt"], "output: expected NAME.onnx (ONNX) or NAME.h (a C99 header)"),
-        (["deploy", "run=RUN"], "output is missing"),
+        (["deploy", "run=RUN"], "output is required"),
         (["deploy", "run=RUN/nowhere", "output=RUN/x.onnx"], "is not a run folder"),
         (["deploy", "run=RUN", "output=RUN/x.onnx", "checkpoint=7"], "has no checkpoint '7'"),
         (["deploy", "run=RUN", "output=RUN/x.onnx", "observations=0"], "observations must be from 1 to 1,000,000"),

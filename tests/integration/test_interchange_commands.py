@@ -77,7 +77,7 @@ def test_mistakes_are_answered_by_a_line(reach, tmp_path, capsys):
             ["export", f"path={reach}", f"output={tmp_path / 'x'}", "format.images=jpg"],
             "format.images must be one of png",
         ),
-        (["export", f"path={reach}"], "output is missing"),
+        (["export", f"path={reach}"], "output is required"),
         (["import", f"path={reach}", f"output={tmp_path / 'x'}"], "is not a LeRobotDataset"),
         (["import", f"path={reach}", f"output={tmp_path / 'x'}", "format=robomimic"], "is not a file"),
         (["import", f"path={reach}", f"output={tmp_path / 'x'}", "foreign.source=cat"], "foreign.source must be"),
