@@ -1,4 +1,4 @@
-"""Actor that steps a backend and produces transitions, and the spool that keeps these until the learner has them."""
+"""Actor that steps a backend and returns transitions, and spool that keeps them until the learner has stored them."""
 
 from typing import TYPE_CHECKING
 
