@@ -18,7 +18,7 @@ from .endpoint import BudgetSpentError, Endpoint, Picture
 from .inquiries import Inquiries
 
 
-class Answered(NamedTuple):
+class Answers(NamedTuple):
     """Answers to a round of questions.
 
     Attributes:
@@ -56,7 +56,7 @@ class Oracle(Protocol):
         """
         ...
 
-    def collect(self) -> Answered | None:
+    def collect(self) -> Answers | None:
         """Return the answers of a complete round, once; None if no round is complete. Does not wait."""
         ...
 
@@ -131,7 +131,7 @@ class EndpointOracle(ABC):
             else:
                 self._inquiries.put((number, question))
 
-    def collect(self) -> Answered | None:
+    def collect(self) -> Answers | None:
         """See :class:`Oracle`."""
         for (number, _), answer in self._inquiries.collect():
             if isinstance(answer, RoboRLError):
@@ -146,7 +146,7 @@ class EndpointOracle(ABC):
             return None
         self._open = False
         numbered_values = sorted(self._values)
-        return Answered(
+        return Answers(
             np.array([number for number, _ in numbered_values], dtype=np.int64),
             np.array([value for _, value in numbered_values], dtype=np.float32),
             len(self._failures),

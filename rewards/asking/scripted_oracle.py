@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from robo_rl.core import Batch, ConfigError, EnvSpec, Metrics, State, nearest
 
 from ..parts.module import Floats
-from .oracles import Answered
+from .oracles import Answers
 
 
 class ScriptedOracle:
@@ -59,7 +59,7 @@ class ScriptedOracle:
         self._regret = regret
         self._noise = noise
         self._indifference = indifference
-        self._answers: Answered | None = None
+        self._answers: Answers | None = None
 
     def ask(self, segments: Batch, rng: np.random.Generator) -> None:
         """See :class:`.Oracle`."""
@@ -69,9 +69,9 @@ class ScriptedOracle:
         differences: Floats = pairs[:, 1] - pairs[:, 0]
         better = ranked(differences, self._margin * segment_values.std(0)) if self._ranked else differences.sum(-1)
         second, has_answer = noisy_answers(better, self._noise, self._indifference, rng)
-        self._answers = Answered(np.flatnonzero(has_answer), second[has_answer].astype(np.float32))
+        self._answers = Answers(np.flatnonzero(has_answer), second[has_answer].astype(np.float32))
 
-    def collect(self) -> Answered | None:
+    def collect(self) -> Answers | None:
         """See :class:`.Oracle`."""
         answered, self._answers = self._answers, None
         return answered

@@ -24,7 +24,7 @@ from robo_rl.core import (
 
 from ..asking.endpoint import EndpointConfig
 from ..asking.inquiries import POLL_SECONDS
-from ..asking.oracles import Answered, Oracle
+from ..asking.oracles import Answers, Oracle
 from ..parts.arrays import with_prefix, without_prefix
 from ..parts.demonstrations import require_episodes
 from ..parts.module import Floats
@@ -145,7 +145,7 @@ class DistilledReward(NetworkModule, ABC):
     def _explained(self, rewards: Tensor, answers: Tensor) -> Metrics:
         """Return metrics of how well the mean rewards of the networks (n, segments, length) explain n answers."""
 
-    def _note_demonstrations(self, segments: Batch, answered: Answered) -> None:
+    def _note_demonstrations(self, segments: Batch, answered: Answers) -> None:
         """Store the answers about segments of demonstrations; does nothing by default."""
 
     @property
@@ -221,7 +221,7 @@ class DistilledReward(NetworkModule, ABC):
         self._counters += [-self._counters[0], len(self._open)]
         self._oracle.ask(segments, rng)
 
-    def _learn(self, answered: Answered) -> Metrics:
+    def _learn(self, answered: Answers) -> Metrics:
         """Store the answers of a round, and fit the networks to all answers.
 
         Before that, measure how well the networks predict the new answers, which they have not seen.

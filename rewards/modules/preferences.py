@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 from robo_rl.core import Batch, Comparisons, EnvSpec, Metrics, option, require
 
 from ..asking.endpoint import Endpoint
-from ..asking.oracles import Answered, ComparingOracle, Oracle
+from ..asking.oracles import Answers, ComparingOracle, Oracle
 from ..asking.scripted_oracle import ScriptedOracle
 from .distillation import DistillationConfig, DistilledReward
 
@@ -109,7 +109,7 @@ class PreferencesReward(DistilledReward):
         """Return the comparisons of demonstrations; None in a resumed run, which has already learned from them."""
         return self._compared
 
-    def _note_demonstrations(self, segments: Batch, answered: Answered) -> None:
+    def _note_demonstrations(self, segments: Batch, answered: Answers) -> None:
         self._compared = comparisons_of(segments, answered)
 
     def _rewards(self, outputs: Tensor) -> Tensor:
@@ -127,7 +127,7 @@ class PreferencesReward(DistilledReward):
         return {"accuracy": float(((sums[:, 1] > sums[:, 0]).float() == answers).float().mean())}
 
 
-def comparisons_of(segments: Batch, answered: Answered) -> Comparisons:
+def comparisons_of(segments: Batch, answered: Answers) -> Comparisons:
     """Return the comparisons of segments (2 n, length, ...); the two segments of a pair are adjacent."""
     keys = [key for key in segments if key.startswith("observation/") and not key.startswith("observation/images/")]
     pairs = {key: segments[key].reshape(-1, 2, *segments[key].shape[1:])[answered.numbers] for key in (*keys, "action")}

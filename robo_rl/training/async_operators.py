@@ -42,7 +42,7 @@ class AsyncOperators(Operators):
         self._rates: dict[str, _Rate] = {}
         self._changed_steps: Counter[str] = Counter()
         self._stops: dict[str, str] = {}
-        self._words: dict[str, str] = {}
+        self._last_messages: dict[str, str] = {}
         self._sent: dict[str, Mapping[str, bytes]] = {}
         self._standing: dict[str, StandingActor] = {}
         self._absence = Absence(time.monotonic())
@@ -111,7 +111,7 @@ class AsyncOperators(Operators):
     def _notify_people(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
         """Pass on messages of actors, and report actors that take no steps."""
         for name, text in server.take_words():
-            self._words[name] = text
+            self._last_messages[name] = text
             notify(f"{name}: {text}")
         now, actors = time.monotonic(), server.actors()
         is_alone = not server.is_over and not any(actor.is_present for actor in actors.values())
@@ -120,7 +120,7 @@ class AsyncOperators(Operators):
         for name, actor in actors.items():
             notice = self._standing.setdefault(name, StandingActor(now)).look(actor, now)
             if notice:
-                words = self._words.get(name, "")
+                words = self._last_messages.get(name, "")
                 notify(f"{name} {notice}{words and f'; its last message: {words}'}")
 
     def _pass_on(self, server: LearnerServer, command: Command, notify: Callable[[str], None]) -> None:
@@ -156,8 +156,8 @@ class AsyncOperators(Operators):
         }
         if name in self._stops:
             facts["last stop"] = self._stops[name]
-        if name in self._words:
-            facts["last message"] = self._words[name]
+        if name in self._last_messages:
+            facts["last message"] = self._last_messages[name]
         if actor.practice_state:
             facts["doing"] = actor.practice_state
         return facts

@@ -15,7 +15,7 @@ from ..parts.policy import TanhGaussianPolicy
 from .config import CPLConfig
 
 
-class Compared(NamedTuple):
+class ComparedPairs(NamedTuple):
     """Pairs as tensors: observations (n, 2, length, F), actions (n, 2, length, A), preferred segments (n,) 0 or 1."""
 
     observation: Tensor
@@ -37,7 +37,7 @@ class CPL(OfflineAgent):
         super().__init__(TanhGaussianPolicy(config, spec, seed), config.batch_size)
         self.config = config
         self._seed = derive_seed(seed, "agent", "comparisons")
-        self._compared: Compared | None = None
+        self._compared: ComparedPairs | None = None
         self._optimiser = Adam(self._policy.parameters, config.learning_rate)
 
     def fit_comparisons(self, comparisons: Comparisons | None) -> None:
@@ -55,7 +55,7 @@ class CPL(OfflineAgent):
         lead = action.shape[:3]
         rows = {key: array.reshape(-1, *array.shape[3:]) for key, array in comparisons.segments.items()}
         observation = torch.from_numpy(self._policy.observations.rows(rows)).view(*lead, -1)
-        self._compared = Compared(observation, action, torch.from_numpy(comparisons.second).long())
+        self._compared = ComparedPairs(observation, action, torch.from_numpy(comparisons.second).long())
 
     @torch.no_grad()
     def update(self, batch: Batch) -> Metrics:

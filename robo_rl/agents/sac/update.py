@@ -106,7 +106,7 @@ Average = Callable[[Parameters], Parameters]
 """Function that returns the means of named values over all processes that share the update; see :mod:`.ranks`."""
 
 
-def alone(values: Parameters) -> Parameters:
+def single_process(values: Parameters) -> Parameters:
     """Return ``values``: the average over a single process."""
     return values
 
@@ -122,7 +122,7 @@ class TorchUpdate:
         state: tensors of all networks.
         compiled: whether torch.compile fuses the steps; the first call then takes a quarter of a minute. On a CPU the
             actor's step is not compiled: it is one of many, and would take as long again to compile.
-        average: averages gradients and entropy; unless it is :func:`alone`, no CUDA graph is captured.
+        average: averages gradients and entropy; unless it is :func:`single_process`, no CUDA graph is captured.
     """
 
     def __init__(
@@ -131,14 +131,14 @@ class TorchUpdate:
         state: TrainState,
         *,
         compiled: bool = False,
-        average: Average = alone,
+        average: Average = single_process,
     ) -> None:
         self._config = config
         self._state = state
         self._average = average
         # One program with, and one without, a step of the actor.
         self._steps, self._critic_steps = (
-            captured(self._all_steps, *state) if average is alone else self._all_steps for _ in range(2)
+            captured(self._all_steps, *state) if average is single_process else self._all_steps for _ in range(2)
         )
         self._critic_step: Callable[..., Tensor] = fused(critic_step) if compiled else critic_step
         fuses_actor = compiled and next(iter(state.parameters.values())).is_cuda
@@ -203,7 +203,7 @@ def critic_step(
     next_log_prob: Tensor,
     subset: Tensor,
     corrections: Tensor,
-    average: Average = alone,
+    average: Average = single_process,
 ) -> Tensor:
     """Move the critics one step towards their targets, and the target critics towards the critics.
 
@@ -286,7 +286,7 @@ def actor_step(
     batch: Minibatches,
     noise: Tensor,
     corrections: Tensor,
-    average: Average = alone,
+    average: Average = single_process,
     reference: ReferenceRows | None = None,
 ) -> Tensor:
     """Move the actor towards higher values and entropy, then the temperature towards the target entropy.
