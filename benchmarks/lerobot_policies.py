@@ -1,16 +1,18 @@
 """Small ACT and diffusion policies trained by LeRobot's own code, and their actions: for the tests of the adapter.
 
-Run with the interpreter of LeRobot's environment (lerobot 0.3):
+Run with the interpreter of LeRobot's environment (lerobot 0.3 to 0.6):
 
     python benchmarks/lerobot_policies.py train DATA FOLDER [--steps=800]
     python benchmarks/lerobot_policies.py act POLICY ROWS.npz --length=20
 
-``train`` runs ``lerobot.scripts.train`` on a LeRobotDataset v2.1 that ``robo-rl export`` wrote, and writes the training
-folders FOLDER/act and FOLDER/diffusion. ``act`` gives each observation in ROWS.npz, (n, ...) by robo-rl's key, in
-episodes of ``length`` with the seeds 0, 1, ..., to ``select_action``, and writes ROWS.actions.npy (n, A).
+``train`` runs LeRobot's training on a LeRobotDataset that ``robo-rl export`` wrote (v2.1 for lerobot 0.3, v3.0 for
+newer ones), and writes the training folders FOLDER/act and FOLDER/diffusion. ``act`` gives each observation in
+ROWS.npz, (n, ...) by robo-rl's key, in episodes of ``length`` with the seeds 0, 1, ..., to ``select_action``, between
+the processors of the policy if the version has them, and writes ROWS.actions.npy (n, A).
 """
 
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
@@ -20,7 +22,7 @@ import numpy as np
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 COMMON = ["--policy.device=cpu", "--policy.push_to_hub=false", "--wandb.enable=false", "--num_workers=0"]
-COMMON += ["--eval_freq=0", "--batch_size=32", "--policy.optimizer_lr=1e-3"]
+COMMON += ["--batch_size=32", "--policy.optimizer_lr=1e-3"]
 POLICIES = {
     "act": "chunk_size=10 n_action_steps=5 dim_model=64 n_heads=4 dim_feedforward=128 n_encoder_layers=2 use_vae=false",
     "diffusion": "horizon=8 n_action_steps=4 drop_n_last_frames=2 down_dims=[32,64] diffusion_step_embed_dim=32 "
@@ -31,8 +33,10 @@ NAMES = {"state": "observation.state", "object": "observation.environment_state"
 
 def train(data: Path, folder: Path, steps: int) -> None:
     """Train one policy of each type on a data set."""
+    renamed = importlib.util.find_spec("lerobot.scripts.lerobot_train")  # since 0.4
+    script = "lerobot.scripts.train" if renamed is None else "lerobot.scripts.lerobot_train"
     for name, options in POLICIES.items():
-        command = [sys.executable, "-m", "lerobot.scripts.train", "--dataset.repo_id=local/data"]
+        command = [sys.executable, "-m", script, "--dataset.repo_id=local/data"]
         command += [
             f"--dataset.root={data}",
             f"--policy.type={name}",
@@ -47,10 +51,13 @@ def act(folder: Path, file: Path, length: int) -> None:
     os.environ.update(OFFLINE)
     import torch
     from lerobot.configs.policies import PreTrainedConfig
-    from lerobot.policies.factory import get_policy_class  # which also registers the configurations of all types
+    from lerobot.policies import factory  # which also registers the configurations of all types
 
     config = PreTrainedConfig.from_pretrained(folder)
-    policy = get_policy_class(config.type).from_pretrained(folder, config=config)
+    policy = factory.get_policy_class(config.type).from_pretrained(folder, config=config)
+    preprocessor = postprocessor = lambda value: value
+    if hasattr(factory, "make_pre_post_processors"):  # since 0.4
+        preprocessor, postprocessor = factory.make_pre_post_processors(config, pretrained_path=str(folder))
     rows = np.load(file)
     actions = []
     for number in range(len(rows["state"])):
@@ -59,7 +66,7 @@ def act(folder: Path, file: Path, length: int) -> None:
             torch.manual_seed(number // length)
         batch = {name: torch.from_numpy(rows[key][number : number + 1]) for key, name in NAMES.items()}
         with torch.inference_mode():
-            actions.append(policy.select_action(batch)[0].numpy())
+            actions.append(postprocessor(policy.select_action(preprocessor(batch)))[0].numpy())
     np.save(file.with_suffix(".actions.npy"), np.stack(actions))
 
 

@@ -29,7 +29,7 @@ from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from ..residual import BASE_POLICY, BaseConfig, BasePolicy, ExecutedPolicy, ExecutionConfig, KnownActions
 from .base_copy import FILE, FOLDER, use_copy
 from .composition import has_robot
-from .lerobot_base import LEROBOT_FILES, LeRobotBase, open_lerobot
+from .lerobot_base import LeRobotBase, open_lerobot
 from .server_base import ServerBase, open_server
 from .trained import TrainedPolicy, checkpoint_of, load_policy
 
@@ -137,7 +137,7 @@ def _copy(settings: BaseConfig, draft: Path) -> None:
         write_durably(draft / FILE, Path(settings.policy).read_bytes())
         return
     if settings.lerobot is not None:
-        for name in LEROBOT_FILES:
+        for name in open_lerobot(Path(settings.lerobot)).files:
             copy_durably(Path(settings.lerobot) / name, draft / name)
         return
     if settings.run is None:

@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import EnvSpec, Observation
-from ..deployment.lerobot_policy import LEROBOT_FILES, LeRobotPolicy
+from ..deployment.lerobot_policy import LeRobotPolicy
 from ..replay.interchange.lerobot_layout import feature_of
 from ..residual import BasePolicy
-
-__all__ = ["LEROBOT_FILES", "LeRobotBase", "open_lerobot"]
 
 
 def open_lerobot(folder: Path) -> LeRobotPolicy:

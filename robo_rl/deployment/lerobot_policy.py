@@ -1,42 +1,26 @@
 """Policies from folders that LeRobot wrote (``pretrained_model``), computed by LeRobot in an environment of its own."""
 
-import hashlib
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import (
-    DataError,
-    EnvSpec,
-    Observation,
-    open_regular,
-    parse_json,
-    printable,
-    read_bytes,
-    reading,
-    whole_number,
-)
+from robo_rl.core import EnvSpec, Observation, printable
 
+from .lerobot_files import read_lerobot
 from .lerobot_process import LeRobotProcess
 
-LEROBOT_FILES = ("config.json", "model.safetensors")
-"""Files of a policy."""
-_MOST_CONFIG = 1 << 20
-_PROCESSOR = "policy_preprocessor.json"
 _IMAGES = "images/"
 
 
 class LeRobotPolicy:
     """A :class:`~robo_rl.core.Policy` of a LeRobot folder; it does not explore.
 
-    LeRobot's own ``select_action`` decides, with its queues of observations and actions. Observations are given to it,
-    and actions taken from it, as robo-rl's export to LeRobot writes them: numbers in the units of the task, flattened,
-    images in [0, 1], and actions in [-1, 1], to which they are clipped. Its process starts with :meth:`start`, or with
-    the first action.
+    LeRobot's own ``select_action`` decides, with its queues of observations and actions, between the processors that
+    LeRobot 0.4 and newer save with a policy. Observations are given to it, and actions taken from it, as robo-rl's
+    export to LeRobot writes them: numbers in the units of the task, flattened, images in [0, 1], and actions in
+    [-1, 1], to which they are clipped. Its process starts with :meth:`start`, or with the first action.
 
     Args:
         folder: the folder.
@@ -44,37 +28,21 @@ class LeRobotPolicy:
 
     Attributes:
         type: type of the policy, such as ``act``.
+        files: names of its files.
         action_chunk: number of actions that it decides at once.
         observed_steps: number of consecutive observations that it decides on.
         fingerprint: hash of its files.
 
     Raises:
-        DataError: if files are missing or damaged, or the folder was written by LeRobot 0.4 or newer.
+        DataError: see :func:`.read_lerobot`.
     """
 
     def __init__(self, folder: Path, name_of: Callable[[str], str]) -> None:
         self._folder, self._name_of = folder, name_of
-        file = folder / LEROBOT_FILES[0]
-        try:
-            config = parse_json(read_bytes(file, _MOST_CONFIG), str(file))
-            self.fingerprint = _hash(folder)
-        except OSError as error:
-            raise DataError(
-                f"{folder} is not a policy of LeRobot: {error.filename or file} cannot be read "
-                f"({error.strerror or error}). Give the folder pretrained_model of a checkpoint"
-            ) from error
-        if (folder / _PROCESSOR).exists():
-            raise DataError(
-                f"{folder} was written by LeRobot 0.4 or newer ({_PROCESSOR}), whose normalisation robo-rl cannot "
-                "compute: train the policy with LeRobot 0.3"
-            )
-        with reading(file, DataError, "give the folder pretrained_model of a checkpoint of LeRobot"):
-            self.type = str(config["type"])
-            self._inputs = {str(name): _shape(each) for name, each in config["input_features"].items()}
-            self._outputs = {str(name): _shape(each) for name, each in config["output_features"].items()}
-            self.observed_steps = whole_number(config.get("n_obs_steps", 1), 1, 10_000)
-            chunk = config.get("n_action_steps", config.get("action_chunk_size", 1))
-            self.action_chunk = whole_number(chunk, 1, 10_000)
+        read = read_lerobot(folder)
+        self.type, self.files, self.fingerprint = read.type, read.names, read.fingerprint
+        self.observed_steps, self.action_chunk = read.observed_steps, read.action_chunk
+        self._inputs, self._outputs = read.inputs, read.outputs
         self._task, self._size = "", 0
         self._keys: dict[str, str] = {}
         self._begin, self._forget = True, False
@@ -160,15 +128,3 @@ class LeRobotPolicy:
     def forget_plan(self, *, explore: bool = False) -> None:
         """Reset the policy, for an episode that begins."""
         self.begin_episode(None)
-
-
-def _hash(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for name in LEROBOT_FILES:
-        with open_regular(folder / name) as number, os.fdopen(number, "rb", closefd=False) as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:16]
-
-
-def _shape(feature: Mapping[str, Any]) -> tuple[int, ...]:
-    return tuple(whole_number(size, 1, 100_000) for size in feature["shape"])

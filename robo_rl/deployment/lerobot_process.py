@@ -73,7 +73,9 @@ class LeRobotProcess:
         self._output = _Output(cast(IO[bytes], self._process.stdout))
         self._output.start()
         weakref.finalize(self, _end, self._process, self._socket)
-        self._header(time.monotonic() + START_SECONDS)
+        if (refusal := self._header(time.monotonic() + START_SECONDS).get("refusal")) is not None:
+            _end_process(self._process)
+            raise LeRobotError(f"{folder} cannot be loaded in {VARIABLE}={python}: {printable(str(refusal))}")
 
     def act(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
         """Return the actions (n, A) for an observation.

@@ -5,18 +5,26 @@ standard input. A message is the length of a JSON header (4 bytes, little-endian
 lists. Whatever libraries print goes to the standard error. The process ends when the other end of the socket is closed.
 """
 
+import dataclasses
+import importlib
+import importlib.util
 import json
 import os
 import socket
 import struct
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 sys.path.pop(0)  # the folder of this file, whose modules could hide those of other packages
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["HF_MODULES_CACHE"] = os.devnull  # no folder: transformers imports no code that a model brings along
 
 import numpy as np
 import torch
+
+ADVICE = "Another version wrote the folder, probably a newer one: name an environment with that version"
 
 
 def receive(connection: socket.socket, size: int) -> bytearray | None:
@@ -50,15 +58,94 @@ def send_message(connection: socket.socket, header: dict[str, Any], data: bytes 
     connection.sendall(struct.pack("<I", len(text)) + text + data)
 
 
-def load(folder: str) -> Any:
-    """Return the policy in a folder."""
-    from lerobot.configs.policies import PreTrainedConfig
-    from lerobot.policies.factory import get_policy_class  # which also registers the configurations of all types
+class FolderError(Exception):
+    """Raised if the folder and the installed lerobot do not fit together."""
 
+
+@dataclasses.dataclass
+class Pipeline:
+    """A policy, and its processors: functions of a batch of observations, and of an action (1, A)."""
+
+    policy: Any
+    preprocessor: Callable[[Any], Any] = lambda batch: batch
+    postprocessor: Callable[[Any], Any] = lambda action: action
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        for each in (self.policy, self.preprocessor, self.postprocessor):
+            if hasattr(each, "reset"):
+                each.reset()
+
+
+def load(folder: str) -> Pipeline:
+    """Return the policy in a folder.
+
+    Raises:
+        FolderError: if another version of lerobot than the installed one wrote it.
+    """
+    from lerobot.configs.policies import PreTrainedConfig
+    from lerobot.policies import factory  # which also registers the configurations of all types
+
+    files = [Path(folder) / f"policy_{name}.json" for name in ("preprocessor", "postprocessor")]
+    has_processors = all(file.exists() for file in files)
+    check_version(has_processors, hasattr(factory, "make_pre_post_processors"))
+    check_config(json.loads((Path(folder) / "config.json").read_text()), PreTrainedConfig)
     config = PreTrainedConfig.from_pretrained(folder)
     if getattr(config, "pretrained_backbone_weights", None) is not None:
         config.pretrained_backbone_weights = None  # those in the folder replace them, and they would be downloaded
-    return get_policy_class(config.type).from_pretrained(folder, config=config, strict=True)
+    policy = factory.get_policy_class(config.type).from_pretrained(folder, config=config, strict=True)
+    if not has_processors:
+        return Pipeline(policy)
+    first, last = ([step["registry_name"] for step in json.loads(file.read_text())["steps"]] for file in files)
+    check_steps(first + last, config)
+    # The device of the training may not exist here; the configuration has chosen one that does.
+    device = {"device_processor": {"device": str(config.device)}} if "device_processor" in first else {}
+    return Pipeline(
+        policy, *factory.make_pre_post_processors(config, pretrained_path=folder, preprocessor_overrides=device)
+    )
+
+
+def version() -> str:
+    """Return the name and version of the installed lerobot."""
+    import lerobot
+
+    return f"lerobot {getattr(lerobot, '__version__', 'of an unknown version')}"
+
+
+def check_version(has_processors: bool, needs_processors: bool) -> None:
+    """Refuse a folder with processors where lerobot has none, and one without where lerobot needs them."""
+    if has_processors and not needs_processors:
+        raise FolderError(
+            f"the policy was trained by LeRobot 0.4 or newer, and {version()} has no processors (policy_*.json). "
+            "Name an environment with the version that trained it"
+        )
+    if needs_processors and not has_processors:
+        raise FolderError(
+            f"policy_preprocessor.json is missing, with which {version()} normalises. The folder is incomplete, or "
+            "LeRobot 0.3 wrote it: then name an environment with lerobot 0.3.2, or convert the folder with "
+            "python -m lerobot.processor.migrate_policy_normalization"
+        )
+
+
+def check_config(values: dict[str, Any], configs: Any) -> None:
+    """Refuse a type of policy, and options of one, that the installed lerobot does not have."""
+    kind, known = values["type"], configs.get_known_choices()
+    if kind not in known:
+        raise FolderError(f"{version()} has no policies of type {kind!r}, only {', '.join(sorted(known))}. {ADVICE}")
+    options = {field.name for field in dataclasses.fields(known[kind])}
+    if unknown := sorted(set(values) - options - {"type"}):
+        raise FolderError(f"config.json has options of {kind} that {version()} lacks: {', '.join(unknown)}. {ADVICE}")
+
+
+def check_steps(steps: list[str], config: Any) -> None:
+    """Refuse steps of processors that the installed lerobot does not have."""
+    from lerobot.processor import ProcessorStepRegistry
+
+    module = type(config).__module__.replace("configuration_", "processor_")
+    if importlib.util.find_spec(module) is not None:
+        importlib.import_module(module)  # it registers the steps of this type of policy
+    if unknown := sorted(set(steps) - set(ProcessorStepRegistry.list())):
+        raise FolderError(f"the processors have steps that {version()} lacks: {', '.join(unknown)}. {ADVICE}")
 
 
 def action_queue(policy: Any) -> Any:
@@ -86,31 +173,38 @@ def batch_of(arrays: dict[str, Any], task: str, device: str) -> dict[str, Any]:
     return batch
 
 
-def answer(policy: Any, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
+def answer(pipeline: Pipeline, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     """Return the actions (n, A) for a message: one, or a whole chunk."""
+    policy = pipeline.policy
     if header["begin"]:
-        policy.reset()
+        pipeline.reset()
         if header["seed"] is not None:
             torch.manual_seed(header["seed"] % 2**63)
     elif header["forget"]:
         forget_actions(policy)
     with torch.inference_mode():
-        actions = [policy.select_action(batch_of(arrays, header["task"], policy.config.device))]
-    if header["chunk"] and (queue := action_queue(policy)) is not None:
-        actions += queue
-        queue.clear()
+        batch = pipeline.preprocessor(batch_of(arrays, header["task"], policy.config.device))
+        actions = [policy.select_action(batch)]
+        if header["chunk"] and (queue := action_queue(policy)) is not None:
+            actions += queue
+            queue.clear()
+        actions = [pipeline.postprocessor(action) for action in actions]
     return torch.cat(actions).float().cpu().numpy()
 
 
 def main(folder: str) -> None:
     """Load the policy in ``folder``, and answer messages until the other end is closed."""
     connection = socket.socket(fileno=os.dup(0))
-    policy = load(folder)
-    policy.eval()
+    try:
+        pipeline = load(folder)
+    except FolderError as error:
+        send_message(connection, {"refusal": str(error)})
+        return
+    pipeline.policy.eval()
     torch.manual_seed(0)
-    send_message(connection, {"type": policy.config.type})
+    send_message(connection, {"type": pipeline.policy.config.type})
     while (message := receive_message(connection)) is not None:
-        actions = answer(policy, *message)
+        actions = answer(pipeline, *message)
         send_message(connection, {"shape": list(actions.shape)}, actions.astype("<f4").tobytes())
 
 

@@ -190,10 +190,6 @@ def test_an_interpreter_that_is_not_named_or_does_not_exist(tmp_path: Path, monk
 def test_folders_that_are_no_policy_are_refused(tmp_path: Path) -> None:
     folder = write_lerobot(tmp_path / "policy")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "policy_preprocessor.json").write_text("{}")
-    with pytest.raises(DataError, match=r"written by LeRobot 0\.4 or newer"):
-        open_lerobot(folder)
-    (folder / "policy_preprocessor.json").unlink()
     for change in ({"input_features": None}, {"output_features": {"action": {"shape": [-1]}}}, {"n_action_steps": 0.5}):
         (folder / "config.json").write_text(json.dumps(config | change))
         with pytest.raises(DataError, match=r"config\.json is damaged"):

@@ -90,9 +90,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that cloned demonstrations, and policies that LeRobot trained on the same demonstrations."""
     folder = tmp_path_factory.mktemp("lerobot")
     robo_rl("train", *COMMON, "agent=bc", *CLONE, f"run.dir={folder / 'clone'}")
-    data = ["format=lerobot", "format.version=v2.1", f"output={folder / 'data'}"]
-    robo_rl("export", f"path={folder / 'clone' / 'demonstrations'}", *data)
     assert REAL is not None
+    script = "import lerobot.datasets.lerobot_dataset as data; print(data.CODEBASE_VERSION)"
+    version = subprocess.run([REAL, "-c", script], check=True, capture_output=True, text=True).stdout.split()[-1]
+    data = ["format=lerobot", f"format.version={version}", f"output={folder / 'data'}"]
+    robo_rl("export", f"path={folder / 'clone' / 'demonstrations'}", *data)
     subprocess.run([REAL, str(TRAIN), "train", str(folder / "data"), str(folder), "--steps=5"], check=True)
     return folder
 

@@ -11,10 +11,11 @@ STAND_IN = Path(__file__).with_name("lerobot_stand_in")
 VARIABLE = "ROBO_RL_LEROBOT_PYTHON"
 
 
-def use_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this interpreter, with the stand-in for lerobot, compute LeRobot policies."""
+def use_stand_in(monkeypatch: pytest.MonkeyPatch, version: str = "0.3.2") -> None:
+    """Let this interpreter, with the stand-in for a version of lerobot, compute LeRobot policies."""
     monkeypatch.setenv(VARIABLE, str(STAND_IN / "python"))
     monkeypatch.setenv("STAND_IN_PYTHON", sys.executable)
+    monkeypatch.setenv("STAND_IN_VERSION", version)
 
 
 def write_lerobot(folder: Path, kind: str = "plain", **shapes: list[int]) -> Path:
@@ -34,4 +35,14 @@ def write_lerobot(folder: Path, kind: str = "plain", **shapes: list[int]) -> Pat
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+def write_processors(folder: Path, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Path:
+    """Write the steps of the processors that LeRobot 0.4 and newer save beside a policy, and their states."""
+    for name, steps in (("preprocessor", before), ("postprocessor", after)):
+        (folder / f"policy_{name}.json").write_text(json.dumps({"name": f"policy_{name}", "steps": steps}))
+        for step in steps:
+            if "/" not in (state := step.get("state_file", "/")):
+                (folder / state).write_bytes(b"statistics")
     return folder

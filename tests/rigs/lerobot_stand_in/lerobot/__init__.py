@@ -1,1 +1,5 @@
 """Stand-in for the parts of lerobot that robo-rl calls, for tests without it."""
+
+import os
+
+__version__ = os.environ.get("STAND_IN_VERSION", "0.3.2")

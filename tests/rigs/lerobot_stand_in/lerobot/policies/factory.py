@@ -6,6 +6,9 @@ from collections import deque
 
 import torch
 
+from .. import __version__
+from ..processor import Pipeline
+
 
 class StandIn:
     """Decides n_action_steps actions: tanh of the state, of the oldest one in its history, and noise."""
@@ -57,3 +60,10 @@ class StandIn:
 
 def get_policy_class(name):
     return StandIn
+
+
+if __version__ >= "0.4":
+
+    def make_pre_post_processors(policy_cfg, pretrained_path, preprocessor_overrides):
+        overrides = {"preprocessor": preprocessor_overrides, "postprocessor": {}}
+        return tuple(Pipeline(f"{pretrained_path}/policy_{name}.json", each) for name, each in overrides.items())
