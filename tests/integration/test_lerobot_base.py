@@ -22,7 +22,7 @@ from robo_rl.residual import BASE_ACTION
 from robo_rl.sim import make_backend
 
 from ..rigs.command_line import refusal, robo_rl
-from ..rigs.lerobot_folder import use_stand_in, write_lerobot
+from ..rigs.lerobot_folder import use_stand_in, write_lerobot, write_processors
 
 REAL = os.environ.get("ROBO_RL_LEROBOT_PYTHON")
 SHORT = ["run.evaluation_interval=0", "run.final_evaluation_episodes=2", "run.video_episodes=0", "runtime.threads=1"]
@@ -38,9 +38,13 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     use_stand_in(monkeypatch)
 
 
-@pytest.mark.usefixtures("stand_in")
-def test_a_run_corrects_a_copy_of_the_policy_and_resumes_without_the_original(tmp_path: Path) -> None:
+def test_a_run_corrects_a_copy_of_the_policy_and_resumes_without_the_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_stand_in(monkeypatch, "0.4.4")
     source, run = write_lerobot(tmp_path / "policy", "noise"), tmp_path / "run"
+    scales = [{"registry_name": "scale", "config": {"factor": 0.5}, "state_file": f"{n}.safetensors"} for n in "ab"]
+    write_processors(source, scales[:1], scales[1:])
     output = robo_rl("train", *COMMON, *AGENT, f"base.lerobot={source}", "run.env_steps=20", f"run.dir={run}")
     assert f"Base policy {source} (LeRobot, noise); residuals of up to 0.2" in output
     shutil.rmtree(source)
