@@ -122,7 +122,7 @@ def check_version(has_processors: bool, needs_processors: bool) -> None:
     if needs_processors and not has_processors:
         raise FolderError(
             f"policy_preprocessor.json is missing, with which {version()} normalises. The folder is incomplete, or "
-            "LeRobot 0.3 wrote it: then name an environment with lerobot 0.3.2, or convert the folder with "
+            "LeRobot 0.3 wrote it: then name an environment with lerobot 0.3.2, or try to convert the folder with "
             "python -m lerobot.processor.migrate_policy_normalization"
         )
 

@@ -1,5 +1,6 @@
 """Stand-in policies: chunks of actions with noise, a history of observations, and misbehaviour by type."""
 
+import os
 import sys
 import time
 from collections import deque
@@ -20,6 +21,7 @@ class StandIn:
     @classmethod
     def from_pretrained(cls, folder, *, config, strict):
         assert strict and getattr(config, "pretrained_backbone_weights", None) is None
+        assert os.environ["HF_MODULES_CACHE"] == os.devnull, "transformers could import code of a folder"
         return cls(config)
 
     def eval(self):
