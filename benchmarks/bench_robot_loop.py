@@ -6,8 +6,8 @@ Three processes, as on the machine of a robot: `robo-rl robot`, `robo-rl learner
 the images as fast as it can and holds nobody up, and `robo-rl actor`, in this process. Between robot and actor is DDS
 on loopback. Prints what the driver says of its periods and commands, and fails (exit code 1) unless no step was missed,
 the 99th percentile of how late periods ended is under 5 ms and the median from a complete observation to its command
-under 15 ms. With ``--pages``, pages of `robo-rl web` show the cameras meanwhile, and the pictures that each receives are
-counted.
+under 15 ms. With ``--pages``, pages of `robo-rl web` show the cameras meanwhile, and the pictures that each page
+receives are counted.
 """
 
 import contextlib

@@ -8,7 +8,7 @@ from robo_rl.core import Clock, EnvBackend, MonotonicClock, Observation, Renderi
 
 IMAGES = "images/"
 PICTURE_SECONDS = 0.08
-"""Shortest time between two sets of pictures [s]: less than 0.1, so that steps at 10, 20 and 30 Hz give ten a second."""
+"""Shortest time between two sets of pictures [s]: less than 0.1, so that 10, 20 and 30 Hz give ten a second."""
 JPEG_QUALITY = 80
 
 
