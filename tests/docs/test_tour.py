@@ -1,34 +1,37 @@
 """The tour of the code: the functions that it names exist, are few lines, and call one another in its order."""
 
 import ast
+import inspect
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
+
+from robo_rl.cli import main
+
+from ..rigs.command_line import Forked, finish
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guide" / "tour.md"
 LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./\.\./([\w/]+\.py)\)")
 MOST_FRAMES, MOST_LINES = 10, 1200
 
-# Runs a training until the first target is computed, and prints the functions of robo_rl on the call stack.
-WATCHED = """
-import inspect, json, sys
-from robo_rl.agents.sac import update
-from robo_rl.cli import main
 
-target = update.critic_target
+def watched_training() -> None:
+    """Run a training until the first target is computed, and print the functions of robo_rl on the call stack."""
+    from robo_rl.agents.sac import update  # only in the process that trains
 
-def watched(*arguments):
-    frames = [each for each in inspect.stack()[::-1] if "/robo_rl/" in each.filename]
-    named = [(each.filename.rpartition("/robo_rl/")[2], each.frame.f_code.co_qualname) for each in frames]
-    print(json.dumps([*named, ("agents/sac/update.py", target.__qualname__)]), file=sys.stderr, flush=True)
-    raise SystemExit(0)
+    target = update.critic_target
 
-update.critic_target = watched
-main(sys.argv[1:])
-"""
+    def watched(*_: object) -> NoReturn:
+        frames = [each for each in inspect.stack()[::-1] if "/robo_rl/" in each.filename]
+        named = [(each.filename.rpartition("/robo_rl/")[2], each.frame.f_code.co_qualname) for each in frames]
+        print(json.dumps([*named, ("agents/sac/update.py", target.__qualname__)]), file=sys.stderr, flush=True)
+        raise SystemExit(0)
+
+    update.critic_target = watched
+    main()
 
 
 def functions(file: Path) -> dict[str, int]:
@@ -83,9 +86,10 @@ def test_there_are_few_frames_and_excerpts_are_from_their_files() -> None:
 def test_a_training_calls_the_frames_in_this_order(tmp_path: Path) -> None:
     words = ["train", "task=reach", "agent.implementation=torch", "agent.hidden=[8]", "agent.batch_size=8"]
     words += ["agent.pretrain_steps=1", "agent.learning_starts=1", "demonstrations.episodes=1", "run.dir=run"]
-    done = subprocess.run([sys.executable, "-c", WATCHED, *words], cwd=tmp_path, capture_output=True, text=True)
-    printed = [line for line in done.stderr.splitlines() if line.startswith("[[")]
-    assert printed, done.stdout + done.stderr
+    words += ["run.evaluation_interval=0", "run.video_episodes=0"]
+    output = finish(Forked(*words, program=watched_training, folder=tmp_path))
+    printed = [line for line in output.splitlines() if line.startswith("[[")]
+    assert printed, output
     stack = iter([f"robo_rl/{file}::{name}" for file, name in json.loads(printed[0])])
     for file, name in frames():
         assert f"{file}::{name}" in stack, f"{file}: {name} is not on the call stack here"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ..rigs.command_line import SMALL_AGENT
 from ..rigs.guide import blocks, files
 
 PAGE = "own_arm.md"
@@ -22,12 +23,15 @@ ARM = Path(__file__).resolve().parents[1] / "data" / "arms" / "bench_arm.xml"
 PATIENCE_SECONDS = 400.0
 OFFLINE = ["--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
 SHORT = [
+    *SMALL_AGENT,
+    "agent.hidden=[64]",
+    "agent.batch_size=64",
+    "agent.pretrain_steps=500",
     "run.env_steps=300",
     "run.evaluation_interval=0",
     "run.final_evaluation_episodes=2",
     "run.video_episodes=0",
     "demonstrations.episodes=5",
-    "agent.pretrain_steps=500",
     "runtime.threads=1",
 ]
 """Options for a training of seconds, which the page leaves out."""
