@@ -189,9 +189,21 @@ def _registered(named: Collection[_Named]) -> set[str]:
     for node in sorted(_nodes(repo), key=order):
         if missing <= registered:
             break
-        entries = _entries(OmegaConf.to_container(node.node, resolve=False))
-        registered.update(value for _, key, value in entries if key == "_target_")
+        registered |= _targets(node.node)
     return registered
+
+
+_targets_of_nodes: dict[int, tuple[DictConfig, frozenset[str]]] = {}
+"""Nodes that were read and the targets in them, by identity; a node that is kept here leaves its identity to none."""
+
+
+def _targets(node: DictConfig) -> frozenset[str]:
+    """Return the targets in a node of Hydra's store, none of which changes once it is stored."""
+    if id(node) not in _targets_of_nodes:
+        entries = _entries(OmegaConf.to_container(node, resolve=False))
+        found = frozenset(value for _, key, value in entries if key == "_target_")
+        _targets_of_nodes[id(node)] = node, found
+    return _targets_of_nodes[id(node)][1]
 
 
 def _nodes(entries: Any) -> Iterator[ConfigNode]:
