@@ -1,5 +1,6 @@
 """Both ends of the wire together, in one process."""
 
+import dataclasses
 import os
 import threading
 from pathlib import Path
@@ -206,8 +207,9 @@ def test_commands(server) -> None:
     with pytest.raises(TransportError, match="this is the learner of run run-1, not of run-2"):
         send_command(config, "stop", "run-2")
     server.close(0)
+    impatient = dataclasses.replace(config, timeout_seconds=1.0)  # nobody answers
     with pytest.raises(TransportError, match=r"did not accept 'stop'.*Give run=FOLDER"):
-        send_command(config, "stop")
+        send_command(impatient, "stop")
 
 
 def test_pictures_come_up_and_orders_and_pauses_go_down(server, rig) -> None:
