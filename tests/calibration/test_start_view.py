@@ -1,5 +1,6 @@
 """Comparison of the views of a camera that was moved by known amounts, as MuJoCo renders them."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +24,12 @@ X, Y, Z = np.eye(3)
 Look = Callable[..., np.ndarray]
 
 
+@functools.cache
 def looking(task: str) -> Look:
-    """Return a function that renders the scene of a task by the camera ``front``, turned [degrees] about an axis."""
+    """Return a function that renders the scene of a task by the camera ``front``, turned [degrees] about an axis.
+
+    Each picture is rendered once.
+    """
     backend = make_backend(task)
     assert isinstance(backend, ArmBackend)
     backend.reset(0)
@@ -32,7 +37,15 @@ def looking(task: str) -> Look:
     camera = model.camera("front").id
     place, posture = model.cam_pos[camera].copy(), model.cam_quat[camera].copy()
 
+    pictures: dict[tuple[float, ...], np.ndarray] = {}
+
     def look(axis: np.ndarray = Z, degrees: float = 0.0, moved: tuple[float, float, float] = (0, 0, 0)) -> np.ndarray:
+        view = (*axis.tolist(), degrees, *moved)
+        if view not in pictures:
+            pictures[view] = render(axis, degrees, moved)
+        return pictures[view]
+
+    def render(axis: np.ndarray, degrees: float, moved: tuple[float, float, float]) -> np.ndarray:
         turn = np.empty(4)
         mujoco.mju_axisAngle2Quat(turn, axis, np.radians(degrees))
         mujoco.mju_mulQuat(model.cam_quat[camera], posture, turn)
