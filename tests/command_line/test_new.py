@@ -2,6 +2,7 @@
 
 import html
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -20,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
-def test_the_new_package_passes_its_own_tests(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_package_has_its_own_names(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("new", [kind, "wipe_table", f"folder={tmp_path / 'made'}"]) == 0
     printed = capsys.readouterr().out
     assert "wipe_table" in printed.splitlines()[-1] and f"{TEMPLATES[kind].page}.md" in printed
@@ -30,10 +31,19 @@ def test_the_new_package_passes_its_own_tests(kind: str, tmp_path: Path, capsys:
     template = TEMPLATES[kind]
     assert not any(word in text for word in (template.example, template.example.replace("_", "-"), template.stem))
     assert "WipeTable" in text
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "made")}
-    done = subprocess.run(command, cwd=tmp_path / "made", env=environment, capture_output=True, text=True)
+
+
+def test_new_packages_pass_their_own_tests(tmp_path: Path) -> None:
+    """All in one process, which imports PyTorch once."""
+    folders = {kind: tmp_path / kind for kind in TEMPLATES}
+    for kind, folder in folders.items():
+        assert run("new", [kind, f"wipe_{kind}", f"folder={folder}"]) == 0
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *map(str, folders.values())]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders.values()))}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    for kind in TEMPLATES:
+        assert re.search(rf"^PASSED \S*test_wipe_{kind}\.py::", done.stdout, re.MULTILINE), kind
 
 
 @pytest.mark.parametrize(
