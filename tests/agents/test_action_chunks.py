@@ -303,7 +303,8 @@ def test_training_decides_anew_where_an_episode_begins_and_after_others_acted(
 
 def test_values_of_single_actions_are_refused_before_anything_is_learned(tmp_path: Path) -> None:
     folder = tmp_path / "reference"
-    reference = training_on(folder, "rlpd", "agent.action_chunk=2")
+    alone = "run.evaluation_interval=0"
+    reference = training_on(folder, "rlpd", "agent.action_chunk=2", "run.env_steps=5", alone)
     reference.run()
     reference.close()
     words = ["intervention.criterion=value", f"intervention.reference={folder}"]
@@ -313,7 +314,8 @@ def test_values_of_single_actions_are_refused_before_anything_is_learned(tmp_pat
     with pytest.raises(ConfigError, match=r"reset.agent.action_chunk must be 1, as it judges and takes single actions"):
         training_on(tmp_path / "reset", "rlpd", "reset=learned", "reset.agent.action_chunk=2")
     words[0] = "intervention.criterion=disagreement"
-    training = training_on(tmp_path / "run", "rlpd", *words, "intervention.false_alarm=1", "intervention.hold=4")
+    words += ["intervention.false_alarm=1", "intervention.hold=4"]
+    training = training_on(tmp_path / "run", "rlpd", *words, alone)
     training.run()
     slots = training.state.experience.online.rows.available.interventions
     batch = training.state.experience.online.rows.gather(

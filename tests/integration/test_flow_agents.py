@@ -20,6 +20,7 @@ TRAIN = [
     "agent.pretrain_steps=20",
     "agent.offline_steps=100",
     "demonstrations.episodes=2",
+    "run.evaluation_interval=0",
     "run.final_evaluation_episodes=1",
     "run.video_episodes=0",
     "runtime.threads=1",
