@@ -7,6 +7,7 @@ from robo_rl.app import register_all_configs
 for module in (
     "matplotlib.pyplot",
     "tensorboard.summary",
+    "torch._dynamo",  # by the updates of PyTorch, in two seconds
     "robo_rl.command_line.application",
     "robo_rl.commands.train",
     "robo_rl.commands.actor",
