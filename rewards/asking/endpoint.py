@@ -117,7 +117,7 @@ class EndpointConfig(Options, section="endpoint"):
             raise ConfigError(f"endpoint.key_variable: the environment has no key in {self.key_variable}: set it")
         parts = urlsplit(self.url)
         if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
-            raise ConfigError(f"endpoint.url must be https where a key is sent, got {self.url!r}")
+            raise ConfigError(f"endpoint.url must be https if a key is sent, got {self.url!r}")
         return key
 
 

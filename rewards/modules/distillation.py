@@ -80,7 +80,7 @@ class DistillationConfig(NetworkConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "endpoint", as_config(self.endpoint, EndpointConfig))
-        require(self.candidates == 1 or self.members > 1, "members", "2 or more if candidates is", self.members)
+        require(self.candidates == 1 or self.members > 1, "members", "2 or more if candidates is above 1", self.members)
         require_combination(self.combination, self.uncertainty_weight)
 
     def pictures(self, spec: EnvSpec, option: str) -> str:

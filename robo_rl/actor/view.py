@@ -8,29 +8,37 @@ from robo_rl.core import Clock, EnvBackend, MonotonicClock, Observation, Renderi
 
 IMAGES = "images/"
 PICTURE_SECONDS = 0.08
-"""Shortest time between two sets of pictures [s]: less than 0.1, so that 10, 20 and 30 Hz give ten a second."""
+"""Shortest time from one set of pictures to the next [s]: less than 0.1, so that 10, 20 and 30 Hz give ten a second."""
+SHARE = 0.3
+"""Largest share of the time that is spent on pictures: they are made by the loop that acts."""
 JPEG_QUALITY = 80
 
 
 class View:
     """Makes JPEG pictures of the observed camera images or, if there are none, of the rendered scene.
 
-    At most one set of pictures is made every ``PICTURE_SECONDS``.
+    At most one set of pictures is made every ``PICTURE_SECONDS``; fewer if they would take more than ``SHARE`` of the
+    time, as a rendered scene may.
     """
 
     def __init__(self, backend: EnvBackend, clock: Clock | None = None) -> None:
         self._backend = backend
         self._clock = clock or MonotonicClock()
-        self._taken_ns: int | None = None
+        self._due_ns = 0
         self.problem = ""
         """Reason why no pictures can be made; empty if they can."""
 
     def take(self, observation: Observation) -> dict[str, bytes]:
         """Return pictures by camera; none if the last ones were taken too recently, or rendering is not possible."""
         now = self._clock.now_ns()
-        if self.problem or (self._taken_ns is not None and now - self._taken_ns < PICTURE_SECONDS * 1e9):
+        if self.problem or now < self._due_ns:
             return {}
-        self._taken_ns = now
+        pictures = self._make(observation)
+        taken_ns = self._clock.now_ns() - now
+        self._due_ns = now + max(round(PICTURE_SECONDS * 1e9), round(taken_ns / SHARE))
+        return pictures
+
+    def _make(self, observation: Observation) -> dict[str, bytes]:
         images = {
             key.removeprefix(IMAGES): newest_frame(image)
             for key, image in observation.items()

@@ -224,6 +224,9 @@ def check_yaml(text: str, where: str, most: int = YAML_NODES) -> int:
         raise DataError(f"{where}: expected YAML ({str(error).partition(chr(10))[0]})") from error
 
 
+_RESOLVER = yaml.resolver.Resolver()
+
+
 class _OpenNode:
     """Collection of a YAML text whose end has not been read.
 
@@ -233,19 +236,20 @@ class _OpenNode:
 
     def __init__(self, anchor: str | None, is_mapping: bool) -> None:
         self.anchor, self.size = anchor, 0
-        self._keys: set[str] = set()
+        self._keys: set[tuple[str, str]] = set()
         self._is_mapping, self._expects_key = is_mapping, is_mapping
 
-    def add(self, size: int, text: str | None) -> None:
-        """Count a value, which is a key or not; ``text`` is that of a scalar.
+    def add(self, size: int, scalar: yaml.ScalarEvent | None) -> None:
+        """Count a value, which is a key or not; ``scalar`` is its event unless it is a collection or an alias.
 
         Raises:
-            ValueError: if it is a key for the second time.
+            ValueError: if it is a key for the second time. A number and the same digits in quotes are different keys.
         """
-        if self._expects_key and text is not None:
-            if text in self._keys and text != "<<":
-                raise ValueError(f"the key {text!r:.80} occurs twice in a mapping")
-            self._keys.add(text)
+        if self._expects_key and scalar is not None and scalar.value != "<<":
+            key = scalar.tag or _RESOLVER.resolve(yaml.ScalarNode, scalar.value, scalar.implicit), scalar.value
+            if key in self._keys:
+                raise ValueError(f"the key {scalar.value!r:.80} occurs twice in a mapping")
+            self._keys.add(key)
         self._expects_key = self._is_mapping and not self._expects_key
         self.size += size
 
@@ -276,7 +280,7 @@ def _count_yaml(text: str, most: int) -> int:
                 raise ValueError(f"the alias {event.anchor!r} refers to nothing before it")
             size = sizes[event.anchor]
         elif isinstance(event, yaml.ScalarEvent):
-            scalar = event.value
+            scalar = event
             if event.anchor:
                 sizes[event.anchor] = 1
         else:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,14 +87,19 @@ def _read_processors(folder: Path) -> tuple[list[str], dict[str, str]]:
             steps = content["steps"]
             whole_number(len(steps), 0, _MOST_STEPS)
             for number, step in enumerate(steps):
-                if (state := _check_step(step, f"{file}: step {number}")) is not None:
+                if (state := _check_step(folder, step, f"{file}: step {number}")) is not None:
                     names.append(state)
-                for old, new in step.get("config", {}).get("rename_map", {}).items():
-                    renamed[str(new)] = renamed.pop(old, old)
+                renamed = _rename(renamed, step.get("config", {}).get("rename_map", {}))
     return names, renamed
 
 
-def _check_step(step: Mapping[str, Any], where: str) -> str | None:
+def _rename(names: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the original names by the new ones after a step, which renames all observations at once."""
+    kept = {name: original for name, original in names.items() if name not in changes}
+    return kept | {str(new): names.get(old, old) for old, new in changes.items()}
+
+
+def _check_step(folder: Path, step: Mapping[str, Any], where: str) -> str | None:
     """Refuse a step of a pipeline that robo-rl does not compute, and return the name of its file, if it has one."""
     kind, config, state = step.get("registry_name"), step.get("config", {}), step.get("state_file")
     if not isinstance(kind, str):  # LeRobot would import and call whatever the file names
@@ -105,15 +111,44 @@ def _check_step(step: Mapping[str, Any], where: str) -> str | None:
             f"{where}: actions relative to the observed state are not supported, because LeRobot's select_action "
             "does not keep the state that a chunk is relative to. Train the policy on absolute actions"
         )
-    if state is None:
-        modes, features = config.get("norm_map", {}), config.get("features", {})
-        if any(modes.get(feature["type"], "IDENTITY") != "IDENTITY" for feature in features.values()):
-            raise DataError(f"{where} has no statistics (state_file), so LeRobot would not normalise: train it again")
-        return None
-    name = str(state)
-    if Path(name).name != name or not name.endswith(".safetensors"):
-        raise DataError(f"{where}: expected state_file to name a .safetensors file of the folder, found {name!r:.80}")
-    return name
+    if step.get("artifacts"):
+        raise DataError(f"{where} has artifacts, files of LeRobot after 0.6.1, which are not supported")
+    if state is not None and (not isinstance(state, str) or re.fullmatch(r"[\w.-]+\.safetensors", state) is None):
+        raise DataError(f"{where}: expected state_file to name a .safetensors file of the folder, found {state!r:.80}")
+    if normalised := _normalised(config):
+        tensors = set() if state is None else _tensors(folder / state)
+        if missing := [name for name in normalised if not any(each.startswith(f"{name}.") for each in tensors)]:
+            raise DataError(
+                f"{where} has no statistics of {printable(', '.join(missing))[:200]} in {state or 'a state_file'}, so "
+                "LeRobot would not normalise: train the policy again"
+            )
+    return state
+
+
+def _normalised(config: Mapping[str, Any]) -> list[str]:
+    """Return the observations and actions that a step normalises; without their statistics, it leaves them as is."""
+    modes, chosen = config.get("norm_map", {}), config.get("normalize_observation_keys")
+    return [
+        str(name)
+        for name, feature in config.get("features", {}).items()
+        if modes.get(feature["type"], "IDENTITY") != "IDENTITY"
+        and (chosen is None or name in chosen or feature["type"] == "ACTION")
+    ]
+
+
+def _tensors(file: Path) -> set[str]:
+    """Return the names of the tensors in a safetensors file.
+
+    Raises:
+        DataError: if it has no header of at most :data:`_MOST_JSON` bytes.
+        OSError: if it cannot be read.
+    """
+    with open_regular(file) as number, os.fdopen(number, "rb", closefd=False) as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        if size > _MOST_JSON:
+            raise DataError(f"{file} is not a safetensors file: its header would have {size:,} bytes")
+        header = parse_json(stream.read(size), str(file))
+    return set(header) - {"__metadata__"} if isinstance(header, dict) else set()
 
 
 def _hash(folder: Path, names: tuple[str, ...]) -> str:

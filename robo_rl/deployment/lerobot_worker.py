@@ -145,7 +145,10 @@ def check_steps(steps: list[str], config: Any) -> None:
     if importlib.util.find_spec(module) is not None:
         importlib.import_module(module)  # it registers the steps of this type of policy
     if unknown := sorted(set(steps) - set(ProcessorStepRegistry.list())):
-        raise FolderError(f"the processors have steps that {version()} lacks: {', '.join(unknown)}. {ADVICE}")
+        raise FolderError(
+            f"the processors have steps that {version()} lacks, or registers outside the policy: {', '.join(unknown)}. "
+            f"{ADVICE}"
+        )
 
 
 def action_queue(policy: Any) -> Any:

@@ -195,7 +195,7 @@ def load_run(path: Path, going_on: bool = False) -> Run:
         if not going_on:
             summary = read_summary(folder)
     except FileNotFoundError:
-        problems.append("no summary.json: the run is still going on or was killed; figures are those of its last line")
+        problems.append("no summary.json: the run is still active or was killed; figures are those of its last line")
     except (DataError, OSError, ValueError, KeyError, TypeError, AttributeError):
         problems.append("summary.json is damaged; figures are those of the last line of metrics.jsonl")
     if summary is not None and summary.get("status") in ("interrupted", "diverged"):

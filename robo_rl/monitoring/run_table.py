@@ -169,7 +169,7 @@ def results(run: Run) -> list[tuple[str, str]]:
 def describe_live(status: LiveStatus | None) -> str:
     """Return what an active run is doing, in a few words."""
     if status is None or not status.state:
-        return "going on"
+        return "active"
     return status.state + (", will pause" if status.paused and not status.state.startswith("paused") else "")
 
 

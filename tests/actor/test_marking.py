@@ -64,6 +64,22 @@ def test_the_newest_frame_of_each_camera_a_few_times_a_second() -> None:
     assert view.take(observation)
 
 
+def test_slow_pictures_take_a_small_share_of_the_time() -> None:
+    clock, grey = ManualClock(), np.full((16, 16, 3), 90, np.uint8)
+
+    def render() -> Any:
+        clock.advance_ns(60_000_000)
+        return grey
+
+    view = View(SimpleNamespace(render=render), clock)  # type: ignore[arg-type]
+    count = 0
+    for _ in range(1000):
+        count += bool(view.take({}))
+        clock.advance_ns(10_000_000)
+    assert clock.now_ns() == 10_000_000_000 + 60_000_000 * count
+    assert 0.25 < 60_000_000 * (count - 1) / clock.now_ns() <= 0.3
+
+
 def test_without_cameras_the_scene_and_without_a_renderer_the_reason() -> None:
     grey = np.full((16, 16, 3), 90, np.uint8)
     view = View(SimpleNamespace(render=lambda: grey), ManualClock())  # type: ignore[arg-type]

@@ -137,6 +137,7 @@ def test_json_of_some_depth_is_read() -> None:
         ("a: [", "did not find expected node content, line|expected the node content"),
         ("a: \x07", "control|special"),
         ("rate: 10\nrate: 100\n", "the key 'rate' occurs twice in a mapping"),
+        ("{1: a, 1: b}", "the key '1' occurs twice in a mapping"),
         ("a: {b: [1], c: 2, 'b': 3}", "the key 'b' occurs twice in a mapping"),
         ("/**: {ros__parameters: {a: 1}}\n/**: {ros__parameters: {b: 2}}\n", "occurs twice in a mapping"),
     ],
@@ -150,7 +151,16 @@ def test_yaml_with_a_few_aliases_is_read() -> None:
     check_yaml("a: &a {b: [1, 2]}\nc: *a\nd: {<<: *a, e: 1}\n", "f.yaml")
 
 
-@pytest.mark.parametrize("text", ["a: {b: 1, c: b, d: b}\nb: a\nc: a\n", "- a: 1\n- a: 2\n", "{a: a, [a, a]: a, b: a}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: {b: 1, c: b, d: b}\nb: a\nc: a\n",
+        "- a: 1\n- a: 2\n",
+        "{a: a, [a, a]: a, b: a}",
+        "{1: a, '1': b, true: c, 'true': d}",
+        "a: &a {b: 1}\nc: &c {d: 1}\ne: {<<: *a, <<: *c}\n",
+    ],
+)
 def test_yaml_may_repeat_keys_in_other_mappings_and_as_values(text: str) -> None:
     check_yaml(text, "f.yaml")
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from robo_rl.app.lerobot_base import LeRobotBase, open_lerobot
 from robo_rl.core import ArraySpec, DataError
+from robo_rl.deployment.lerobot_files import read_lerobot
 from robo_rl.deployment.lerobot_policy import LeRobotPolicy
 from robo_rl.deployment.lerobot_process import LeRobotError
 
@@ -74,6 +76,36 @@ def test_renamed_observations_are_those_of_the_data_set(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("changes", "originals"),
+    [
+        ([{"a": "b", "b": "a"}], {"a": "b", "b": "a"}),
+        ([{"a": "b", "b": "c"}], {"b": "a", "c": "b"}),
+        ([{"a": "b"}, {"b": "c"}, {"c": "a"}], {"a": "a"}),
+    ],
+)
+def test_observations_are_renamed_at_once(
+    changes: list[dict[str, str]], originals: dict[str, str], tmp_path: Path
+) -> None:
+    sizes = {"a": 36, "b": 6, "c": 9}
+    folder = write_lerobot(tmp_path / "policy", **{name: [sizes[original]] for name, original in originals.items()})
+    config = json.loads((folder / "config.json").read_text())
+    config["input_features"] = {name: config["input_features"][f"observation.{name}"] for name in originals}
+    (folder / "config.json").write_text(json.dumps(config))
+    steps = [{"registry_name": "rename_observations_processor", "config": {"rename_map": change}} for change in changes]
+    assert read_lerobot(write_processors(folder, steps, [])).inputs == {
+        original: (sizes[original],) for original in originals.values()
+    }
+
+
+def test_a_normaliser_has_statistics_of_all_that_it_normalises(tmp_path: Path) -> None:
+    folder = write_lerobot(tmp_path / "policy")
+    step = {"registry_name": "normalizer_processor", "config": NORM, "state_file": "s.safetensors"}
+    write_processors(folder, [step], [])
+    save_file({"action.mean": np.zeros(3), "action.std": np.ones(3)}, folder / "s.safetensors")
+    assert "s.safetensors" in read_lerobot(folder).names
+
+
 def test_files_of_processors_belong_to_the_policy(tmp_path: Path) -> None:
     folder, found = written(tmp_path / "policy"), set()
     names = ["policy_preprocessor.json", "scale.safetensors", "policy_postprocessor.json", "a.safetensors"]
@@ -98,7 +130,21 @@ def test_files_of_processors_belong_to_the_policy(tmp_path: Path) -> None:
             r"step 0 \(scale\): expected state_file to name a \.safetensors file",
         ),
         (scale(1, "weights.pkl"), r"expected state_file to name a \.safetensors file of the folder, found 'weights"),
-        ({"registry_name": "normalizer_processor", "config": NORM}, "has no statistics .* would not normalise"),
+        (
+            {"registry_name": "normalizer_processor", "config": NORM},
+            "has no statistics of action in a state_file, so LeRobot would not normalise",
+        ),
+        (
+            {"registry_name": "normalizer_processor", "config": NORM, "state_file": "other.safetensors"},
+            r"has no statistics of action in other\.safetensors",
+        ),
+        (
+            {"registry_name": "normalizer_processor", "config": NORM, "state_file": "damaged.safetensors"},
+            r"damaged\.safetensors is not a safetensors file: its header would have",
+        ),
+        (scale(1, "a\0.safetensors"), "expected state_file to name a"),
+        (scale(1, "\x1b[31m.safetensors"), r"found '\\x1b\[31m"),
+        (scale(1) | {"artifacts": ["tokenizer"]}, "has artifacts"),
         ({"registry_name": "relative_actions_processor", "config": {"enabled": True}}, "relative to the observed st"),
         ({"registry_name": "x", "config": {"norm_map": 3, "features": {"a": 1}}}, r"policy_preprocessor\.json is dam"),
         (3, r"policy_preprocessor\.json is damaged"),
@@ -108,6 +154,8 @@ def test_steps_that_robo_rl_does_not_compute_are_refused_before_lerobot_starts(
     step: Any, message: str, tmp_path: Path
 ) -> None:
     folder = write_lerobot(tmp_path / "policy")
+    save_file({"observation.state.mean": np.zeros(36)}, folder / "other.safetensors")
+    (folder / "damaged.safetensors").write_bytes(b"damaged, surely")
     for name in ("pre", "post"):
         (folder / f"policy_{name}processor.json").write_text(json.dumps({"steps": [step] if name == "pre" else []}))
     with pytest.raises(DataError, match=message):
@@ -139,7 +187,10 @@ def test_a_folder_of_another_version_than_the_installed_one_is_refused(
         opened(folder).start()
     (folder / "config.json").write_text(json.dumps(config))
     write_processors(folder, [{"registry_name": "fold"}], [])
-    with pytest.raises(LeRobotError, match=r"steps that lerobot 0\.4\.4 lacks: fold\. .* name an environment"):
+    with pytest.raises(
+        LeRobotError,
+        match=r"steps that lerobot 0\.4\.4 lacks, or registers outside the policy: fold\. .* name an environment",
+    ):
         opened(folder).start()
     use_stand_in(monkeypatch, "0.3.2")
     with pytest.raises(LeRobotError, match=r"trained by LeRobot 0\.4 or newer, and lerobot 0\.3\.2 has no processors"):

@@ -66,7 +66,7 @@ def test_a_killed_run_shows_what_it_left(tmp_path):
     assert run.success_rate == Proportion.of(10, 20)
     assert run.evaluations.steps_to_95 is None
     assert run.problems[0] == "metrics.jsonl: 2 unreadable lines left out"
-    assert run.problems[1].startswith("no summary.json: the run is still going on or was killed")
+    assert run.problems[1].startswith("no summary.json: the run is still active or was killed")
 
 
 def test_an_interrupted_run_has_the_success_of_its_last_evaluation(tmp_path):

@@ -81,7 +81,7 @@ def test_report_of_several_groups_with_a_killed_run(tmp_path, capsys):
     table = tmp_path / "results" / "table.md"
     assert report.run(configuration("report", runs=str(runs), table=str(table))) == 0
     page = Page(runs / "report.html")
-    assert "sac_0: no summary.json: the run is still going on or was killed" in page.text
+    assert "sac_0: no summary.json: the run is still active or was killed" in page.text
     assert "98.0 % [98.0, 98.0]" in page.text  # Interquartile mean of three equal rates.
     assert "> 500" in page.text
     assert "agent.update_to_data" in page.text and "c0ffee" in page.text

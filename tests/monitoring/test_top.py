@@ -52,7 +52,7 @@ def render(folder, newest=4):
 def test_a_run_that_goes_on_is_told(folder, live):
     text = render(folder)
     for part in (
-        "pick_cube  rlpd  seed 3  [going on]",
+        "pick_cube  rlpd  seed 3  [active]",
         "310 of 6,000  10.0 steps/s  in 0:00:31",
         "2  last 2: return 0.5  success 50%",
         "▅█  100% at 300",
@@ -69,13 +69,13 @@ def test_a_run_that_goes_on_is_told(folder, live):
 def test_a_run_that_was_resumed_is_not_told_as_it_ended_before(folder, live):
     (folder / "run" / "summary.json").write_text(json.dumps({"status": "interrupted", "seed": 3, "env_steps": 200}))
     text = render(folder)
-    assert "[going on]" in text and "310 of 6,000  10.0 steps/s" in text and "interrupted" not in text
+    assert "[active]" in text and "310 of 6,000  10.0 steps/s" in text and "interrupted" not in text
 
 
 def test_a_run_that_was_killed_does_not_go_on(folder):
     text = render(folder)
     assert "[unfinished]" in text and "steps/s" not in text and "blocked" not in text
-    assert "no summary.json: the run is still going on or was killed" in text
+    assert "no summary.json: the run is still active or was killed" in text
 
 
 def test_each_robot_has_a_line(folder, live):

@@ -224,7 +224,7 @@ def test_an_architecture_of_open_clip_with_a_file(made, tmp_path):
     encoder = load_encoder(EncoderConfig(model="small-for-test", pretrained=str(weights)))
     same = load_encoder(EncoderConfig(model=f"local-dir:{made}"))
     np.testing.assert_array_equal(encoder.texts(CAPTIONS), same.texts(CAPTIONS))
-    with pytest.raises(ConfigError, match="pretrained must be null where the model"):
+    with pytest.raises(ConfigError, match="pretrained must be null if the model"):
         load_encoder(EncoderConfig(model="tabletop", pretrained="openai"))
     with pytest.raises(ConfigError, match="unknown CLIP model 'tabeltop': did you mean 'tabletop'"):
         load_encoder(EncoderConfig(model="tabeltop"))
