@@ -237,7 +237,7 @@ def test_returns_are_those_of_whole_chunks():
 
 def test_values_of_single_actions_are_refused():
     agent = make()
-    with pytest.raises(ConfigError, match=r"agent.action_chunk must be 1 where values of single actions are asked for"):
+    with pytest.raises(ConfigError, match=r"agent.action_chunk must be 1 where values of single actions are required"):
         agent.value(see(0), np.zeros(2, np.float32))
 
 

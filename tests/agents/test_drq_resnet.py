@@ -170,7 +170,7 @@ def test_files_that_are_no_such_network_are_refused(tmp_path):
     grey = dataclasses.replace(
         SPEC, observation={"state": ArraySpec((3,)), "images/front": ArraySpec((32, 32, 1), "uint8")}
     )
-    with pytest.raises(ConfigError, match=r"see three colours, 'images/front' has 1 channels"):
+    with pytest.raises(ConfigError, match=r"expect three colour channels, 'images/front' has 1"):
         DrQ(config(file), grey, 0)
 
 

@@ -122,7 +122,7 @@ def test_a_state_of_another_agent_is_refused_and_changes_nothing():
         CheckpointError, match=r"'actor/0/bias' should be float32 \(16,\), the state has float32 \(4,\)"
     ):
         agent.load(make(hidden=[4, 16]).state())
-    with pytest.raises(CheckpointError, match="the state holds 'actor/2/bias', which the agent has not"):
+    with pytest.raises(CheckpointError, match="the state holds 'actor/2/bias', which the agent does not have"):
         agent.load(make(hidden=[16, 16, 16]).state())
     with pytest.raises(CheckpointError, match="the policy needs 'actor/1/bias', which the state lacks"):
         agent.load_policy(make(hidden=[16]).policy_state())

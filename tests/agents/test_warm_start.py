@@ -90,7 +90,7 @@ def test_critics_that_do_not_fit_are_refused_where_they_are_taken_over() -> None
 
 def test_another_class_of_agent_is_refused() -> None:
     other = qc.make_qc(spec=SPEC, seed=0, hidden=(8,))
-    with pytest.raises(ConfigError, match="expected agent QC, found SAC: an agent can start from one of its own class"):
+    with pytest.raises(ConfigError, match="expected agent QC, found SAC: an agent can start only from one of the same"):
         make().start_from(other, critics=False)
     cloning = [bc.make_bc(spec=SPEC, seed=seed, hidden=(8,), learns_online=True) for seed in (0, 1)]
     with pytest.raises(ConfigError, match="agent BC has no critics to start from"):

@@ -183,7 +183,7 @@ def test_all_terms_count_one_by_default_and_json_holds_everything():
 
 def test_a_task_without_a_limit_needs_one():
     endless = Line(limit=None, solvable=False)
-    with pytest.raises(ConfigError, match=r"task 'line' has no time limit, .* give task.max_episode_steps"):
+    with pytest.raises(ConfigError, match=r"task 'line' has no time limit, .* set task.max_episode_steps"):
         evaluate(endless, Push(), 1, seed=0)
     result = evaluate(endless, Push(), 1, seed=0, max_episode_steps=7)
     assert result.episodes[0].length == 7 and not result.episodes[0].terminated

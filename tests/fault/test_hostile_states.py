@@ -79,7 +79,7 @@ def test_squares_below_zero(kind: str, name: str) -> None:
 def test_counts_of_an_agent(kind: str, name: str) -> None:
     agent = make_agent(kind)
     for value in (-1, LEAST, MOST):
-        with pytest.raises(CheckpointError, match=f"'{name}' is no count"):
+        with pytest.raises(CheckpointError, match=f"'{name}' is not a count"):
             agent.load(agent.state() | {name: np.array([value])})
 
 

@@ -84,7 +84,7 @@ def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_of_a_first_word_lists_what_may_follow(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["reward", "--help"])
-    assert caught.value.code == 0 and "  inspect    show what" in capsys.readouterr().out
+    assert caught.value.code == 0 and "  inspect    show the output" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["reward", "stpo", "rearn", "enabel"])

@@ -39,7 +39,7 @@ def test_a_person_answers(tmp_path):
         assert answers == ["1"]
         assert "an empty line" in printed[4]
         person.stdin.close()  # as Ctrl-D
-        with pytest.raises(EndpointError, match=r"nobody answers|RemoteProtocol|ReadError"):
+        with pytest.raises(EndpointError, match=r"nobody left to answer|RemoteProtocol|ReadError"):
             endpoint.ask(("And now?",))
         assert person.wait(20) == 0
     finally:

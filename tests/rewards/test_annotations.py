@@ -118,7 +118,7 @@ def test_scores_are_read(answer, number):
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(ConfigError, match="goal must be what is wanted"):
+    with pytest.raises(ConfigError, match="goal must be the goal in words"):
         AnnotationsConfig()
     with pytest.raises(ConfigError, match="levels must be 1 or more"):
         AnnotationsConfig(goal="it", levels=0)

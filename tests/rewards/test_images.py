@@ -270,5 +270,5 @@ def test_what_does_not_fit_is_said(network, tmp_path):
         load_encoder(ImagesConfig(model=f"timm:{SMALL}", pretrained="nowhere.safetensors").encoder())
     with pytest.raises(DataError, match=r"test_vit cannot be loaded from .*it lacks"):
         load_encoder(ImagesConfig(model="timm:test_vit", pretrained=str(file)).encoder())
-    with pytest.raises(ConfigError, match=f"timm:{SMALL} knows no texts"):
+    with pytest.raises(ConfigError, match=f"timm:{SMALL} does not encode texts"):
         ClipConfig(model=f"timm:{SMALL}", pretrained=str(file), goals=("a",), alpha=0).make("goal", spec(), 0)

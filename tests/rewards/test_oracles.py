@@ -171,7 +171,7 @@ def test_a_strip_shows_moments_from_left_to_right():
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(ConfigError, match="goal must be what is wanted"):
+    with pytest.raises(ConfigError, match="goal must be the goal in words"):
         PreferencesConfig(oracle="endpoint")
     with pytest.raises(ConfigError, match=r"reward.modules.liked.camera: this task has no camera 'frnt': did you"):
         PreferencesConfig(oracle="endpoint", goal="it", camera="frnt").make("liked", SPEC, 0)

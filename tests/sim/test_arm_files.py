@@ -331,7 +331,7 @@ def test_a_slide_without_a_range_is_refused_by_name(space, tmp_path):
     file = tmp_path / "rail.xml"
     file.write_text(f'{before}{pan} type="slide" axis="0 1 0"{after[after.index("/>") :]}')
     joints = ("pan", "lift", "elbow", "wrist_pitch", "wrist_yaw", "wrist_roll")
-    with pytest.raises(ConfigError, match=r"arm\.joints: the slide 'pan' has no range, .* give its joint a range"):
+    with pytest.raises(ConfigError, match=r"arm\.joints: the slide 'pan' has no range, .* add a range to its joint"):
         backend(file, space=space, joints=joints, end_effector="tip")
 
 

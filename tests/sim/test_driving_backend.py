@@ -231,7 +231,7 @@ def test_a_faster_driver_shows_what_is_possible():
 
 
 def test_a_driver_that_leaves_the_track_is_told():
-    with pytest.raises(DriverError, match="the scripted driver came"):
+    with pytest.raises(DriverError, match="the scripted driver completed only"):
         make_backend("drive", driver=DriverConfig(speed=5.0, lateral_acceleration=60.0))
 
 

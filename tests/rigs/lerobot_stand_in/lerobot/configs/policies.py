@@ -14,6 +14,7 @@ class PreTrainedConfig:
     input_features: dict
     output_features: dict
     n_action_steps: int
+    n_obs_steps: int = 1
     pretrained_backbone_weights: str | None = None
     device: str = "cpu"
 
