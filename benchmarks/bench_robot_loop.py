@@ -134,13 +134,14 @@ class Pages:
 
     def __exit__(self, *_: object) -> None:
         for viewer in self._viewers:
-            viewer.send_signal(signal.SIGINT)
+            viewer.terminate()
             self.rates.append(json.loads(viewer.communicate(timeout=20)[0]))
         self._exits.close()
 
 
 def view(origin: str, host: str, token: str, run: str) -> None:
-    """Show a run until Ctrl-C; then print the pictures per second of each camera as JSON."""
+    """Show a run until SIGTERM; then print the pictures per second of each camera as JSON."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     times: dict[str, list[float]] = {}
     with contextlib.suppress(KeyboardInterrupt), page_of(origin, host, token) as page:
         while not choose(page, run):

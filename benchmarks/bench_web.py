@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -61,7 +60,7 @@ def serving(runs: Path, state: Path, *words: str) -> Iterator[tuple[str, str, st
         assert match is not None
         yield match[1], match[2], match[3]
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # a process that was started in the background may ignore SIGINT
         process.wait(PATIENCE_SECONDS)
 
 

@@ -201,8 +201,8 @@ def _targets(node: DictConfig) -> frozenset[str]:
     """Return the targets in a node of Hydra's store, none of which changes once it is stored."""
     if id(node) not in _targets_of_nodes:
         entries = _entries(OmegaConf.to_container(node, resolve=False))
-        found = frozenset(value for _, key, value in entries if key == "_target_")
-        _targets_of_nodes[id(node)] = node, found
+        targets = frozenset(value for _, key, value in entries if key == "_target_")
+        _targets_of_nodes[id(node)] = node, targets
     return _targets_of_nodes[id(node)][1]
 
 

@@ -69,12 +69,12 @@ def read_lerobot(folder: Path) -> LeRobotFiles:
 
 def _read_processors(folder: Path) -> tuple[list[str], dict[str, str]]:
     """Return the names of the processors' files, and the name in the data set of each observation that they rename."""
-    found = [name for name in PROCESSORS if os.path.lexists(folder / name)]
-    if not found:  # LeRobot before 0.4, which normalises within the policy
+    present = [name for name in PROCESSORS if os.path.lexists(folder / name)]
+    if not present:  # LeRobot before 0.4, which normalises within the policy
         return [], {}
-    if missing := set(PROCESSORS).difference(found):
+    if missing := set(PROCESSORS).difference(present):
         raise DataError(
-            f"{folder} has {found[0]} but lacks {missing.pop()}: LeRobot saves both. Copy the whole folder "
+            f"{folder} has {present[0]} but lacks {missing.pop()}: LeRobot saves both. Copy the whole folder "
             "pretrained_model of a checkpoint"
         )
     names: list[str] = []
@@ -103,8 +103,8 @@ def _check_step(folder: Path, step: Mapping[str, Any], where: str) -> str | None
     """Refuse a step of a pipeline that robo-rl does not compute, and return the name of its file, if it has one."""
     kind, config, state = step.get("registry_name"), step.get("config", {}), step.get("state_file")
     if not isinstance(kind, str):  # LeRobot would import and call whatever the file names
-        found = printable(str(step.get("class")))[:80]
-        raise DataError(f"{where} is the class {found}: only steps with a registry_name of LeRobot are computed")
+        name = printable(str(step.get("class")))[:80]
+        raise DataError(f"{where} is the class {name}: only steps with a registry_name of LeRobot are computed")
     where = f"{where} ({printable(kind)[:80]})"
     if kind == "relative_actions_processor" and config.get("enabled"):
         raise DataError(
