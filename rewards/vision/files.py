@@ -74,9 +74,7 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
     schema, _, name = model.partition(":")
     if model in BUNDLED or schema in ("local-dir", "hf-hub"):
         if pretrained is not None:
-            raise ConfigError(
-                f"pretrained must be null if the model ({model}) has its own weights, got {pretrained!r}"
-            )
+            raise ConfigError(f"pretrained must be null if the model ({model}) has its own weights, got {pretrained!r}")
         if schema == "hf-hub":
             return _files_in_folder(_repository_folder(name, download))
         return _files_in_folder(BUNDLED[model] if model in BUNDLED else Path(name).expanduser())

@@ -225,5 +225,5 @@ def test_learns_from_images_alone_what_to_do(head):
 
 def test_images_are_learned_from_in_one_process(monkeypatch):
     monkeypatch.setattr(drq_agent, "several_ranks", lambda: True)
-    with pytest.raises(ConfigError, match="agents that learn from images run in one process: start this one without torchrun"):
+    with pytest.raises(ConfigError, match="agents that learn from images run in one process"):
         make()
