@@ -20,15 +20,15 @@ _MOST_STEPS = 100
 
 @dataclass(frozen=True)
 class LeRobotFiles:
-    """What the files in a folder of LeRobot state.
+    """Specification of a policy that LeRobot saved, read from the files in its folder.
 
     Args:
-        names: their names, those of the processors' states among them.
+        names: names of the files, including the states of the processors.
         type: type of the policy, such as ``act``.
-        inputs: shapes of the observations that the folder expects, by LeRobot's name.
-        outputs: shapes of what the policy decides, by name.
-        observed_steps: number of consecutive observations that it decides on.
-        action_chunk: number of actions that it decides at once.
+        inputs: shapes of the observations before the processors, by LeRobot's name.
+        outputs: shapes of the policy's outputs, by name.
+        observed_steps: number of consecutive observations that the policy takes as input.
+        action_chunk: number of actions that the policy computes at once.
         fingerprint: hash of the files.
     """
 
@@ -42,10 +42,10 @@ class LeRobotFiles:
 
 
 def read_lerobot(folder: Path) -> LeRobotFiles:
-    """Return what the files in a folder of LeRobot state.
+    """Return the specification of the policy in a folder of LeRobot.
 
     Raises:
-        DataError: if files are missing or damaged, or a processor is one that robo-rl does not compute.
+        DataError: if files are missing or damaged, or a step of a processor is not supported.
     """
     file = folder / CONFIG
     try:
@@ -68,7 +68,7 @@ def read_lerobot(folder: Path) -> LeRobotFiles:
 
 
 def _read_processors(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the names of the processors' files, and the name in the data set of each observation that they rename."""
+    """Return the names of the processors' files, and the original name of each observation that they rename."""
     present = [name for name in PROCESSORS if os.path.lexists(folder / name)]
     if not present:  # LeRobot before 0.4, which normalises within the policy
         return [], {}
@@ -100,7 +100,7 @@ def _rename(names: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, s
 
 
 def _check_step(folder: Path, step: Mapping[str, Any], where: str) -> str | None:
-    """Refuse a step of a pipeline that robo-rl does not compute, and return the name of its file, if it has one."""
+    """Refuse a step of a pipeline that is not supported; return the name of its state file, if it has one."""
     kind, config, state = step.get("registry_name"), step.get("config", {}), step.get("state_file")
     if not isinstance(kind, str):  # LeRobot would import and call whatever the file names
         name = printable(str(step.get("class")))[:80]

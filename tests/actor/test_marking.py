@@ -51,9 +51,14 @@ def colour(data: bytes) -> list[int]:
     return [int(value) for value in picture.mean((0, 1)).round()]
 
 
+def make_view(clock: ManualClock, **methods: Any) -> View:
+    """Return a view of a backend that has only ``methods``."""
+    return View(SimpleNamespace(**methods), clock)  # type: ignore[arg-type]
+
+
 def test_the_newest_frame_of_each_camera_a_few_times_a_second() -> None:
     clock = ManualClock()
-    view = View(SimpleNamespace(), clock)  # type: ignore[arg-type]
+    view = make_view(clock)
     red, blue = (np.full((16, 16, 3), value, np.uint8) for value in ((200, 0, 0), (0, 0, 200)))
     observation = {"state": np.zeros(3), "images/wrist": np.concatenate([blue, red], -1)}
     (picture,) = (pictures := view.take(observation)).values()
@@ -71,7 +76,7 @@ def test_slow_pictures_take_a_small_share_of_the_time() -> None:
         clock.advance_ns(60_000_000)
         return grey
 
-    view = View(SimpleNamespace(render=render), clock)  # type: ignore[arg-type]
+    view = make_view(clock, render=render)
     count = 0
     for _ in range(1000):
         count += bool(view.take({}))
@@ -82,13 +87,13 @@ def test_slow_pictures_take_a_small_share_of_the_time() -> None:
 
 def test_without_cameras_the_scene_and_without_a_renderer_the_reason() -> None:
     grey = np.full((16, 16, 3), 90, np.uint8)
-    view = View(SimpleNamespace(render=lambda: grey), ManualClock())  # type: ignore[arg-type]
+    view = make_view(ManualClock(), render=lambda: grey)
     assert colour(view.take({"state": np.zeros(3)})["scene"]) == pytest.approx([90, 90, 90], abs=3)
 
     def render() -> None:
         raise RenderingError("no EGL here")
 
-    view = View(SimpleNamespace(render=render), ManualClock())  # type: ignore[arg-type]
+    view = make_view(ManualClock(), render=render)
     assert view.take({}) == {} and view.problem == "no EGL here"
 
 
@@ -96,5 +101,5 @@ def test_without_cameras_the_scene_and_without_a_renderer_the_reason() -> None:
 def test_stacked_frames_of_grey_and_coloured_cameras_become_pictures(channels: int, colours: int) -> None:
     stacked = np.zeros((16, 24, channels), np.uint8)
     stacked[..., -colours:] = 120
-    (picture,) = View(SimpleNamespace(), ManualClock()).take({"images/wrist": stacked}).values()  # type: ignore[arg-type]
+    (picture,) = make_view(ManualClock()).take({"images/wrist": stacked}).values()
     assert colour(picture) == pytest.approx([120, 120, 120], abs=3)

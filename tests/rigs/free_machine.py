@@ -48,8 +48,8 @@ class Starvation(threading.Thread):
                 self.write = max(self.write, began - woken)
 
     @property
-    def is_over_limit(self) -> bool:
-        """Whether other work may have delayed the block."""
+    def exceeds_limits(self) -> bool:
+        """Whether the processor or the disk was busy for longer than its limit."""
         return self.sleep >= STARVED_SECONDS or self.write >= BUSY_SECONDS
 
 
@@ -66,7 +66,7 @@ def on_a_free_machine(test: Callable[..., None]) -> Callable[..., None]:
                     failure = error
             delays = f"sleeps overran by up to {starvation.sleep:.3f} s, writes took up to {starvation.write:.3f} s"
             failure.add_note(f"attempt {attempt}: {delays}")
-            if not starvation.is_over_limit or attempt == ATTEMPTS:
+            if not starvation.exceeds_limits or attempt == ATTEMPTS:
                 raise failure
             time.sleep(5.0 * attempt)
 

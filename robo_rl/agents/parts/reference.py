@@ -71,7 +71,7 @@ class FadingReference:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is a reference policy."""
+        """Whether updates are regularised towards a reference policy."""
         return bool(self._parameters)
 
     def begin(self) -> None:
