@@ -183,7 +183,7 @@ def test_a_key_that_is_missing_or_would_be_overheard_is_refused(monkeypatch):
     with pytest.raises(ConfigError, match="no key in SOME_KEY"):
         Endpoint(EndpointConfig(model="m", key_variable="SOME_KEY"))
     monkeypatch.setenv("SOME_KEY", "sk-secret")
-    with pytest.raises(ConfigError, match="https where a key is sent"):
+    with pytest.raises(ConfigError, match="https if a key is sent"):
         Endpoint(EndpointConfig(url="http://example.com/v1", model="m", key_variable="SOME_KEY"))
     with pytest.raises(ConfigError, match="without a password"):
         EndpointConfig(url="https://me:secret@example.com/v1")
