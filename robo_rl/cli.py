@@ -13,50 +13,69 @@ from collections.abc import Mapping, Sequence
 from .command_line.output import printable_output
 from .core import ConfigError, RoboRLError, nearest, printable, sigterm_unwinds
 
-COMMANDS = {
-    "train": "train an agent: robo-rl train task=pick_cube",
-    "learner": "train with actors on other machines",
-    "actor": "act for a learner: robo-rl actor transport.address=HOST:PORT",
-    "control": "pause, resume, checkpoint or stop a run: robo-rl control send=pause",
-    "keys": "create certificates for learner and actors",
-    "eval": "evaluate the policy of a run: robo-rl eval run=runs/...",
-    "eval compare": "find out which policy is better: robo-rl eval compare policies=[runs/a,runs/b]",
-    "record": "record demonstrations by teleoperation or by a script",
-    "label": "label success or stages in the frames of a data set, and train a classifier on the labels",
-    "deploy": "write a policy to a file for use without PyTorch: robo-rl deploy run=runs/... output=policy.onnx",
-    "serve": "serve a policy to other programs and machines: robo-rl serve run=runs/...",
-    "collect": "record episodes of a trained policy into a data set",
-    "export": "write a data set in the format of another project: robo-rl export path=... output=... format=lerobot",
-    "import": "convert data of another project to a data set: robo-rl import path=... output=... format=lerobot",
-    "data describe": "describe a data set, and flag episodes with gaps, pauses, frozen sensors or rough actions",
-    "data edit": "select, merge, trim, split or relabel episodes into a new data set",
-    "play": "watch a task's expert or a run's policy live in the browser, and change speed, noise and start states",
-    "view": "replay an episode, run or data set in Rerun; export MP4",
-    "top": "show the state of runs in the terminal: robo-rl top",
-    "web": "show runs in the browser, with live cameras, curves and buttons: robo-rl web",
-    "report": "make an HTML page of one or more runs",
-    "reward inspect": "show the output of the reward modules of a run along an episode",
-    "reward benchmark": "measure how well reward modules agree with the true progress of a task",
-    "reward answer": "answer the questions of reward modules in place of a vision-language model",
-    "reward publish": "score a live robot with reward modules, over ROS 2",
-    "reward write": "have a language model write a reward as code",
-    "vision contrast": "train a small image encoder on recordings of play, without labels",
-    "vision pretrain": "train a small CLIP model on pictures of simulated tasks",
-    "safety learn": "learn a safety filter from a data set: in which states a specification can be kept",
-    "stop": "emergency stop: all robots of this user, or one, stand still until a person re-arms them",
-    "rearm": "release the emergency stop (in a terminal)",
-    "enable": "deadman switch: robots move while the space bar is held",
-    "launch": "start several commands together: robo-rl launch train task=reach",
-    "robot": "run a simulated robot over ROS 2: robo-rl robot task=reach",
-    "identify": "measure delay, gains, friction and payload of an arm: robo-rl identify task=reach robot=...",
-    "guard": "watch a robot from a separate process, and stop it: robo-rl guard robot=virtual task=reach",
-    "new": "create your own task, reward, filter, agent or robot: robo-rl new task my_task",
-    "calibrate board": "write a calibration board as PDF, to print at 100 %",
-    "calibrate camera": "measure the focal length and distortion of a camera from pictures of the board",
-    "calibrate hand_eye": "measure the pose of a camera on the gripper or beside the robot",
-    "cameras": "list cameras and their formats, and save a picture of each",
-    "doctor": "check this machine and list what is missing",
+TOPICS = {
+    "Train and evaluate": {
+        "train": "train an agent: robo-rl train task=pick_cube",
+        "eval": "evaluate the policy of a run: robo-rl eval run=runs/...",
+        "eval compare": "find out which policy is better: robo-rl eval compare policies=[runs/a,runs/b]",
+        "top": "show the state of runs in the terminal: robo-rl top",
+        "web": "show runs in the browser, with live cameras, curves and buttons: robo-rl web",
+        "report": "make an HTML page of one or more runs",
+        "play": "watch a task's expert or a run's policy live in the browser, and change speed, noise and start states",
+    },
+    "Demonstrations and data sets": {
+        "record": "record demonstrations by teleoperation or by a script",
+        "label": "label success or stages in the frames of a data set, and train a classifier on the labels",
+        "collect": "record episodes of a trained policy into a data set",
+        "data describe": "describe a data set, and flag episodes with gaps, pauses, frozen sensors or rough actions",
+        "data edit": "select, merge, trim, split or relabel episodes into a new data set",
+        "import": "convert data of another project to a data set: robo-rl import path=... output=... format=lerobot",
+        "export": "write a data set in the format of another project: robo-rl export path=... output=... format=lerobot",
+        "view": "replay an episode, run or data set in Rerun; export MP4",
+    },
+    "Rewards": {
+        "reward inspect": "show the output of the reward modules of a run along an episode",
+        "reward benchmark": "measure how well reward modules agree with the true progress of a task",
+        "reward write": "have a language model write a reward as code",
+        "reward answer": "answer the questions of reward modules in place of a vision-language model",
+        "reward publish": "score a live robot with reward modules, over ROS 2",
+        "vision contrast": "train a small image encoder on recordings of play, without labels",
+        "vision pretrain": "train a small CLIP model on pictures of simulated tasks",
+    },
+    "Use a policy elsewhere": {
+        "deploy": "write a policy to a file for use without PyTorch: robo-rl deploy run=runs/... output=policy.onnx",
+        "serve": "serve a policy to other programs and machines: robo-rl serve run=runs/...",
+    },
+    "Robots": {
+        "launch": "start several commands together: robo-rl launch train task=reach",
+        "robot": "run a simulated robot over ROS 2: robo-rl robot task=reach",
+        "doctor": "check this machine and list what is missing",
+        "cameras": "list cameras and their formats, and save a picture of each",
+        "calibrate board": "write a calibration board as PDF, to print at 100 %",
+        "calibrate camera": "measure the focal length and distortion of a camera from pictures of the board",
+        "calibrate hand_eye": "measure the pose of a camera on the gripper or beside the robot",
+        "identify": "measure delay, gains, friction and payload of an arm: robo-rl identify task=reach robot=...",
+    },
+    "Safety": {
+        "stop": "emergency stop: all robots of this user, or one, stand still until a person re-arms them",
+        "rearm": "release the emergency stop (in a terminal)",
+        "enable": "deadman switch: robots move while the space bar is held",
+        "guard": "watch a robot from a separate process, and stop it: robo-rl guard robot=virtual task=reach",
+        "safety learn": "learn a safety filter from a data set: in which states a specification can be kept",
+    },
+    "Several machines": {
+        "learner": "train with actors on other machines",
+        "actor": "act for a learner: robo-rl actor transport.address=HOST:PORT",
+        "control": "pause, resume, checkpoint or stop a run: robo-rl control send=pause",
+        "keys": "create certificates for learner and actors",
+    },
+    "Your own parts": {
+        "new": "create your own task, reward, filter, agent or robot: robo-rl new task my_task",
+    },
 }
+"""All commands with a short description, by topic, in the order of the help."""
+
+COMMANDS = {name: text for commands in TOPICS.values() for name, text in commands.items()}
 
 AT_ONCE = {
     "stop": "[robot=NAME | file=PATH] [reason=TEXT]",
@@ -137,7 +156,7 @@ def _dispatch(words: list[str]) -> int:
     if command not in COMMANDS:
         following = {name.partition(" ")[2]: text for name, text in COMMANDS.items() if name.startswith(f"{command} ")}
         if following and HELP & set(overrides):
-            print(_listed(f"robo-rl {command}", following))
+            print(_listed(f"robo-rl {command}", {"Commands": following}))
             return 0
         if following and not overrides:
             raise ConfigError(f"{command} is followed by one of: {', '.join(sorted(following))}")
@@ -183,15 +202,18 @@ def _run(command: str, overrides: list[str]) -> int:
     return run_command(command, overrides)
 
 
-def _listed(prefix: str, commands: Mapping[str, str]) -> str:
-    width = max(map(len, commands))
-    lines = [f"  {name:<{width}}  {text}" for name, text in commands.items()]
-    return f"usage: {prefix} COMMAND [KEY=VALUE ...] [--help] [--cfg job] [-m] [--debug]\n\n" + "\n".join(lines)
+def _listed(prefix: str, topics: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the usage line, and the commands under the titles of their topics."""
+    width = max(len(name) for commands in topics.values() for name in commands)
+    lines = [f"usage: {prefix} COMMAND [KEY=VALUE ...] [--help] [--cfg job] [-m] [--debug]"]
+    for title, commands in topics.items():
+        lines += ["", f"{title}:", *(f"  {name:<{width}}  {text}" for name, text in commands.items())]
+    return "\n".join(lines)
 
 
 def _usage() -> str:
     return (
-        _listed("robo-rl", COMMANDS)
+        _listed("robo-rl", TOPICS)
         + "\n\nrobo-rl COMMAND --help lists the options of a command; -m sweeps over comma-separated values; tab"
         '\ncompletion: eval "$(robo-rl train -sc install=bash)".'
     )
