@@ -30,7 +30,7 @@ TOPICS = {
         "data describe": "describe a data set, and flag episodes with gaps, pauses, frozen sensors or rough actions",
         "data edit": "select, merge, trim, split or relabel episodes into a new data set",
         "import": "convert data of another project to a data set: robo-rl import path=... output=... format=lerobot",
-        "export": "write a data set in the format of another project: robo-rl export path=... output=... format=lerobot",
+        "export": "write a data set in the format of another project: robo-rl export path=... output=... format=rlds",
         "view": "replay an episode, run or data set in Rerun; export MP4",
     },
     "Rewards": {

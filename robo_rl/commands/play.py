@@ -24,11 +24,10 @@ from ..core import (
     generator,
     importing_extra,
     nearest,
-    section,
 )
+from ..operators.page_address import link_text, page_settings
 from ..recording.scripts import SCRIPTS
 from ..safety import NoticingBackend
-from ..web import WebConfig
 
 if TYPE_CHECKING:
     from ..monitoring.playing import Player
@@ -50,7 +49,7 @@ def run(config: DictConfig) -> int:
     check_seed(config)
     if config.source not in SCRIPTS:
         raise ConfigError(f"source: unknown value {config.source!r}; {nearest(str(config.source), SCRIPTS)}")
-    settings: WebConfig = section(config, "web")
+    settings = page_settings(config)
     played = config if config.run is None else _run_to_play(config)
     if has_robot(played):
         raise ConfigError(
@@ -63,7 +62,8 @@ def run(config: DictConfig) -> int:
         playing = Playing(backend, player, config.seed)
         page = PlayPage(playing, {"task": backend.spec.task, "player": name, "control_rate": backend.spec.control_rate})
         with Interruption() as interruption, _serving(PageServer(settings, PAGES, page.serve)) as server:
-            print(f"{backend.spec.task}, {name}. Open {server.link}\nThe page lists its keys. Ctrl-C ends.", flush=True)
+            link = link_text(server.link, settings)
+            print(f"{backend.spec.task}, {name}. Open {link}\nThe page lists its keys. Ctrl-C ends.", flush=True)
             playing.run(lambda: interruption.signal is not None)
     finally:
         backend.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..core import Interruption, importing_extra, require, scratch_folder, section, typed
+from ..core import Interruption, importing_extra, require, scratch_folder, typed
 from ..operators.questions import QuestionServer, serving
 from ..telemetry import Console
 
@@ -47,7 +47,8 @@ def run(config: DictConfig) -> int:
 def _ask_in_browser(server: QuestionServer, config: DictConfig) -> None:
     with importing_extra("web", "pages need the packages websockets and segno"):
         from ..operators.answer_page import AnswerPage
-    page = AnswerPage(section(config, "web"), server.questions)
+        from ..operators.page_address import page_settings
+    page = AnswerPage(page_settings(config), server.questions)
     with Interruption() as interruption:
         asyncio.run(page.serve(lambda: interruption.signal is not None))
 

@@ -6,11 +6,11 @@ import sys
 
 from omegaconf import DictConfig
 
-from ..core import EmergencyStop, importing_extra, section, typed
+from ..core import EmergencyStop, importing_extra, typed
 from ..monitoring import data_page
 from ..monitoring.dashboard import PAGES, SWITCH_SECONDS, Dashboard
 from ..monitoring.run_table import WatchConfig
-from ..web import WebConfig
+from ..operators.page_address import link_text, page_settings
 
 
 def run(config: DictConfig) -> int:
@@ -28,7 +28,7 @@ def run(config: DictConfig) -> int:
     dashboard = Dashboard(typed(WatchConfig, DictConfig(options)))
     data = data_page.DataPage(typed(data_page.DataConfig, DictConfig({"data": config.data})).data)
     EmergencyStop()  # raises now if this user has no folder for it
-    settings: WebConfig = section(config, "web")
+    settings = page_settings(config)
     server = PageServer(
         settings,
         PAGES | data_page.PAGES,
@@ -40,8 +40,9 @@ def run(config: DictConfig) -> int:
 
     async def serve() -> None:
         async with server.serving():
+            link = link_text(server.link, settings)
             print(
-                f"Open {server.link}\nAnyone with this address can command the runs and save data sets. Ctrl-C ends.",
+                f"Open {link}\nAnyone with this address can command the runs and save data sets. Ctrl-C ends.",
                 flush=True,
             )
             await asyncio.get_running_loop().create_future()

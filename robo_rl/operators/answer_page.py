@@ -9,6 +9,7 @@ from websockets.asyncio.server import ServerConnection
 
 from ..web import WebConfig
 from ..web.server import PageServer, read_message
+from .page_address import link_text
 from .questions import Question
 
 PAGES = {"/": "answer.html"} | {f"/{name}": name for name in ("answer.js", "link.js", "page.css", "icon.svg")}
@@ -32,6 +33,7 @@ class AnswerPage:
     """
 
     def __init__(self, config: WebConfig, questions: "queue.SimpleQueue[Question]") -> None:
+        self._config = config
         self._questions = questions
         self._server = PageServer(config, PAGES, self._talk, print, MESSAGE_BYTES)
         self._open: Question | None = None
@@ -44,7 +46,7 @@ class AnswerPage:
             ConfigError: if the address is not available.
         """
         async with self._server.serving():
-            print(f"Answer at {self._server.link}\nAnyone with this address can answer.")
+            print(f"Answer at {link_text(self._server.link, self._config)}\nAnyone with this address can answer.")
             while not ended():
                 if self._open is not None and self._open.answer.cancelled():
                     self._open = None

@@ -24,9 +24,8 @@ from ..core import (
     Teleop,
     find_relative,
     importing_extra,
-    section,
 )
-from ..web import WebConfig
+from .page_address import link_text, page_settings
 from .rearming import find_stops_of
 from .stop_button import StopButton as PageButton
 
@@ -302,10 +301,8 @@ def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], str] | None
         ConfigError: if a package is missing, the address is taken, or the page cannot drive a robot of ``spec``.
     """
     with importing_extra("web", "pages need the packages websockets and segno"):
-        import segno
-
         from ..web.person import PersonPage
-    settings: WebConfig = section(config, "web")
+    settings = page_settings(config)
     about = {"task": spec.task, "elements": spec.action.names}
     latches = PageButton(partial(find_stops_of, config))
     page = PersonPage(settings, about, emergency_stop=press, latches=latches)
@@ -314,7 +311,5 @@ def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], str] | None
     except BaseException:
         page.close()
         raise
-    print(f"Drive at {page.link}\nAnyone with this address can drive.", flush=True)
-    if not settings.is_local:  # for a phone's camera
-        segno.make(page.link).terminal(compact=True)
+    print(f"Drive at {link_text(page.link, settings)}\nAnyone with this address can drive.", flush=True)
     return device

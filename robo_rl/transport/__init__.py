@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .client import LearnerLink
     from .codec import RecordDecoder, RecordEncoder
     from .control import COMMANDS, is_command, send_command, wanted_actors
-    from .keys import make_keys
+    from .keys import certifies, make_keys
     from .server import LearnerServer
     from .service import SOCKET, new_socket_folder
     from .views import ActorView
@@ -34,6 +34,7 @@ __all__ = [
     "RecordDecoder",
     "RecordEncoder",
     "TransportConfig",
+    "certifies",
     "is_command",
     "make_keys",
     "new_socket_folder",

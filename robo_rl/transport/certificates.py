@@ -40,7 +40,7 @@ class Authority:
         self._ends = now + datetime.timedelta(days=days)
         self.written: list[Path] = []
         self._key = self._open_key()
-        present = self._present(AUTHORITY)
+        present = certificate(folder, AUTHORITY)
         if present is None or present.not_valid_after_utc < self._ends:
             basic = x509.BasicConstraints(ca=True, path_length=0)
             builder = self._builder(AUTHORITY, self._key, basic, now + datetime.timedelta(days=2 * days))
@@ -66,16 +66,6 @@ class Authority:
             raise ConfigError(f"{file} was not made by robo-rl keys; choose another folder")
         return loaded
 
-    def _present(self, name: str) -> x509.Certificate | None:
-        """Return the certificate of ``name`` in the folder, or None if there is none."""
-        file = self._folder / f"{name}.pem"
-        if not file.exists():
-            return None
-        try:
-            return x509.load_pem_x509_certificate(file.read_bytes())
-        except ValueError as error:
-            raise ConfigError(f"{file} is damaged ({error}); restore it or remove it") from error
-
     def certify_client(self, name: str) -> None:
         """Make a key and a certificate for the client ``name`` of the learner."""
         self._certify(name, ExtendedKeyUsageOID.CLIENT_AUTH, None)
@@ -83,7 +73,7 @@ class Authority:
     def certify_server(self, name: str, hosts: Sequence[str]) -> None:
         """Make a key and a certificate for the learner, valid for ``hosts`` and the hosts of its last certificate."""
         wanted = [*map(_host, hosts)]
-        if (present := self._present(name)) is not None:
+        if (present := certificate(self._folder, name)) is not None:
             present_hosts = present.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
             wanted = [*present_hosts, *(host for host in wanted if host not in present_hosts)]
         self._certify(name, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(wanted))
@@ -132,6 +122,37 @@ class Authority:
             os.fsync(stream.fileno())
         partial.replace(file)
         self.written.append(file)
+
+
+def certificate(folder: Path, name: str) -> x509.Certificate | None:
+    """Return the certificate of ``name`` in ``folder``, or None if there is none.
+
+    Raises:
+        ConfigError: if it is damaged.
+    """
+    file = folder / f"{name}.pem"
+    if not file.exists():
+        return None
+    try:
+        return x509.load_pem_x509_certificate(file.read_bytes())
+    except ValueError as error:
+        raise ConfigError(f"{file} is damaged ({error}); restore it or remove it") from error
+
+
+def is_certified(folder: Path, name: str, host: str, days: int) -> bool:
+    """Return whether the server ``name`` has a certificate for ``host`` that is valid for at least ``days`` more days.
+
+    Its key and its authority have to be in ``folder``, too.
+
+    Raises:
+        ConfigError: if a certificate is damaged.
+    """
+    own, authority = certificate(folder, name), certificate(folder, AUTHORITY)
+    if own is None or authority is None or not (folder / f"{name}.key").exists():
+        return False
+    hosts = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+    return _host(host) in hosts and min(own.not_valid_after_utc, authority.not_valid_after_utc) > ends
 
 
 def _common_name(name: str) -> x509.Name:

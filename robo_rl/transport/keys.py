@@ -12,6 +12,22 @@ OPERATOR = "operator"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
+LEAST_DAYS = 30
+"""Remaining validity below which certificates are made again [days]."""
+
+
+def certifies(folder: Path, host: str) -> bool:
+    """Return whether :func:`make_keys` made a certificate for ``host`` that is valid for :data:`LEAST_DAYS` or more.
+
+    Raises:
+        ConfigError: if the certificate is damaged, or the package ``cryptography`` is missing.
+    """
+    with importing_extra("distributed", "certificates need the package cryptography"):
+        from .certificates import is_certified
+
+    return is_certified(folder, LEARNER, host, LEAST_DAYS)
+
+
 def make_keys(folder: Path, hosts: Sequence[str], actors: Sequence[str], days: int = VALID_DAYS) -> list[Path]:
     """Make a private authority and certificates for the learner, each actor and the operator.
 

@@ -3,9 +3,9 @@
 ``server`` needs the package ``websockets`` (``robo-rl[web]``) and is imported only where it is used.
 """
 
-from .config import WebConfig
+from .config import AUTHORITY_PATH, LAN, WebConfig
 
-__all__ = ["WebConfig", "register_configs"]
+__all__ = ["AUTHORITY_PATH", "LAN", "WebConfig", "register_configs"]
 
 
 def register_configs() -> None:

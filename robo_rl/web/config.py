@@ -6,6 +6,10 @@ from pathlib import Path
 from robo_rl.core import ConfigError, DataError, is_loopback, read_secret, require
 
 TOKEN_CHARACTERS = 16
+LAN = "lan"
+"""Host that stands for the address of this machine in its local network."""
+AUTHORITY_PATH = "/ca.pem"
+"""Path of the authority's certificate, for devices that are to trust the certificates of pages."""
 
 
 @dataclass(frozen=True)
@@ -14,7 +18,8 @@ class WebConfig:
 
     Attributes:
         address: ``HOST:PORT`` to listen on, with the name or address under which browsers reach it; port 0: any free
-            port. A host that other machines can reach needs ``certificates``.
+            port. A host that other machines can reach needs ``certificates``. The host ``lan`` stands for
+            this machine's address in its local network, for a phone in that network; missing certificates are made.
         certificates: folder made by ``robo-rl keys`` with this host among ``hosts``: its ``learner.pem`` and
             ``learner.key`` are used for HTTPS. Null: no encryption.
         token_file: file with the secret that a page must present, readable only by its owner; null: a new secret at
@@ -33,10 +38,10 @@ class WebConfig:
         require(
             not is_wildcard, "web.address", "the name or address under which browsers reach this machine", self.host
         )
-        if not self.is_local and self.certificates is None:
+        if not self.is_local and self.host != LAN and self.certificates is None:
             raise ConfigError(
                 f"web.address {self.address} can be reached from other machines: set web.certificates (make them with "
-                f"robo-rl keys 'hosts=[{self.host}]')"
+                f"robo-rl keys 'hosts=[{self.host}]'), or use web.address={LAN}:{port}"
             )
 
     @property

@@ -20,7 +20,7 @@ from websockets.http11 import Request, Response
 
 from robo_rl.core import ConfigError, Repetitions
 
-from .config import WebConfig
+from .config import AUTHORITY_PATH, WebConfig
 from .files import POLICY as FILES_POLICY
 from .files import PREFIX as FILES
 from .files import FolderFiles
@@ -86,6 +86,8 @@ class PageServer:
     ) -> None:
         self._config = config
         self._files = {path: (STATIC / name, _TYPES[Path(name).suffix]) for path, name in pages.items()}
+        if config.certificates is not None:
+            self._files[AUTHORITY_PATH] = Path(config.certificates, "ca.pem"), "application/x-x509-ca-cert"
         self._handlers = {SOCKET: handler, **(handlers or {})}
         self._folder_files = files
         self._notify = notify
@@ -157,7 +159,10 @@ class PageServer:
         if path not in self._files:
             return _response(http.HTTPStatus.NOT_FOUND, b"no such page\n")
         file, kind = self._files[path]
-        return _response(http.HTTPStatus.OK, file.read_bytes(), kind)
+        try:
+            return _response(http.HTTPStatus.OK, file.read_bytes(), kind)
+        except OSError:  # certificates of another authority may come without its own
+            return _response(http.HTTPStatus.NOT_FOUND, b"no such file\n")
 
     async def _talk(self, connection: ServerConnection) -> None:
         try:

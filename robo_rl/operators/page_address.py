@@ -1,0 +1,84 @@
+"""Addresses of pages, for browsers on this machine and on phones in the same network."""
+
+import dataclasses
+import fcntl
+import io
+import ipaddress
+import os
+import socket
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from ..core import ConfigError, section, user_folder
+from ..transport import certifies, make_keys
+from ..web import AUTHORITY_PATH, LAN, WebConfig
+
+ROUTED = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+"""Addresses for documentation (RFC 5737, RFC 3849), behind the default route of a machine that has one."""
+
+
+def page_settings(config: DictConfig) -> WebConfig:
+    """Return the section ``web``, with the host ``lan`` replaced by the address of this machine in its network.
+
+    Certificates for that address are made in the user's own folder unless ``web.certificates`` is given, and kept: a
+    phone that trusts their authority once trusts all pages of this user.
+
+    Raises:
+        ConfigError: if this machine has no address in a private network, or certificates cannot be made.
+    """
+    settings: WebConfig = section(config, "web")
+    if settings.host != LAN:
+        return settings
+    host = network_address()
+    folder = settings.certificates or str(_make_certificates(host))
+    address = f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}"
+    return dataclasses.replace(settings, address=address, certificates=folder)
+
+
+def network_address() -> str:
+    """Return the address of this machine in the private network of its default route. Nothing is sent.
+
+    Raises:
+        ConfigError: if there is no such network, or its addresses are public.
+    """
+    for family, behind in ROUTED:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect((behind, 9))  # of a datagram socket: this only chooses the route
+            except OSError:
+                continue
+            host = str(probe.getsockname()[0])
+        if ipaddress.ip_address(host).is_loopback:
+            continue
+        if ipaddress.ip_address(host).is_global:
+            raise ConfigError(
+                f"web.address {LAN}: {host} can be reached from the Internet: give the address of another network"
+            )
+        return host
+    raise ConfigError(f"web.address {LAN}: this machine has no network: connect it to that of the phone")
+
+
+def link_text(link: str, settings: WebConfig) -> str:
+    """Return the address of a page. For other devices, add a QR code and the address of the authority's certificate."""
+    if settings.is_local:
+        return link
+    import segno
+
+    code = io.StringIO()
+    segno.make(link).terminal(code, compact=True)
+    authority = f"{link.partition('/#')[0]}{AUTHORITY_PATH}"
+    return f"{link}\n{code.getvalue()}To open it without a warning, trust {authority} on that device first."
+
+
+def _make_certificates(host: str) -> Path:
+    folder = user_folder("state", "certificates of pages", " or web.certificates") / "pages"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # several commands may start at the same time
+        if not certifies(folder, host):
+            make_keys(folder, [host], [])
+    finally:
+        os.close(descriptor)
+    return folder
