@@ -51,7 +51,10 @@ SHARE_OF_CORE = 0.1
 
 PAGES = (
     {"/": "runs.html"}
-    | {f"/{name}": name for name in ("runs.js", "ended.js", "gallery.js", "held.js", "link.js", "page.css", "icon.svg")}
+    | {
+        f"/{name}": name
+        for name in ("runs.js", "alarm.js", "ended.js", "gallery.js", "held.js", "link.js", "page.css", "icon.svg")
+    }
     | {f"/{name}": str(CHARTS / name) for name in ("charts.js", "uplot.js", "charts.css")}
 )
 

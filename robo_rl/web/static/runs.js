@@ -1,5 +1,6 @@
 // The page that shows runs and sends them commands.
 
+import { Alarm } from "/alarm.js";
 import { Charts } from "/charts.js";
 import { showEnded } from "/ended.js";
 import { Gallery, colour } from "/gallery.js";
@@ -19,10 +20,12 @@ const EXPLAINED = {
   emergency_stop: "Every robot holds still until a person re-arms",
 };
 
+const alarm = new Alarm(at("alarm"));
 const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
 let connected = false;
 let chosen = null; // path of the run that the person chose: the newest until then; kept after a lost connection
 let run = null;
+let activeRuns = []; // paths
 let compared = []; // runs whose curves are shown, too
 
 const link = new Link({
@@ -31,16 +34,17 @@ const link = new Link({
     if ("note" in news) at("notice").textContent = news.note;
     if ("stopped" in news) stops.confirm(news.stopped);
     if ("answer" in news) showAnswer(news.answer);
-    if ("held" in news) held.show(news.held);
+    if ("held" in news) showHeld(news.held);
     if ("compared" in news) compared = news.compared;
     if ("run" in news) showRun(news.run);
     else if ("compared" in news) drawCurves();
     if ("poster" in news) gallery.lack(news.poster, news.problem);
-    if ("gallery" in news) gallery.show(news.gallery, run?.path);
+    if ("gallery" in news) showGallery(news.gallery);
   },
   picture: (heading, blob) => ("poster" in heading ? gallery.picture(heading.poster, blob) : showCamera(heading, blob)),
   state(name) {
     connected = name === "connected";
+    alarm.update("connection", name === "lost" ? ["the connection is lost"] : []);
     if (connected && chosen) link.send({ run: chosen });
     if (connected) link.send({ compare: gallery.compared() });
     showNotice();
@@ -120,6 +124,19 @@ function showRuns(runs) {
   if (run) at("runs").value = run.path;
 }
 
+function showHeld(holds) {
+  held.show(holds);
+  alarm.update("held", holds.map(({ what, reason }) => `${what}: ${reason}`));
+}
+
+function showGallery(runs) {
+  gallery.show(runs, run?.path);
+  const active = runs.filter(({ going_on }) => going_on).map(({ path }) => path);
+  const ended = runs.filter(({ path, going_on }) => !going_on && activeRuns.includes(path));
+  alarm.raise(ended.map(({ name, state }) => `${name}: ${state}`));
+  activeRuns = active;
+}
+
 function showAnswer(text) {
   at(run ? "answer" : "notice").textContent = text;
   showNotice();
@@ -139,7 +156,7 @@ function showRun(news) {
   enableButtons();
   if (!run) return;
   at("runs").value = run.path;
-  document.title = `${run.title}: ${run.live.state || run.status}`;
+  document.title = alarm.titled(`${run.title}: ${run.live.state || run.status}`);
   at("title").textContent = run.title;
   at("path").textContent = run.path;
   const waits = run.waiting.length ? ` (asked for: ${run.waiting.join(", ")})` : "";
@@ -164,6 +181,8 @@ function drawCurves() {
 }
 
 function showRobots(robots) {
+  const silent = run.going_on ? robots.filter(({ connected }) => !connected) : [];
+  alarm.update(`robots of ${run.path}`, silent.map(({ name }) => `${name}: silent`));
   if (!robots.length) {
     delete at("robots").dataset.shape;
     at("robots").replaceChildren(make("caption", run.going_on ? "None has joined yet" : "The run is not running"));

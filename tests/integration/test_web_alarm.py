@@ -1,0 +1,125 @@
+"""The alarm of the page of runs, in Chromium."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("websockets")
+
+from robo_rl.core.emergency import default_file, file_of
+from robo_rl.core.latch import Latch
+from robo_rl.telemetry import LiveRun, LiveStatus
+
+from ..rigs.browser import before_pages, wait_until
+from ..rigs.web_page import STATUS, ServedDashboard, open_page
+
+WATCHED = """
+window.tones = 0;
+window.vibrations = [];
+window.notes = [];
+const start = OscillatorNode.prototype.start;
+OscillatorNode.prototype.start = function (...times) { window.tones += 1; return start.apply(this, times); };
+navigator.vibrate = (pattern) => window.vibrations.push(pattern);
+window.Notification = class {
+  static permission = "granted";
+  constructor(title, { body }) { window.notes.push(body); }
+};
+"""
+CONNECTED = dataclasses.replace(
+    STATUS, robots=tuple(dataclasses.replace(robot, connected=True) for robot in STATUS.robots)
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[LiveRun]:
+    """A run that goes on, whose robots are connected."""
+    folder = tmp_path / "runs" / "2026-01-01_pick_cube_rlpd_0"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(
+        "task: {name: pick_cube}\nagent: {name: rlpd}\nseed: 0\nrun: {env_steps: 6000}\n"
+    )
+    (folder / "metrics.jsonl").write_text(json.dumps({"step": 1, "wall_seconds": 0.1, "kind": "train"}) + "\n")
+    with LiveRun(folder) as run:
+        run.report(CONNECTED)
+        yield run
+
+
+@pytest.fixture
+def page(browser: Any, run: LiveRun, tmp_path: Path) -> Iterator[tuple[Any, ServedDashboard]]:
+    """The page of the run, and its server."""
+    served = ServedDashboard(tmp_path / "runs", tmp_path)
+    served.start()
+    try:
+        with before_pages(browser, WATCHED):
+            open_page(browser, served)
+            wait_until(lambda: shown(browser, "#state") == "training")
+            wait_until(lambda: shown(browser, ".tile"))
+            yield browser, served
+    finally:
+        served.stop()
+
+
+def shown(browser: Any, selector: str) -> str:
+    """Return the text of an element, without hidden ones."""
+    return " ".join(each.text for each in browser.find_elements("css selector", selector) if each.is_displayed())
+
+
+def report(run: LiveRun, status: LiveStatus, is_seen: Callable[[], bool]) -> None:
+    """Report a status, which is written twice a second at most, until the page has it."""
+    wait_until(lambda: run.report(status) or is_seen())
+
+
+def rung(browser: Any) -> tuple[int, list[str]]:
+    """Return the number of tones, and the notifications."""
+    tones, notes = browser.execute_script("return [tones, notes]")
+    return int(tones), list(notes)
+
+
+def test_a_robot_that_is_stopped_or_silent_rings_until_the_page_is_touched(
+    page: tuple[Any, ServedDashboard], run: LiveRun
+) -> None:
+    browser, _ = page
+    latch = Latch(file_of(default_file(), "left"))
+    latch.press("before the alarm was switched on")
+    wait_until(lambda: "before the alarm" in shown(browser, "#held"))
+    alarm = browser.find_element("css selector", "#alarm")
+    assert rung(browser) == (0, []), "it is off"
+    alarm.click()
+    assert alarm.get_attribute("aria-pressed") == "true"
+    assert rung(browser) == (0, []) and shown(browser, "#alarm-text") == "", "this is known"
+
+    Latch(file_of(default_file(), "right")).press("safety guard: the force is 41 N")
+    text = wait_until(lambda: shown(browser, "#alarm-text"))
+    assert "robot right: safety guard: the force is 41 N" in text and "left" not in text
+    wait_until(lambda: rung(browser)[0] >= 6)  # it repeats
+    assert [note.partition(" (at ")[0] for note in rung(browser)[1]] == ["robot right: safety guard: the force is 41 N"]
+    assert wait_until(lambda: browser.title.startswith("(!) ") and browser.title)
+    assert browser.execute_script("return vibrations.length") >= 2
+
+    browser.find_element("css selector", "#title").click()
+    assert shown(browser, "#alarm-text") == ""
+    wait_until(lambda: not browser.title.startswith("(!) "))
+    report(run, STATUS, lambda: "right: silent" in shown(browser, "#alarm-text"))
+    alarm.click()
+    assert alarm.get_attribute("aria-pressed") == "false" and shown(browser, "#alarm-text") == ""
+    tones, _ = rung(browser)
+    report(run, CONNECTED, lambda: "silent" not in shown(browser, "#robots"))
+    report(run, STATUS, lambda: "silent" in shown(browser, "#robots"))
+    assert rung(browser)[0] == tones
+
+
+def test_the_end_of_a_run_and_a_lost_connection_ring(page: tuple[Any, ServedDashboard], run: LiveRun) -> None:
+    browser, served = page
+    browser.find_element("css selector", "#alarm").click()
+    run.close()
+    assert "2026-01-01_pick_cube_rlpd_0: unfinished" in wait_until(lambda: shown(browser, "#alarm-text"))
+    browser.find_element("css selector", "#title").click()
+    served.stop()
+    try:
+        assert "the connection is lost" in wait_until(lambda: shown(browser, "#alarm-text"))
+    finally:
+        served.start()
