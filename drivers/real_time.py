@@ -13,9 +13,11 @@ THREADS = Path("/proc/self/task")
 class RealTime:
     """Real-time priority (SCHED_FIFO) of this process while it drives a robot, if the system permits it.
 
-    All threads get it: a thread that holds the interpreter lock while it waits for a processor would delay the loop.
-    Child processes keep the ordinary priority. Existing objects are excluded from garbage collection, which would take
-    0.2 s.
+    All threads get the priority: a thread that holds the interpreter lock while it waits for a processor would delay
+    the
+    control loop. Child processes keep the ordinary priority. Existing objects are excluded from garbage collection,
+    which
+    would otherwise pause the loop for 0.2 s.
 
     Args:
         priority: 1 to 99; 0: the scheduling stays unchanged.
@@ -26,7 +28,7 @@ class RealTime:
         self._earlier: dict[int, tuple[int, os.sched_param]] = {}
 
     def claim(self) -> str:
-        """Take the priority; return why that failed, or an empty text if it succeeded or no priority is configured."""
+        """Set the priority; return why that failed, or an empty text if it succeeded or no priority is configured."""
         gc.collect()
         gc.freeze()
         if not self._priority:
@@ -46,7 +48,7 @@ class RealTime:
         return ""
 
     def claim_for(self, owner: str) -> None:
-        """Take the priority for ``owner``, such as ``The control loop``; print the reason if that fails."""
+        """Set the priority for ``owner``, such as ``The control loop``; print the reason if that fails."""
         if problem := self.claim():
             announce(f"{owner} has no real-time priority: {problem}; see docs/reference/robots.md")
 

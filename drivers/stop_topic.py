@@ -11,10 +11,11 @@ REARM = "std_msgs/msg/Empty"
 
 LISTENING = (QoSProfile(reliability="best_effort"), QoSProfile(), LATCHED)
 """Profiles that together receive a stop from every publisher. The first matches all publishers, the second has lost
-messages repeated, and the last also receives messages from before the subscription."""
+messages repeated, and the third also receives messages that were sent before the subscription.
+"""
 
 REPEAT_SECONDS = 0.2
-"""Shortest time between two stops from a publisher that repeats them: a person may have re-armed in between."""
+"""Shortest time between two stops from a publisher that repeats them [s]. A person may re-arm the robot in between."""
 
 
 def listen_for_stop(node: Node, topic: str, stop: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""Stops of a robot's episode by its driver."""
+"""Handling of stops that end a robot's episode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from robo_rl.core import SafetyStop
 
 
 class Stoppable(Protocol):
-    """A backend that can end its episode with the robot at rest."""
+    """Backend that can end its episode with the robot at rest."""
 
     def stop(self, reason: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Watchdog of a driver: it holds, then stops a robot that receives no commands."""
+"""Watchdog of a driver: it first holds, then stops a robot that receives no commands."""
 
 from dataclasses import dataclass
 from enum import IntEnum

@@ -13,14 +13,14 @@ __all__ = ["CameraConfig", "FinderConfig", "make_camera_finder", "make_camera_pi
 
 def make_camera_finder(**fields: Any) -> "CameraFinder":
     """Return a finder of the cameras of this machine; ``fields`` are those of :class:`FinderConfig`."""
-    from .finding import CameraFinder  # it imports OpenCV
+    from .finding import CameraFinder  # imports OpenCV, which is slow
 
     return CameraFinder(FinderConfig(**fields))
 
 
 def make_camera_pictures(**fields: Any) -> "CameraPictures":
     """Return the pictures of a camera; ``fields`` are those of :class:`CameraConfig`."""
-    from .pictures import CameraPictures  # it imports OpenCV
+    from .pictures import CameraPictures  # imports OpenCV, which is slow
 
     return CameraPictures(CameraConfig(**fields))
 

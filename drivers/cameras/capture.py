@@ -1,4 +1,4 @@
-"""Open camera: pictures of a Video4Linux device, a stream or a video file."""
+"""Reader of the pictures of a Video4Linux device, a stream or a video file."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ from .devices import find_devices
 
 READ_TIMEOUT_MS = 2000
 FILE_RATE = 30.0
-"""Rate of a file that does not state its own [Hz]."""
+"""Frame rate of a file that does not state one [Hz]."""
 MAX_FILE_RATE = 1000.0
 
 
@@ -95,7 +95,7 @@ class Capture:
         if config.fps is not None:
             settings["fps"] = cv2.CAP_PROP_FPS, config.fps
         for key, value in settings.values():
-            # A device without a requested setting uses the nearest one, and may still report success.
+            # A device silently replaces an unsupported setting by the nearest supported one.
             capture.set(key, value)
         for name, (key, value) in settings.items():
             actual = capture.get(key)

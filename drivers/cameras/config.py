@@ -24,7 +24,7 @@ SETTINGS = {
 """Settings of a device and their names in OpenCV, in the order in which they are set: automatics before values."""
 
 
-@dataclass  # not frozen: part of SourceConfig, see there
+@dataclass  # not frozen, because SourceConfig contains it (see there)
 class CameraConfig:
     """Camera that this machine reads itself.
 

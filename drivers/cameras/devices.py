@@ -12,7 +12,7 @@ CAPABILITY = "16s32s32s3I12x"
 FORMAT = "3I32s2I12x"
 FRAME_SIZE = "9I8x"
 FRAME_INTERVAL = "11I8x"
-"""The structures v4l2_capability, v4l2_fmtdesc, v4l2_frmsizeenum and v4l2_frmivalenum."""
+"""Layouts of the structures v4l2_capability, v4l2_fmtdesc, v4l2_frmsizeenum and v4l2_frmivalenum."""
 
 READ, READ_WRITE = 2, 3
 CAPTURE, CAPTURE_PLANES, HAS_DEVICE_CAPABILITIES = 0x1, 0x1000, 0x80000000

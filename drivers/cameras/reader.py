@@ -15,7 +15,7 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 JOIN_SECONDS = 3.0
 MOST_DAMAGED = 10
-"""Pictures in a row that may be damaged before the camera counts as lost."""
+"""Number of consecutive damaged pictures after which the camera counts as lost."""
 
 Image = NDArray[np.uint8]
 
@@ -107,7 +107,7 @@ class CameraReader:
         return count, "it gives no more pictures"
 
     def _has_its_shape(self, image: Image) -> bool:
-        """Return whether a picture has the shape of the first one: scaling would distort others without a word."""
+        """Return whether a picture has the shape of the first one. Scaling would silently distort other shapes."""
         self._shape = self._shape or image.shape
         if image.shape != self._shape:
             sizes = [f"{width} x {height}" for height, width, _ in (self._shape, image.shape)]

@@ -37,9 +37,8 @@ START_SECONDS = 60.0
 class FakeArmBackend:
     """Client of the process that drives the fake arm in real time.
 
-    Nothing is sent between two actions. A command is valid for one control period, and the watchdog of the driver's
-    process acts if the next command does not arrive. The arm therefore comes to rest whatever happens to the process of
-    the backend.
+    Nothing is sent between two actions. A command is valid for one control period. If the next command does not arrive,
+    the watchdog of the driver process stops the arm, so the arm comes to rest even if the process of the backend dies.
     """
 
     def __init__(self, config: FakeArmConfig) -> None:
@@ -123,7 +122,7 @@ class FakeArmBackend:
 
     def stop(self, reason: str) -> None:
         self._running = False
-        with contextlib.suppress(SafetyStop):  # a silent driver stops the arm itself
+        with contextlib.suppress(SafetyStop):  # a silent driver stops the arm by itself
             self._ask({"do": "stop"})
 
     def close(self) -> None:
@@ -137,7 +136,7 @@ class FakeArmBackend:
             answer: dict[str, Any] = json.loads(self._connection.recv(MESSAGE_BYTES))
         except (OSError, ValueError) as error:
             self._running = False
-            self._connection.close()  # a late answer would be read as that to another message
+            self._connection.close()  # otherwise a late answer would be read as the answer to the next message
             with contextlib.suppress(DriverError):
                 self._connection = connect(self.socket, 0.0)
                 self._connection.settimeout(self._config.silence)

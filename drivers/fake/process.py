@@ -36,7 +36,7 @@ class Joints:
         self.velocity = np.zeros(config.joints)
 
     def tick(self, wanted: Array, seconds: float) -> None:
-        """Move for ``seconds`` towards ``wanted`` velocities (n,) [rad/s]."""
+        """Move for ``seconds`` towards the velocities ``wanted`` (n,) [rad/s]."""
         config = self._config
         wanted = np.clip(
             wanted,
@@ -49,7 +49,7 @@ class Joints:
         self.position = self.position + self.velocity * seconds
 
     def _stoppable(self, room: Array, seconds: float) -> Array:
-        """Return the largest velocity at which one tick and braking after it need no more than ``room`` (n,) [rad]."""
+        """Return the largest velocity at which one tick and the braking after it need at most ``room`` (n,) [rad]."""
         acceleration = self._config.acceleration
         speed: Array = acceleration * (np.sqrt(seconds**2 / 4 + 2 * np.maximum(room, 0) / acceleration) - seconds / 2)
         return speed

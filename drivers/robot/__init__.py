@@ -22,7 +22,7 @@ def make_robot(simulation: "EnvBackend", **fields: Any) -> "RobotBackend":
     Raises:
         ConfigError: if the robot does not provide what the task observes, or cannot execute its actions.
     """
-    from .backend import RobotBackend  # it imports ROS 2
+    from .backend import RobotBackend  # imports ROS 2, which is slow
 
     return RobotBackend(RobotConfig(**fields), simulation)
 

@@ -1,4 +1,4 @@
-"""Correction of the difference between the measured end effector and the one of the task's model."""
+"""Correction of the difference between the measured end effector and that of the task's model."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,11 +8,11 @@ from robo_rl.core import ArmPose, SpecError, matrix_of_vector, vector_of_matrix
 Array = NDArray[np.float64]
 
 TURN_TOLERANCE = 0.1
-"""Largest angle between the two end effectors [rad], as calibration explains; another tool frame exceeds it."""
+"""Largest angle between the two end effectors that calibration explains [rad]. A different tool frame exceeds it."""
 JUMP = 0.02
-"""Largest change of the distance between the two from one control period to the next [m]."""
+"""Largest change of the distance between the two end effectors from one control period to the next [m]."""
 TURN_JUMP = 0.05
-"""Largest change of the rotation between the two from one control period to the next [rad]."""
+"""Largest change of the rotation between the two end effectors from one control period to the next [rad]."""
 CORRECTION_SPEED = 0.05
 """Speed at which the correction follows the measured distance [m/s]."""
 CORRECTION_TURN = 0.1
@@ -85,7 +85,7 @@ class PoseCorrection:
 
 
 def _difference(modelled: ArmPose, measured: ArmPose) -> tuple[Array, Array]:
-    """Return the translation (3,) between the two in the base frame, and their rotation (3, 3) in the tool frame."""
+    """Return translation (3,) in the base frame and rotation (3, 3) in the tool frame between the two poses."""
     return measured.position - modelled.position, modelled.rotation.T @ measured.rotation
 
 

@@ -63,7 +63,7 @@ class ObservationAssembler:
     def __init__(self, timings: Mapping[str, SourceTiming], align_to: str | None = None) -> None:
         self._timings = dict(timings)
         self._align_to = align_to
-        # No message is matched to a time further back than this.
+        # Age up to which messages are kept, because no older message is matched.
         self._span_ns = 0 if align_to is None else timings[align_to].max_age_ns or 0
         self._lock = threading.Lock()
         self._kept: dict[str, deque[Entry]] = {name: deque(maxlen=KEPT) for name in timings}

@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 class RobotBackend:
     """Robot over ROS 2, driven in fixed control periods.
 
-    A command is repeated within its control period and never after it. If this process fails, the robot therefore
-    behaves as it does without commands. No step is made up: when a source becomes too old, the robot is stopped and the
-    episode ends without that step, whose action was not executed.
+    A command is repeated within its control period and never after it, so that a failure of this process has the same
+    effect on the robot as an absence of commands. Observations are never invented: when a source becomes too old, the
+    robot
+    is stopped, and the episode ends without that step, whose action was not executed.
 
     Args:
         config: configuration of the robot.
@@ -55,7 +56,7 @@ class RobotBackend:
 
     def __init__(self, config: RobotConfig, simulation: EnvBackend, clock: Clock | None = None) -> None:
         self._config = config
-        if config.discovery_range:  # before the first node: all nodes of a process share it
+        if config.discovery_range:  # before the first node, because all nodes of a process share it
             os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", config.discovery_range)
         self.clock: Clock = clock or MonotonicClock()
         self._simulation = simulation
@@ -71,7 +72,7 @@ class RobotBackend:
         self._real_time = RealTime(config.real_time_priority)
         self._connection: RobotConnection | None = None
         self._steps = 0
-        self._complete_ns = self._stamp_ns = 0  # of the current observation
+        self._complete_ns = self._stamp_ns = 0  # times of the current observation
         self._running = False
 
     @property
@@ -228,7 +229,7 @@ class RobotBackend:
         rewards = understood(self._layout.rewards, messages)
         success = happened(rewards, ["success"]) if self._layout.reports_success else None
         config, limit = self._config, self._spec.max_episode_steps
-        joints = self._layout.by_kind.get("joints")  # a car has none
+        joints = self._layout.by_kind.get("joints")  # None for a car
         times = {} if joints is None else {"measured_ns": selection.measured_ns[joints]}
         ends = (bool(success) and config.terminate_on_success) or happened(rewards, config.terminate_on)
         truncated = (limit is not None and self._steps >= limit) or happened(rewards, config.truncate_on)
@@ -243,5 +244,5 @@ class RobotBackend:
             expires_ns=selection.expires_ns,
         )
         if step.ended:
-            self.stop("the episode has ended")  # a mobile base would keep driving until the reset
+            self.stop("the episode has ended")  # otherwise a mobile base would keep driving until the reset
         return step

@@ -34,10 +34,10 @@ from .unheld import UnheldStop
 Array = NDArray[np.float64]
 
 JOINT_JUMP = 0.2
-"""Largest motion of a joint within a control period beyond what its largest speed explains [rad or m]."""
+"""Largest motion of a joint in one control period beyond what its speed limit allows [rad or m]."""
 
 FORCE_AT_REST = 30.0
-"""Largest force at the wrist of an arm at rest that is not reported [N], or a quarter of its largest contact force."""
+"""Force at the wrist of an arm at rest above which it is reported [N]; or a quarter of the largest contact force."""
 
 
 @runtime_checkable
@@ -117,15 +117,15 @@ class Body(Protocol):
         ...
 
     def settle(self) -> None:
-        """Wait until all commands have been received, so that none of them is executed after the following reset.
-
-        Raises:
-            SafetyStop: if the robot was told to stay where it is, but goes on.
-        """
+        """Stop a motion that would continue without further commands. A robot that takes targets stops by itself."""
         ...
 
     def close(self) -> None:
-        """End all threads."""
+        """Wait until all commands have been received, so that none of them is executed after the reset that follows.
+
+        Raises:
+            SafetyStop: if the robot was commanded to hold, but continues to move.
+        """
         ...
 
 
@@ -251,7 +251,7 @@ class ArmBody:
             try:
                 positions, _ = self._layout.joints(messages)
             except SpecError:
-                return  # its posture is unknown, so the robot's own reaction to silence applies
+                return  # the posture is unknown, so the robot's own reaction to missing commands applies
             if (self._moved(positions) > self._largest_motion).any():
                 reason = f"{joints} contradicts itself about"
         if reason:
@@ -260,7 +260,8 @@ class ArmBody:
                 "does in silence"
             )
             return
-        pose = self._correction.apply(self._model.pose(positions))  # a measured pose may be the wrong measurement
+        # not the measured pose, which may be the faulty measurement
+        pose = self._correction.apply(self._model.pose(positions))
         if self._config.command.kind == "pose":
             self._arm.send(ArmTarget(pose=pose), pose)
         else:
@@ -280,7 +281,7 @@ class ArmBody:
         self._gripper.close()
 
     def _report_bias(self, messages: Mapping[str, Any]) -> None:
-        """Print once if a force is measured at rest: safety filters may slow every action because of it."""
+        """Print a warning once if a force is measured at rest, because safety filters may then slow every action."""
         if self._layout.wrench is None or self._bias_reported:
             return
         force = float(np.linalg.norm(self._layout.wrench(messages[self._layout.by_kind["wrist_wrench"]])[:3]))

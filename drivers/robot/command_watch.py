@@ -1,4 +1,4 @@
-"""A watch that stops a robot whose control loop has stopped sending commands."""
+"""Watch that stops a robot whose control loop has stopped sending commands."""
 
 import threading
 from collections.abc import Callable
@@ -10,22 +10,24 @@ from .config import RobotConfig
 
 
 class CommandWatch:
-    """Stops a robot if no command follows the last one in time, because a policy or a safety filter hangs.
+    """Watch that stops a robot if no command follows the last one in time, because a policy or a safety filter hangs.
 
-    Velocities, efforts and twists are followed by zeros. A robot that takes targets reaches the last one and is left
-    there: to call it back to where it is measured would be a step that no safety filter checks.
+    After velocities, efforts or twists, zeros are sent. A robot that takes targets reaches the last one and stays
+    there:
+    commanding it back to its measured position would be a motion that no safety filter checks.
 
-    The watch is in the thread of the driver's node. Code that keeps all other threads of its process from running keeps
-    this one, too.
+    The watch runs in the thread of the driver's node. It cannot help if some code keeps all other threads of the
+    process
+    from running.
 
     Args:
         node: node of the driver.
         clock: monotonic clock.
         config: configuration of the robot; ``command.timeout`` is the time after the last command.
-        stop: stops a motion that would go on; called once, until the next command, with the lock held.
+        stop: stops a motion that would continue; called once, until the next command, with the lock held.
 
     Attributes:
-        lock: must be held while commands are computed and sent, as both threads do that.
+        lock: must be held while commands are computed and sent, because both threads do that.
     """
 
     def __init__(self, node: Node, clock: Clock, config: RobotConfig, stop: Callable[[], None]) -> None:

@@ -36,7 +36,7 @@ GO_ON = ("joint_velocities", "joint_efforts", "twist")
 """Kinds of command that a controller keeps executing until the next one arrives."""
 
 FAILED = {GoalStatus.ABORTED: "aborted", GoalStatus.CANCELED: "cancelled", GoalStatus.UNKNOWN: "lost"}
-"""Ends of a goal that the driver has not asked for. A goal of another client cancels the driver's, for example."""
+"""Final states of a goal that the driver did not request, for example because another client's goal replaced it."""
 
 COMMAND_QOS = QoSProfile(depth=1)
 SETTLE_SECONDS = 3.0
@@ -111,7 +111,7 @@ class ArmCommander:
             self._goals.reset()
 
     def check(self) -> None:
-        """Raise :class:`DriverError` if the commands have no subscription any more."""
+        """Raise :class:`DriverError` if the commands no longer have a subscription."""
         if self.publisher is not None:
             check_listener(self.publisher)
 
@@ -161,7 +161,7 @@ class ArmCommander:
 
     def _check_goal(self) -> None:
         assert self._goals is not None
-        ended = self._goals.ended()  # not of a goal that stop() has cancelled: there is no newest goal after that
+        ended = self._goals.ended()  # None for a goal that stop() cancelled, as there is no newest goal then
         if ended is not None and ended[0] in FAILED:
             self._refused = f"{FAILED[ended[0]]} with code {ended[1].error_code}: {ended[1].error_string}"
         if self._goals.lost:
@@ -189,8 +189,8 @@ class ArmCommander:
         assert target.pose is not None
         if kind == "pose":
             quaternion = quaternion_of_matrix(target.pose.rotation)
-            # Of the two quaternions of a rotation, send the one nearer to the last: controllers filter and interpolate
-            # them.
+            # A rotation has two quaternions. Send the one nearer to the last, because controllers filter and
+            # interpolate.
             self._quaternion = np.copysign(1.0, quaternion @ self._quaternion) * quaternion
             orientation = _fields("xyzw", self._quaternion)
             value = {"position": _fields("xyz", target.pose.position), "orientation": orientation}

@@ -1,4 +1,4 @@
-"""Configuration of a robot over ROS 2: which topics and cameras give the observation, which topics take the action."""
+"""Configuration of a robot over ROS 2: topics and cameras of the observation, and topics of the action."""
 
 import math
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from ..cameras import CameraConfig
 
 IMAGES = "images/"
 NAMED = ("joints", "gripper", "object", "rewards")
-"""Kinds of sources whose messages name their numbers."""
+"""Kinds of sources whose messages contain a name for each number."""
 TRANSFORMS = "tf2_msgs/msg/TFMessage"
 GIVES = {
     "joints": ("sensor_msgs/msg/JointState",),
@@ -27,7 +27,7 @@ GIVES = {
     "scan": ("sensor_msgs/msg/LaserScan",),
     IMAGES: ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"),
 }
-"""Message types by the kind of source that they may carry."""
+"""Message types that may carry each kind of source."""
 
 COMMANDS = {
     "pose": "geometry_msgs/msg/PoseStamped",

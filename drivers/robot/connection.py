@@ -1,4 +1,4 @@
-"""The connection of a driver to its robot: topics, cameras, services and controllers."""
+"""Connection of a driver to its robot: topics, cameras, services and controllers."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ from .sources import POLL_NS, RobotSources
 from .taring import WrenchTare
 
 UNDER_WAY_NS = 50_000_000
-"""Time after which messages and commands sent before a reset have arrived [ns]."""
+"""Time after which messages and commands that were sent before a reset have arrived [ns]."""
 AWAY_NS = 2_000_000_000
 """Longest wait for a part of the robot before it counts as away [ns]."""
 
@@ -72,12 +72,13 @@ class RobotConnection:
         self._await_robot()
         try:
             self._controllers.activate()
-        except DriverError as error:  # they were active before: a robot that was started again loads them one by one
+        # repeated before each reset, because a robot that was restarted loads its controllers one by one
+        except DriverError as error:
             raise SafetyStop(ROBOT_AWAY, f"{error}: they are waited for") from error
         self._body.settle()
         self._clock.sleep_until_ns(self._clock.now_ns() + UNDER_WAY_NS)
         self._reset.call()
-        try:  # the reset may have switched to other controllers
+        try:  # again, because the reset may have switched to other controllers
             self._controllers.activate()
             self._body.turn_on()
         except DriverError as error:
@@ -114,9 +115,9 @@ class RobotConnection:
             self._clock.sleep_until_ns(self._clock.now_ns() + 10 * POLL_NS)
 
     def _await_robot(self) -> None:
-        """Wait a moment for the receivers of commands and the providers of sources: without them, no reset is called.
+        """Wait briefly for the receivers of commands and the providers of sources. No reset is called without them.
 
-        A robot that was started again may be moved by one reset after another until its last camera is back.
+        Otherwise a restarted robot could be moved by one reset after another until its last camera is back.
 
         Raises:
             SafetyStop: if one of them is missing.

@@ -25,7 +25,8 @@ class ControllerSwitch:
 
     def __init__(self, node: Node, config: ControllersConfig) -> None:
         self._node, self._config = node, config
-        self._switched: tuple[list[str], list[str]] | None = None  # that the first switch started and stopped
+        # names of the controllers that the first switch activated and deactivated
+        self._switched: tuple[list[str], list[str]] | None = None
         if config.active:
             self._list = node.create_client(LIST, f"{config.manager}/list_controllers")
             self._switch = node.create_client(SWITCH, f"{config.manager}/switch_controller")
@@ -105,7 +106,7 @@ class ControllerSwitch:
             activate_asap=True,
             timeout={"sec": seconds, "nanosec": round((self._config.timeout - seconds) * 1e9)},
         )
-        # The manager may use its whole timeout, and the answer takes additional time.
+        # The manager may use its whole timeout, and the transmission of the answer takes additional time.
         answer = self._switch.call(request, 2 * self._config.timeout)
         if not answer.ok:
             reason = getattr(answer, "message", "") or "its log says why"  # Humble's answer has no message

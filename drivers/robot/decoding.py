@@ -37,7 +37,9 @@ UNMEASURED = (
     "; where the robot measures no velocities set velocity_window=0.05 of this source: they come from positions"
 )
 BEYOND = 0.5
-"""Largest distance of a finger from its stroke, as a fraction of the stroke: explained by calibration, not by units."""
+"""Largest distance of a finger beyond its stroke, as a fraction of the stroke. Calibration explains less than this, and
+a wrong unit causes more.
+"""
 
 
 class Decoder(Protocol):
@@ -227,7 +229,7 @@ class Upward:
             rotation = matrix_of_quaternion(np.array([quaternion.x, quaternion.y, quaternion.z, quaternion.w]))
         except ValueError as error:
             raise SpecError(f"{self._topic}: {error}") from error
-        if message.orientation_covariance[0] == -1:  # by the definition of sensor_msgs
+        if message.orientation_covariance[0] == -1:  # means "no orientation" by the definition of sensor_msgs
             raise SpecError(f"{self._topic}: this IMU gives no orientation; name up_ in robot.unmeasured instead")
         up: Array = rotation[2]
         return up

@@ -15,7 +15,9 @@ LOOK_SECONDS = 0.2
 HOLD_SECONDS = 2.0
 """Longest time until a cancelled goal has ended. Its server keeps executing it until then [s]."""
 LATE_SECONDS = 0.2
-"""Time for which a cancelled goal must be seen to be late, as results arrive after a suspension of the process [s]."""
+"""Time for which a cancelled goal must be observed to be late [s], because results arrive with a delay after the
+process was suspended.
+"""
 HOLD_LOOK_SECONDS = 0.02
 """Time between two checks of a cancelled goal [s]."""
 UNDER_WAY = (GoalStatus.ACCEPTED, GoalStatus.EXECUTING, GoalStatus.CANCELING)
@@ -84,7 +86,7 @@ class GoalSender:
 
     def ended(self) -> tuple[GoalStatus, Message] | None:
         """Return the status and result of the newest goal; None if it is still running or another one is being sent."""
-        with self._changed:  # a newer goal makes servers abort the older one
+        with self._changed:  # a server aborts the older goal when a newer one arrives
             goal = None if self._busy or self._waiting is not None else self._goal
         if goal is None or goal.status in UNDER_WAY:
             return None
@@ -125,7 +127,7 @@ class GoalSender:
 
     def _act(self, request: Message | None, goal: Goal | None) -> None:
         """Send ``request``; if it is None, cancel ``goal``, the newest goal that was accepted."""
-        newest = None if request is None else goal  # stays the newest if the next is not accepted
+        newest = None if request is None else goal  # it stays the newest if the next one is not accepted
         reason = ""
         servers: Servers = frozenset()
         try:
@@ -159,7 +161,7 @@ class GoalSender:
                 self._servers = frozenset()
 
     def _check_cancelled(self) -> None:
-        """Check whether the cancelled goal has ended, as its server executes it on its own until then."""
+        """Check whether the cancelled goal has ended. Its server continues to execute it until then."""
         with self._changed:
             cancelled = self._cancelled
         if cancelled is None:
@@ -173,7 +175,7 @@ class GoalSender:
                 self._late_since = time.monotonic()
             if time.monotonic() - self._late_since < LATE_SECONDS:
                 return
-        if not is_held:  # before settle() returns
+        if not is_held:  # before settle() can return
             self._unheld(f"its goal has not ended within {HOLD_SECONDS:g} s of being cancelled")
         with self._changed:
             if self._cancelled is cancelled:

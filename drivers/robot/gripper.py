@@ -16,9 +16,11 @@ GRIPPER = "control_msgs/action/GripperCommand"
 RETRY_SECONDS = 1.0
 """Pause between goals that were not accepted [s]."""
 MOST_FAILURES = 3
-"""Number of failed goals in a row, not accepted, or aborted or cancelled without a stall: the gripper is dead."""
+"""Number of consecutive failed goals after which the gripper counts as dead. A goal fails if it is not accepted, or is
+aborted or cancelled without a stall.
+"""
 STUCK_SHARE = 0.02
-"""Share of the stroke by which fingers that are not stuck differ between two stalls."""
+"""Share of the stroke. Fingers count as stuck if two stalls are closer together than this."""
 
 
 class GripperCommander:
@@ -34,9 +36,10 @@ class GripperCommander:
         self._sent: float | None = None
         self._retry_at = math.inf
         self._reason = ""  # why the last goal was not accepted
-        self._counted_result: Message | None = None  # the newest result that was counted
-        self._ends: list[str] = []  # of goals in a row that failed although no finger had stalled
-        self._stalls: list[tuple[float, bool]] = []  # positions of stalls in a row at one place; whether they opened
+        self._counted_result: Message | None = None  # newest result that was counted
+        self._ends: list[str] = []  # outcomes of consecutive goals that failed although no finger had stalled
+        # positions of consecutive stalls at one place, and whether the fingers were opening
+        self._stalls: list[tuple[float, bool]] = []
         self.publisher: Publisher | None = None
         self.client: ActionClient | None = None
         self._goals: GoalSender | None = None
@@ -132,7 +135,7 @@ class GripperCommander:
         else:
             self._ends.append(end)
         if end is not None:
-            # Fingers stall on every object that they grasp, which is no news for operators.
+            # Fingers stall on every object that they grasp, which is not worth a warning to the operator.
             say, stalled = (print, ", stalled") if result.stalled else (announce, "")
             say(f"the gripper: a goal of {self._config.name} was {end} at {result.position:g}{stalled}")
 

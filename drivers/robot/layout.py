@@ -1,4 +1,4 @@
-"""Layout of a task's observation: which messages fill which elements."""
+"""Layout of a task's observation: the assignment of messages to elements."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -66,7 +66,7 @@ class SourceLayout:
         kinds: Sequence[str],
         computed: Mapping[str, tuple[str, ...]],
     ) -> None:
-        # Only cameras, objects and scans may be left unused: sources of other kinds must suit the task.
+        # Only cameras, objects and scans may be unused. Sources of other kinds must match the task.
         self.used = {
             name: source
             for name, source in config.sources.items()

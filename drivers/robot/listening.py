@@ -15,7 +15,7 @@ from .transforms import FrameSubscription
 from .velocities import VelocityEstimator
 
 DISCOVERY_NS = 2_000_000_000
-"""Longest wait for the publishers of images, whose profiles determine that of the subscription [ns]."""
+"""Longest wait for the publishers of images, whose profiles determine the profile of the subscription [ns]."""
 _POLL_NS = 20_000_000
 
 

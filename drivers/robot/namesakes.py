@@ -1,11 +1,11 @@
-"""Names in the ROS graph that may be meant by a configured name that nobody answers to."""
+"""Names in the ROS graph that the user may have meant by a configured name without a counterpart."""
 
 from collections.abc import Collection, Mapping
 
 from ..ros2 import Node, Publisher
 
 MOST = 4
-"""Largest number of names that are suggested."""
+"""Largest number of suggested names."""
 SEND_GOAL = "/_action/send_goal"
 
 
@@ -15,16 +15,16 @@ def like(own: str, names: Collection[str]) -> list[str]:
 
 
 def unheard(node: Node, publisher: Publisher) -> str:
-    """Return a text about a topic that nobody listens to, with other topics of its type."""
+    """Return a text about a topic without subscriptions, with other topics of its type."""
     own = publisher.topic
     alike = _of_type(node.graph.topics, own, publisher.message_type)
     return f"nobody listens to {own}{_hint(own, alike, 'topics of this type are')}"
 
 
 def served_instead(node: Node, own: str, kind: str) -> str:
-    """Return a hint about a service that is missing: its type there, or services that end with the same name.
+    """Return a hint about a missing service: its actual type, or services that end with the same name.
 
-    Many services that do something else have the same type (std_srvs/srv/Trigger), so those are not named.
+    Services of the same type are not suggested, because many unrelated services share a type (std_srvs/srv/Trigger).
     """
     services = node.graph.services
     if others := [other for other in services.get(own, ()) if other != kind]:
@@ -34,7 +34,7 @@ def served_instead(node: Node, own: str, kind: str) -> str:
 
 
 def acted_instead(node: Node, own: str, kind: str) -> str:
-    """Return a hint which other actions have the type of an action that is missing; empty if there are none."""
+    """Return a hint about a missing action: other actions of its type. Empty if there are none."""
     goals = _of_type(node.graph.services, own + SEND_GOAL, f"{kind}_SendGoal")
     return _hint(own, [name.removesuffix(SEND_GOAL) for name in goals], "actions of this type are")
 

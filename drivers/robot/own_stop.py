@@ -40,8 +40,9 @@ def rearm_robot(
 ) -> tuple[bool, str]:
     """Call a robot's service ``robot.rearm_service``; return whether the robot may move again, and its answer.
 
-    Another process makes the call: ROS 2 takes its domain from the environment of the whole process, and this one, such
-    as a web page for several robots, may need another.
+    The call is made in another process. ROS 2 reads its domain from the environment of the whole process, and the
+    calling
+    process, such as a web page for several robots, may use another domain.
 
     Raises:
         DriverError: if the service does not answer.

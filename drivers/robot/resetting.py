@@ -14,11 +14,13 @@ AWAY_SECONDS = 2.0
 
 
 class ResetService:
-    """Client of the reset service. It repeats a failed reset, but never calls one while an earlier one may still run.
+    """Client of the reset service. It repeats a failed reset, but never while an earlier reset may still be running.
 
-    A latch that outlives this process (:class:`ResetLatch`) is held from the request to the answer. If there is no
-    answer, it remains until a person has looked at the robot. If the server ends before it answers and another server
-    replaces it, the reset has ended with the server, and the new server is called at once.
+    From the request to the answer, the client holds a latch that outlives this process (:class:`ResetLatch`). If there
+    is no
+    answer, the latch remains until a person has looked at the robot. If the server ends before it answers and another
+    server
+    replaces it, the reset ended with the old server, and the new server is called at once.
 
     Args:
         node: node of the driver.
@@ -66,7 +68,8 @@ class ResetService:
             self._await_server()
             self._take_latch()
             servers = self._client.servers()
-            if shared := self._shared():  # a server that came during the wait for the latch
+            # checked again, because a server may have appeared during the wait for the latch
+            if shared := self._shared():
                 self._latch.release()
                 raise SafetyStop(RESET_SHARED, shared)
             try:
@@ -94,11 +97,11 @@ class ResetService:
             self._clock.sleep_until_ns(self._clock.now_ns() + POLL_NS)
 
     def _await_server(self) -> None:
-        """Wait a moment for a server that may be called.
+        """Wait briefly for a server that may be called.
 
         Raises:
             SafetyStop: if there is none, if there are several, or if the server that fell silent is back: its reset may
-                continue.
+                still be running.
         """
         config = self._config
         if not self._client.wait(min(config.timeout, AWAY_SECONDS)):

@@ -13,7 +13,7 @@ TRIGGER = "std_srvs/srv/Trigger"
 DISCOVERY_SECONDS = 1.0
 """Longest wait for the services of a node whose subscription is known [s]."""
 ANSWER_SECONDS = 15.0
-"""Longest wait for an answer [s]: Servo of Humble waits 10 s for joint states."""
+"""Longest wait for an answer [s]: Servo of ROS 2 Humble waits 10 s for joint states."""
 
 
 class ServoSwitch:
@@ -27,8 +27,9 @@ class ServoSwitch:
     def __init__(self, node: Node, topic: str) -> None:
         self._node = node
         servo = topic.rpartition("/")[0]
-        self._types = {f"{servo}/switch_command_type": COMMAND_TYPE, f"{servo}/start_servo": TRIGGER}  # Jazzy, Humble
-        self._service: str | None = None  # empty: no such service
+        # of Jazzy and of Humble
+        self._types = {f"{servo}/switch_command_type": COMMAND_TYPE, f"{servo}/start_servo": TRIGGER}
+        self._service: str | None = None  # None: not looked up yet; empty: no such service
 
     def turn_on(self) -> None:
         """Set Servo's command type.

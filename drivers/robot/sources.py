@@ -70,7 +70,7 @@ class RobotSources:
         return [self._absence(name) for name in order]
 
     def lost(self) -> list[str]:
-        """Return a text for each source that nobody provides at present: no publisher, or a camera that is lost.
+        """Return a text for each source without a provider: no publisher, or a lost camera.
 
         Messages that stay valid until the next one need no publisher.
         """
@@ -97,7 +97,7 @@ class RobotSources:
         return f"{cause} {subscription.topic} ({self.used[name].type}){hint and f': {hint}'}"
 
     def _other_names(self, name: str) -> str:
-        """Return what the newest message of a source names if the source picks none of it, or an empty string."""
+        """Return the names in a source's newest message if the source needs none of them; otherwise an empty string."""
         ignored = self._listener.passed_over.get(name)
         if ignored is None:
             return ""

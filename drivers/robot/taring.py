@@ -18,11 +18,13 @@ Array = NDArray[np.float64]
 WRENCH = "geometry_msgs/msg/WrenchStamped"
 POLL_NS = 2_000_000
 FEWEST = 4
-"""Fewest measurements that tell whether the load is steady."""
+"""Smallest number of measurements from which a steady load can be recognised."""
 STEADY_SHARE = 0.1
 """Share of the largest bias by which two means of the load at rest may differ."""
 PARTS = 8
-"""Most parts of the time of the measurement whose means are compared: halves agree if the arm swings."""
+"""Largest number of intervals of the measurement whose means are compared. The two halves of a swinging arm's loads
+would agree.
+"""
 
 
 class WrenchTare:
@@ -76,7 +78,7 @@ class WrenchTare:
         self._publisher.publish(message)
 
     def _report(self, bias: Array) -> None:
-        """Print the bias if it differs from the last one: an arm that touches something in silence is tared as well."""
+        """Print the bias if it differs from the last one, because contact at rest is subtracted as well."""
         change = changes(self._config.tare, self._reported, bias)
         if not change:
             return

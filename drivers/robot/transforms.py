@@ -24,7 +24,7 @@ POSE = "geometry_msgs/msg/PoseStamped"
 
 @dataclass(frozen=True)
 class Link:
-    """The newest transform of a frame into its parent: x_parent = rotation @ x_child + position."""
+    """Newest transform of a frame into its parent: x_parent = rotation @ x_child + position."""
 
     parent: str
     position: Array
@@ -50,7 +50,7 @@ class TransformTree:
     @property
     def frames(self) -> list[str]:
         """Names of all received frames."""
-        links = list(self._links.items())  # the node's thread adds to them
+        links = list(self._links.items())  # a copy, because the node's thread adds links
         return sorted({name for child, link in links for name in (child, link.parent)})
 
     def update(self, message: Any, received_ns: int | None) -> None:

@@ -1,4 +1,4 @@
-"""The stop of a robot whose own controller goes on although it was told to hold."""
+"""Emergency stop of a robot whose controller continues to move it although it was commanded to hold."""
 
 from robo_rl.core import EmergencyStop, SafetyStop, announce
 

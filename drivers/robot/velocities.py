@@ -27,9 +27,11 @@ class VelocityEstimator:
     one period of the source if the window holds fewer than three messages. Positions that wrap around after a whole
     turn are unwrapped.
 
-    The times of positions are the stamps of their messages, or the times of arrival without stamps. Messages that were
-    delayed arrive together, and their arrival would suggest a multiple of the velocity. Only differences of stamps
-    count, as they come from the clock of another machine; if that is set, the estimate restarts.
+    Positions are timed by the stamps of their messages, or by their arrival if there are no stamps. Delayed messages
+    arrive
+    together, so that arrival times would suggest a multiple of the velocity. Stamps come from the clock of another
+    machine,
+    so only their differences are used; if that clock is set, the estimate restarts.
 
     Args:
         joints: names of the joints in messages.
@@ -75,9 +77,9 @@ class VelocityEstimator:
         return True
 
     def _take(self, now_ns: int, positions: Array) -> bool:
-        """Add positions (n,), and remove those that are too old; return whether these are not older than the last ones.
+        """Add positions (n,) and remove those that are too old; return whether the new ones are in order.
 
-        Messages of two publishers may arrive out of order. Positions of the same time are ignored.
+        Messages of two publishers may arrive out of order. Positions with the time of the last ones are ignored.
         """
         rows = self._rows
         if rows:

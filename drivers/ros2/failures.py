@@ -1,4 +1,4 @@
-"""Limit on reports of callbacks that fail: a message that cannot be used may come a thousand times per second."""
+"""Limit on reports of failing callbacks, since an unusable message may arrive a thousand times per second."""
 
 from robo_rl.core import Repetitions
 

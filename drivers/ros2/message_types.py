@@ -275,7 +275,7 @@ def _whole(lowest: int, highest: int, is_byte: bool, value: Any) -> int:
         raise ValueError("expected a whole number")
     if not lowest <= number <= highest:
         raise OverflowError(f"expected {lowest} to {highest}")
-    return number - 256 if is_byte and number > 127 else number  # rosbags packs it as a signed number
+    return number - 256 if is_byte and number > 127 else number  # rosbags packs the byte as a signed number
 
 
 def _all(convert: _Conversion, length: int, values: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""An arm of servos: joint positions in, joint positions out."""
+"""Arm of servos with joint positions as commands and measurements."""
 
 import math
 from collections.abc import Mapping
@@ -20,9 +20,11 @@ Array = NDArray[np.float64]
 MEASURED = ("torque_enable", "present_position", "present_velocity", "present_voltage", "present_temperature")
 STORED = ("model_number", "position_low", "position_high", "homing_offset", "operating_mode")
 POSITION_CONTROL = 0
-"""Value of the register ``operating_mode`` in which a servo drives to its goal."""
+"""Value of the register ``operating_mode`` in which a servo moves to its goal position."""
 FASTEST = 254
-"""Largest value of the register ``acceleration``: the driver itself moves the goals smoothly."""
+"""Largest value of the register ``acceleration``. The servo need not smooth the motion, because the driver moves the
+goals smoothly.
+"""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class ServoArm:
 
         Raises:
             BusError: if the port cannot be opened, or a servo does not answer.
-            DriverError: if a servo is another model or does not control its position, or its calibration does not fit.
+            DriverError: if a servo is another model or does not control its position, or if its calibration does not
+                match.
         """
         self._maps = []
         self.bus.open()
@@ -138,7 +141,8 @@ class ServoArm:
             f"servo {servo} ({name})"
             for name, servo in zip(self._names, self._ids, strict=True)
             if not answers[servo]["torque_enable"]
-            and not (name == self._gripper and Fault.OVERLOADED in self.bus.faults[servo])  # it protects itself
+            # an overloaded gripper protects itself
+            and not (name == self._gripper and Fault.OVERLOADED in self.bus.faults[servo])
         ]
         faults = [
             text
@@ -157,11 +161,13 @@ class ServoArm:
         self.bus.sync_write("goal_position", self._goals(positions, opening))
 
     def engage(self, positions: Array, opening: float | None) -> None:
-        """Switch the torque of all servos on, with joint positions (n,) [rad] and an opening as their goals.
+        """Switch on the torque of all servos, with joint positions (n,) [rad] and an opening as their goals.
 
-        A servo keeps its goal while it is off, and drives there as soon as it is switched on. So the torque is switched
-        on only when every servo has confirmed its new goal. Gains and limits are set before, as servos may have been
-        without power since.
+        A servo keeps its goal while it is off, and moves there as soon as it is switched on. The torque is therefore
+        switched
+        on only after every servo has confirmed its new goal. Gains and limits are set first, because the servos may
+        have been
+        without power.
 
         Raises:
             BusError: if a servo does not confirm its goal or its torque.
@@ -171,7 +177,7 @@ class ServoArm:
         self.bus.sync_write_checked("torque_enable", dict.fromkeys(self._ids, 1))
 
     def relax(self) -> None:
-        """Switch the torque of all servos off.
+        """Switch off the torque of all servos.
 
         Raises:
             BusError: if a servo does not confirm it.
@@ -186,12 +192,13 @@ class ServoArm:
         """Set gains and limits."""
         speeds = [*np.abs(self._speed * [each.per_unit for each in self._maps[: self._count]]), 0.0]  # 0: no limit
         for servo, name, speed in zip(self._ids, self._names, speeds, strict=False):
-            self.bus.write(servo, "lock", 1)  # gains lie in memory that wears out; locked, it keeps its contents
+            # gains are in EEPROM, which wears out: while it is locked, writes are not stored permanently
+            self.bus.write(servo, "lock", 1)
             self.bus.write(servo, "proportional_gain", self._config.proportional_gain)
             self.bus.write(servo, "integral_gain", 0)
             self.bus.write(servo, "torque_limit", round(1000 * self._config.servos[name].torque))
             self.bus.write(servo, "acceleration", FASTEST)
-            # Another program may have left a limit; and no mistake in a goal moves a joint faster than this.
+            # Another program may have left a speed limit. This one also bounds the speed that a wrong goal can cause.
             self.bus.write(servo, "goal_velocity", math.ceil(speed))
 
     def _goals(self, positions: Array, opening: float | None) -> dict[int, int]:
@@ -203,7 +210,7 @@ class ServoArm:
         return {servo: each.ticks(value) for servo, each, value in zip(self._ids, self._maps, values, strict=True)}
 
     def _find(self, name: str) -> Calibration:
-        """Return what is stored in a joint's servo, read as one block, so that no value can be that of another."""
+        """Return the calibration stored in a joint's servo, read as one block so that its values are consistent."""
         servo = self._config.servos[name].id
         stored = self.bus.sync_read([servo], STORED)[servo]
         if stored["model_number"] != MODEL_NUMBER:
@@ -218,7 +225,7 @@ class ServoArm:
         return Calibration(servo, stored["homing_offset"], stored["position_low"], stored["position_high"])
 
     def _fault(self, name: str, servo: int, ticks: int, answer: Mapping[str, int]) -> str:
-        """Return what is wrong with a servo, or an empty text."""
+        """Return the fault of a servo as a text; empty if it has none."""
         fault, temperature = self.bus.faults[servo], answer["present_temperature"]
         if not 0 <= ticks < TICKS:
             return f"servo {servo} ({name}) reports position {ticks}, outside its turn: turn the joint back by hand"

@@ -42,19 +42,22 @@ POLL_NS = 5_000_000
 class ServoBackend:
     """Arm of servos, driven in fixed control periods.
 
-    Targets of the end effector become joint positions by inverse kinematics from the measured posture. The goals of
-    the servos move straight to them within a control period, no joint faster than its largest speed. No step is made
-    up: when the newest reading becomes too old, or a servo reports a fault, the arm holds and the episode ends without
-    that step.
+    Inverse kinematics converts targets of the end effector to joint positions, starting from the measured posture. The
+    goals
+    of the servos move straight to them within a control period, no joint faster than its largest speed. Observations
+    are
+    never invented: when the newest reading becomes too old, or a servo reports a fault, the arm holds, and the episode
+    ends
+    without that step.
 
     Args:
         config: configuration of the arm.
         simulation: the task's simulated arm. Its spec, description and model are used; it is never stepped. Virtual
-            servos move another one.
+            servos move another instance.
         clock: monotonic clock.
 
     Raises:
-        ConfigError: if the task has no arm, or observes or moves what this arm does not have.
+        ConfigError: if the task has no arm, or observes or moves something that this arm does not have.
     """
 
     def __init__(self, config: ServoArmConfig, simulation: EnvBackend, clock: Clock | None = None) -> None:
@@ -69,11 +72,11 @@ class ServoBackend:
         self.rate = RateKeeper(round(self._period * 1e9))
         self._real_time = RealTime(config.real_time_priority)
         self._speed: Array = np.array(self._description.speed)
-        self._make_arm("")  # a configuration that does not fit is found before anything is opened
+        self._make_arm("")  # to detect an invalid configuration before anything is opened
         self._loop: ServoLoop | None = None
         self._cameras: dict[str, CameraReader] = {}
         self._steps = self._episodes = 0
-        self._complete_ns = self._stamp_ns = 0  # of the current observation
+        self._complete_ns = self._stamp_ns = 0  # times of the current observation
         self._running = False
 
     @property
@@ -85,7 +88,7 @@ class ServoBackend:
         return self._description
 
     def watch(self) -> Any:
-        """Raise :class:`ConfigError`, as a servo bus has one master."""
+        """Raise :class:`ConfigError`, because a servo bus has one master."""
         raise ConfigError(
             f"robo-rl guard cannot watch robot {self._config.name!r}: a servo bus has one master, the driver itself"
         )

@@ -1,7 +1,7 @@
-"""The master of a servo bus: reads and writes registers of servos on a serial port.
+"""Master of a servo bus, which reads and writes registers of servos on a serial port.
 
 The port is pyserial's. Feetech's own package (feetech-servo-sdk) is not used to drive a robot, because its time-outs
-are measured by the wall clock and it does not report which servo an answer came from; tests use it as a second master.
+depend on the wall clock, and it does not report which servo an answer came from. Tests use it as a second master.
 """
 
 from collections import Counter
@@ -147,7 +147,7 @@ class ServoBus:
         self._line.send(packet.encode())
 
     def _await_quiet(self) -> None:
-        """Discard bytes until the line is quiet: a late answer must not be taken for that to another instruction."""
+        """Discard bytes until the line is quiet, so that no late answer is taken for the next one."""
         deadline_ns = self._clock.now_ns() + self._timeout_ns
         while self._line.receive() and self._clock.now_ns() < deadline_ns:
             pass
@@ -158,7 +158,8 @@ class ServoBus:
         damaged, strangers = self._reader.damaged, set()
         is_late = False
         while len(answers) < len(sizes) and not is_late:
-            is_late = self._clock.now_ns() >= deadline_ns  # what arrived while this process slept still counts
+            # measured before reading: bytes that arrived while this process slept still count
+            is_late = self._clock.now_ns() >= deadline_ns
             for packet in self._reader.feed(self._line.receive()):
                 if packet == request:
                     continue  # the echo of an adapter

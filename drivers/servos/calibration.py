@@ -93,16 +93,16 @@ def map_joint(
 
 
 def nominal_calibration(servo: ServoConfig, limits: tuple[float, float]) -> Calibration:
-    """Return the calibration of a servo that is exactly as the task's arm has its joint."""
+    """Return the calibration of a servo that matches the joint of the task's arm exactly."""
     half = (limits[1] - limits[0]) / 2 * TICKS * servo.gear / (2 * math.pi)
     return Calibration(servo.id, 0, math.floor(TICKS / 2 - half), math.ceil(TICKS / 2 + half))
 
 
 def load_calibration(path: str) -> dict[str, Calibration]:
-    """Return the calibration of each motor in a file of LeRobot.
+    """Return the calibration of each motor in a calibration file of LeRobot.
 
     Raises:
-        ConfigError: if the file cannot be read, or is not such a file.
+        ConfigError: if the file cannot be read, or has another format.
     """
     file = Path(path).expanduser()
     try:
@@ -118,7 +118,7 @@ def load_calibration(path: str) -> dict[str, Calibration]:
 
 
 def check_calibration(path: str, expected: Mapping[str, Calibration], stored: Mapping[str, Calibration]) -> None:
-    """Compare a file with what is stored in the servos.
+    """Compare a calibration file with the calibration stored in the servos.
 
     Raises:
         DriverError: if they differ: the positions of the joints would be wrong.

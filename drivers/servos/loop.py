@@ -1,4 +1,4 @@
-"""The loop that owns a servo bus: it reads servos, moves goals smoothly, holds, relaxes and survives a lost cable."""
+"""Loop that owns a servo bus: it reads servos, moves goals smoothly, holds, relaxes and survives a lost cable."""
 
 import threading
 from collections import Counter
@@ -17,11 +17,13 @@ Array = NDArray[np.float64]
 REOPEN_NS = 500_000_000
 """Time between two attempts to open a lost port [ns]."""
 JUMP = 0.3
-"""Largest motion of a joint between two readings beyond what its largest speed explains [rad]."""
+"""Largest motion of a joint between two readings beyond what its speed limit allows [rad]."""
 LONGEST_GAP = 0.1
 """Longest time between two readings in which a joint is assumed to have moved [s]."""
 SAG = 0.1
-"""Largest distance of a joint from its goal at which the arm holds the goal instead of where it is [rad]."""
+"""Largest distance of a joint from its goal at which a holding arm keeps the goal, instead of the measured position
+[rad].
+"""
 
 
 class Motion(NamedTuple):
@@ -50,23 +52,25 @@ class ServoLoop:
     """Thread that reads and commands an arm of servos until it is closed.
 
     The arm is relaxed until the first :meth:`hold`. When the port is lost, the servos keep their last goals by
-    themselves; the loop opens the port again when it reappears, and then holds where the arm is. Servos that are
-    found switched off stay off until the next :meth:`hold`, and the robot's emergency stop is pressed: power that was
-    cut is no reason to move when it returns.
+    themselves; the loop opens the port again when it reappears, and then holds the arm where it is. Servos that are
+    found
+    switched off stay off until the next :meth:`hold`, and the robot's emergency stop is pressed, so that the arm does
+    not
+    move merely because the power returns.
 
     Args:
         arm: the arm, connected.
         name: name of the robot, for messages.
         rate: cycles per second [Hz].
         speed: largest speed of each joint (n,) [rad/s].
-        relax_after: time after :meth:`hold` at which the servos are switched off [s]; None: they are not.
+        relax_after: time after :meth:`hold` at which the servos are switched off [s]; None: they stay on.
         clock: monotonic clock.
 
     Attributes:
         rejected: number of failed cycles by kind, in addition to the bus's own errors.
         failure: why the thread has ended by itself; empty if it has not.
         is_driven: whether the servos were switched on, and not off since.
-        power_stop: emergency stop that was pressed when servos had lost their power; None if they never have.
+        power_stop: emergency stop that was pressed when servos lost their power; None if that never happened.
     """
 
     def __init__(
@@ -102,8 +106,9 @@ class ServoLoop:
     def move(self, joints: Array, opening: float | None, seconds: float) -> None:
         """Move straight to joint positions (n,) [rad] and an opening, and stay there.
 
-        A joint that would have to move faster than its largest speed moves only as far as it may. Nothing happens
-        unless the arm holds or moves already: the port may just have been lost.
+        A joint that would have to exceed its speed limit moves only as far as the limit allows. The call has no effect
+        unless
+        the arm is holding or moving, because the port may just have been lost.
 
         Args:
             joints: joint positions (n,) [rad].
@@ -121,12 +126,12 @@ class ServoLoop:
             self._motion, self._held_ns = Motion(start, end, now_ns, round(seconds * 1e9)), None
 
     def hold(self) -> None:
-        """Stay where the arm is; switch the servos on if they are off. They are switched off after ``relax_after``."""
+        """Hold the arm where it is, and switch on servos that are off. They are switched off after ``relax_after``."""
         with self._lock:
             self._hold()
 
     def forget(self) -> None:
-        """Forget reading and goals, as the arm was moved by other means; accept the next reading without comparison."""
+        """Forget reading and goals, because the arm was moved by other means; accept the next reading unchecked."""
         with self._lock:
             self._reading = self._unconfirmed = self._motion = None
 
@@ -169,19 +174,19 @@ class ServoLoop:
             self._lose(str(error))
         except BusError as error:
             self._problem = str(error)
-        except Exception as error:  # any failure of the thread has to end the run, which would else wait for readings
+        except Exception as error:  # any failure must end the run, which would otherwise wait for readings
             self.failure = self._problem = f"the loop of the servos failed: {error!r}"
             self._closed.set()
             raise
 
     def _take(self, reading: ArmReading) -> None:
-        """Accept a reading, unless a joint has moved farther than it can. A second one has to confirm the first."""
+        """Accept a reading. One in which a joint has moved farther than it can needs a second one to confirm it."""
         last = self._reading or self._unconfirmed
         self._unconfirmed = reading
         if last is None:
             return
         seconds = 1e-9 * (reading.stamp_ns - last.stamp_ns)
-        # After a longer silence, the limit stays: the arm must not hold a position that may be garbled.
+        # The limit does not grow with a longer gap, because the arm must not hold a position that may be corrupted.
         moved = np.abs(reading.positions - last.positions) - self._speed * min(seconds, LONGEST_GAP)
         if (moved > JUMP).any():
             joint = int(moved.argmax())
@@ -194,7 +199,7 @@ class ServoLoop:
         self._reading, self._problem = reading, ""
 
     def _hold(self) -> None:
-        """Hold the goals if the arm is near them, else where it was last measured; the lock is held."""
+        """Hold the goals if the arm is near them, otherwise the last measured position. The lock must be held."""
         reading = self._reading
         if reading is None:
             self._motion = None
@@ -202,7 +207,7 @@ class ServoLoop:
         now_ns = self._clock.now_ns()
         measured = np.append(reading.positions, reading.opening or 0.0)
         goals = measured if self._motion is None else self._motion.at(now_ns)
-        # A grasped object keeps the gripper from its goal; it stays closed.
+        # A grasped object keeps the gripper from its goal, so the gripper always keeps its goal.
         arm = np.where(np.abs(goals[:-1] - measured[:-1]) <= SAG, goals[:-1], measured[:-1])
         held = np.append(arm, goals[-1])
         self._motion, self._held_ns = Motion(held, held, now_ns, 0), now_ns
@@ -218,7 +223,7 @@ class ServoLoop:
             self._motion, self._held_ns, self._problem = None, None, str(error)
 
     def _relax(self) -> None:
-        """Switch the servos off; the lock is held."""
+        """Switch the servos off. The lock must be held."""
         self._motion = self._held_ns = None
         self.is_driven = False
         if self._arm.is_connected:
@@ -231,21 +236,21 @@ class ServoLoop:
 
     def _lose(self, problem: str, advice: str = "The servos hold; the port is opened again when it is back") -> None:
         """Close the port, which is opened again later. The servos keep their goals."""
-        self._problem, self._retry_ns = problem, self._clock.now_ns() + REOPEN_NS  # read when there is no reading
+        self._problem, self._retry_ns = problem, self._clock.now_ns() + REOPEN_NS  # reported while there is no reading
         self._reading = self._unconfirmed = self._motion = self._held_ns = None
         self._arm.close()
         announce(f"Robot {self._name}: {problem} {advice}")
 
     def _lose_power(self, relaxed: tuple[str, ...]) -> None:
-        """Note that servos were switched off by others, and stop the robot until a person re-arms it."""
-        self.is_driven = False  # the others hold; the next hold switches all on
+        """Record that another cause switched servos off, and stop the robot until a person re-arms it."""
+        self.is_driven = False  # the other servos hold; the next hold() switches all of them on
         problem = f"{', '.join(relaxed)} switched off: was power lost?"
         self.power_stop = EmergencyStop(robot=self._name)
         self.power_stop.press(problem)
         self._lose(problem, f"Look at the arm, then robo-rl rearm robot={self._name}")
 
     def _reconnect(self) -> None:
-        """Open the lost port from time to time; hold where the arm is once it answers, unless it lost its power."""
+        """Try to open the lost port at intervals. Once it answers, hold the arm, unless it lost its power."""
         now_ns = self._clock.now_ns()
         if now_ns < self._retry_ns:
             return

@@ -1,4 +1,4 @@
-"""The task's observation from readings of servos."""
+"""Conversion of readings of servos to the task's observation."""
 
 from collections.abc import Mapping
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""The serial port of a servo bus, opened for this process alone."""
+"""Serial port of a servo bus, opened for this process alone."""
 
 import contextlib
 import fcntl
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     import serial
 
 POLL_SECONDS = 0.002
-"""Longest wait for bytes before the time is looked at again [s]."""
+"""Longest wait for bytes before the clock is checked again [s]."""
 WRITE_SECONDS = 1.0
-"""Longest wait for a port that takes no bytes, because its adapter hangs [s]. pyserial counts time in which this
-process was suspended, too, even if all bytes were taken."""
+"""Longest wait for a port that accepts no bytes because its adapter hangs [s]. pyserial also counts time in which this
+process was suspended, even if all bytes were accepted.
+"""
 
 
 class BusError(DriverError):
@@ -43,7 +44,6 @@ class ServoPort:
     Args:
         path: path of the port.
         baud_rate: bits per second.
-
         errors: counter whose entry ``port_lost`` counts losses of the open port.
     """
 
@@ -67,7 +67,7 @@ class ServoPort:
             self._serial = serial.Serial(
                 self.path, self._baud_rate, timeout=POLL_SECONDS, write_timeout=WRITE_SECONDS, exclusive=True
             )
-            # The lock of pyserial is advisory, and other programs, such as LeRobot, do not ask for it.
+            # pyserial's lock is advisory, and other programs, such as LeRobot, do not check it.
             fcntl.ioctl(self._serial.fileno(), termios.TIOCEXCL)
         except (OSError, ValueError, termios.error) as error:
             self.close()
@@ -80,7 +80,7 @@ class ServoPort:
     def close(self) -> None:
         """Close the port. May be called twice."""
         if self._serial is not None:
-            with contextlib.suppress(OSError, termios.error):  # it is gone
+            with contextlib.suppress(OSError, termios.error):  # the port is gone
                 fcntl.ioctl(self._serial.fileno(), termios.TIOCNXCL)
             with contextlib.suppress(OSError, termios.error):
                 self._serial.close()
@@ -96,7 +96,7 @@ class ServoPort:
         try:
             port.reset_input_buffer()
             port.write(data)
-        except (OSError, termios.error) as error:  # termios.error is no OSError
+        except (OSError, termios.error) as error:  # termios.error is not a subclass of OSError
             raise self._lost(error) from error
 
     def receive(self) -> bytes:
@@ -108,7 +108,8 @@ class ServoPort:
         port = self._opened()
         try:
             data: bytes = port.read(max(1, port.in_waiting))
-        except (OSError, TypeError, termios.error) as error:  # TypeError: the port was closed meanwhile
+        # pyserial raises TypeError if the port was closed meanwhile
+        except (OSError, TypeError, termios.error) as error:
             raise self._lost(error) from error
         return data
 

@@ -97,7 +97,7 @@ class PacketReader:
             if len(self.pending) < 4:
                 return None
             servo, length = self.pending[2], self.pending[3]
-            if servo == 0xFF:  # a header is two bytes: the first of three is garbage
+            if servo == 0xFF:  # a header has two bytes, so the first of three is garbage
                 self.pending = self.pending[1:]
                 continue
             if not 2 <= length <= LONGEST:
@@ -113,6 +113,6 @@ class PacketReader:
             return Packet(servo, body[2], body[3:])
 
     def _skip(self) -> None:
-        """Look for the next header, because no valid packet begins here."""
+        """Search for the next header, because no valid packet begins at the current position."""
         self.damaged += 1
         self.pending = self.pending[1:]

@@ -1,4 +1,4 @@
-"""The newest readings of an arm of servos, checked before they are used, and the way home."""
+"""Checked access to the newest readings of an arm of servos, and the motion home."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ POLL_NS = 5_000_000
 SHORTEST_HOMING = 0.3
 """Shortest duration of the motion home, in which the gripper opens or closes [s]."""
 HOMING_GRACE = 2.0
-"""Time that the arm may need beyond that duration [s]."""
+"""Additional time that the arm may need for the motion home [s]."""
 
 
 class ServoReadings:

@@ -1,4 +1,4 @@
-"""The simulation of a task as the driver of servos uses it, and its arm as a serial port for other programs."""
+"""Simulation of a task as the servo driver uses it, and its arm as a serial port for other programs."""
 
 from pathlib import Path
 from typing import Protocol, cast

@@ -1,4 +1,4 @@
-"""A simulated arm whose joints are moved by simulated servos, in real time."""
+"""Simulated arm whose joints are moved by simulated servos, in real time."""
 
 import math
 import threading
@@ -21,7 +21,9 @@ Array = NDArray[np.float64]
 RATE = 100.0
 """Rate at which servos measure and command the simulated arm [Hz], in its own time."""
 LONGEST_CATCH_UP = 0.1
-"""Largest simulated time that one iteration catches up with; more is lost on a slow machine [s]."""
+"""Largest simulated time that one iteration catches up with [s]. On a slow machine, longer delays slow the arm's
+time.
+"""
 
 
 class ServoDriven(Protocol):
@@ -80,13 +82,13 @@ class VirtualServoArm:
         for name, servo in servos.items():
             self.chain.servo(servo.id).set("position_low", max(nominal[name].range_min, 0))
             self.chain.servo(servo.id).set("position_high", nominal[name].range_max)
-        self._world = threading.Lock()  # of the simulated arm
-        self._lock = threading.Lock()  # of the servos, never held for long: masters wait for answers
+        self._world = threading.Lock()  # guards the simulated arm
+        self._lock = threading.Lock()  # guards the servos; held only briefly, because masters wait for answers
         self.problem = ""
         robot.reset(0)
         self._exchange(0.0)
         for each in self.chain.servos:
-            each.set("goal_position", each.get("present_position"))  # as after power is switched on
+            each.set("goal_position", each.get("present_position"))  # as after power-on
         self.bus = VirtualBus(self.chain, self._lock, path)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="virtual servo arm", daemon=True)
@@ -137,7 +139,7 @@ class VirtualServoArm:
                     self._advance(executed)
 
     def _advance(self, ticks: int) -> None:
-        """Drive the arm to the set points and measure; the world's lock is held."""
+        """Drive the arm to the set points and measure. The lock of the simulation must be held."""
         with self._lock:
             is_driven = any(servo.is_driven for servo in self.chain.servos[: self._count])
             setpoints = [
@@ -151,7 +153,7 @@ class VirtualServoArm:
         try:
             self._robot.command(target)
             self._robot.advance(ticks)
-        except Exception as error:  # an unstable simulation must not end in silence
+        except Exception as error:  # an unstable simulation must not end silently
             self.problem = str(error)
             self._closed.set()
             raise

@@ -1,4 +1,4 @@
-"""A pseudo-terminal on which simulated servos answer, for every program that can open a serial port."""
+"""Pseudo-terminal on which simulated servos answer any program that can open a serial port."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ CHUNK = 4096
 class VirtualBus:
     """Serial port of simulated servos. A thread answers until the bus is closed.
 
-    Bytes are not delayed as at a baud rate: answers come at once.
+    Answers are sent at once: the transmission time at the baud rate is not simulated.
 
     Args:
         chain: the servos.
@@ -28,7 +28,8 @@ class VirtualBus:
 
     Attributes:
         path: path of the port.
-        distort: function that every group of answers passes before it is sent, for faults of the line; None: unchanged.
+        distort: function that is applied to every group of answers before it is sent, to simulate faults of the line;
+            None: answers are unchanged.
     """
 
     def __init__(self, chain: ServoChain, lock: threading.Lock, path: Path | None = None) -> None:
@@ -38,7 +39,7 @@ class VirtualBus:
         self.distort: Callable[[bytes], bytes] | None = None
         self._is_closed = False
         self._ends: tuple[int, int] | None = None
-        self._change = threading.Lock()  # of the ends of the line
+        self._change = threading.Lock()  # guards the ends of the line
         self.plug()
         self._thread = threading.Thread(target=self._serve, name="virtual servo bus", daemon=True)
         self._thread.start()
@@ -50,7 +51,7 @@ class VirtualBus:
                 master, port = os.openpty()
                 tty.setraw(port)
                 os.set_blocking(master, False)  # a program that sends without reading must not block the servos
-                self._ends = master, port  # both stay open: the port survives the programs that use it
+                self._ends = master, port  # both stay open, so that the port survives the programs that use it
                 self.path.unlink(missing_ok=True)
                 self.path.symlink_to(os.ttyname(port))
 
@@ -64,7 +65,7 @@ class VirtualBus:
                 self._ends = None
 
     def inject(self, data: bytes) -> None:
-        """Send bytes to the master that no servo has sent, as a second master would."""
+        """Send ``data`` to the master as if a second master had sent it."""
         with self._change:
             if self._ends is not None:
                 os.write(self._ends[0], data)

@@ -91,7 +91,7 @@ class VirtualServo:
         self.memory[register.address : register.address + register.size] = register.encode(value)
 
     def measure(self, measured: Measured, seconds: float) -> None:
-        """Take what the servo measures after ``seconds`` of motion, and move the set point towards its goal."""
+        """Set the measured values after ``seconds`` of motion, and move the set point towards its goal."""
         offset = self.get("homing_offset")
         self._position = measured.position
         self.set("present_position", round(measured.position - offset) % TICKS)
@@ -112,7 +112,7 @@ class VirtualServo:
         return bytes(self.memory[address : address + size])
 
     def write(self, data: bytes) -> None:
-        """Write bytes, of which the first is the address. Read-only registers keep their values."""
+        """Write bytes, the first of which is the address. Read-only registers keep their values."""
         address, values = data[0], data[1:]
         was_driven = self.is_driven
         for register in _written(address, len(values)):
@@ -122,7 +122,7 @@ class VirtualServo:
             self.set("homing_offset", round(self._position) - TICKS // 2)
             self.set("torque_enable", int(was_driven))
         if self.is_driven and not was_driven:
-            self.setpoint = self._position  # from where it drives to its goal, even to one of long ago
+            self.setpoint = self._position  # the servo then moves to its goal, even to an old one
 
     def prepare(self, data: bytes) -> None:
         """Store a write for :meth:`execute`."""
@@ -136,7 +136,7 @@ class VirtualServo:
 
 
 class ServoChain:
-    """Servos on one line. :meth:`answer` is all that a master can notice of them.
+    """Servos on one line. A master interacts with them only through :meth:`answer`.
 
     Attributes:
         servos: the servos, in the order of their ids on the line.
@@ -158,7 +158,7 @@ class ServoChain:
         parameters = packet.parameters
         if packet.code == Instruction.SYNC_READ and len(parameters) >= 2:
             known = {servo.number: servo for servo in self.servos}
-            chosen = [known[number] for number in parameters[2:] if number in known]  # the absent are silent
+            chosen = [known[number] for number in parameters[2:] if number in known]  # absent servos do not answer
             return [_status(servo, servo.read(*parameters[:2])) for servo in chosen]
         if packet.code == Instruction.SYNC_WRITE and len(parameters) >= 2:
             address, size = parameters[:2]
@@ -179,7 +179,7 @@ def _perform(servo: VirtualServo, packet: Packet) -> Packet | None:
         return _status(servo)
     if packet.code == Instruction.READ and len(parameters) == 2:
         return _status(servo, servo.read(*parameters))
-    number = servo.number  # the acknowledgement of a new id still has the old one
+    number = servo.number  # the acknowledgement of a new id still has the old id
     if packet.code == Instruction.WRITE and len(parameters) >= 2:
         servo.write(parameters)
     elif packet.code == Instruction.PREPARE and len(parameters) >= 2:

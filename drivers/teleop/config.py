@@ -134,7 +134,7 @@ class LeaderConfig(Options, section="teleop.leader"):
 
 
 def _axes(**axes: str) -> dict[str, AxisConfig]:
-    """Return axes by name; a minus before one turns it round."""
+    """Return axes by name; a leading minus reverses an axis."""
     return {name: AxisConfig(axis.lstrip("-"), -1.0 if axis.startswith("-") else 1.0) for name, axis in axes.items()}
 
 
@@ -144,7 +144,7 @@ def _buttons(*buttons: str) -> dict[str, str]:
 
 
 def _gamepad() -> MappingConfig:
-    """Return the mapping of a gamepad: SDL's names, of which up and left are negative."""
+    """Return the mapping of a gamepad with SDL's names. Up and left are negative."""
     return MappingConfig(
         axes=_axes(x="-left_y", y="-left_x", z="-right_y", yaw="-right_x", throttle="-left_y", steering="-right_x"),
         buttons=_buttons("right_shoulder", "", "a", "b", "x", "start", "back", "y"),
@@ -152,7 +152,7 @@ def _gamepad() -> MappingConfig:
 
 
 def _spacemouse() -> MappingConfig:
-    """Return the mapping of a SpaceMouse, whose frame is the robot's; buttons by number, the left one first."""
+    """Return the mapping of a SpaceMouse, whose frame is the robot's. Buttons are numbered from the left."""
     return MappingConfig(
         axes=_axes(x="x", y="y", z="z", roll="roll", pitch="pitch", yaw="yaw", throttle="x", steering="yaw"),
         buttons={"gripper": "0", "success": "1"},
@@ -168,7 +168,7 @@ def _joy() -> JoyConfig:
 
 
 def _browser() -> BrowserConfig:
-    """Return the mapping of the page: all that it has."""
+    """Return the mapping of the page with all its axes and buttons."""
     return BrowserConfig(axes=_axes(**{name: name for name in ELEMENTS}), buttons=_buttons(*FUNCTIONS))
 
 

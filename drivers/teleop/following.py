@@ -105,8 +105,8 @@ class EndEffectorFollowing:
 
     def take(self) -> Array:
         """See :class:`~.leader.Following`."""
-        # The frame of the robot's end effector, had it started at the leader's. The remaining rotation is not executed
-        # yet.
+        # The frame that the robot's end effector would have if it had started at the leader's. The remaining rotation
+        # is not executed yet.
         frame = matrix_of_vector(self._turn).T @ self._rotation if self._in_own_frame else np.eye(3)
         motion = np.zeros(6)
         motion[self._moved] = np.concatenate([self._shift @ frame, self._turn @ frame])[self._moved]

@@ -98,7 +98,7 @@ class GamepadReader:
             self._pad = None
         if self._pad is None:
             self._pad, self._was_connected = self._find(), False
-            self._controllers.update()  # without it, a new gamepad appears to be at rest, whatever is held
+            self._controllers.update()  # otherwise a new gamepad appears to be at rest, whatever is held
         if self._pad is None:
             return Polled(None, tapped=tapped)
         axes = {name: max(-1.0, self._pad.get_axis(number) / FULL) for number, name in enumerate(AXES)}
@@ -123,7 +123,8 @@ class GamepadReader:
         # Remove all events except those of a window, although only buttons count: a full queue accepts no more events.
         events = pygame.event.get(exclude=window_events(pygame))
         pressed = [event.button for event in events if event.type == pygame.CONTROLLERBUTTONDOWN]
-        was_connected, self._was_connected = self._was_connected, self._pad is not None  # buttons held at the start
+        # excludes buttons that were held when the gamepad was connected
+        was_connected, self._was_connected = self._was_connected, self._pad is not None
         return frozenset(BUTTONS[button] for button in pressed if was_connected and button < len(BUTTONS))
 
     def _open_dummy_display(self) -> None:

@@ -116,7 +116,7 @@ class KeyboardTeleop:
         try:
             columns, rows = os.get_terminal_size(self._output)
         except OSError:
-            return  # the terminal is gone; read() reports it
+            return  # the terminal is gone, which read() reports
         lines = [*lines, *self._motion.help()]
         parts = ["\x1b[H"]
         room = rows - len(lines) - 1
@@ -160,7 +160,7 @@ class KeyboardTeleop:
             try:
                 data = os.read(self._input, 1024)
             except OSError:
-                data = b""  # Linux reports in this way that the other side of a terminal is gone
+                data = b""  # Linux reports in this way that the other side of the terminal is gone
             if not data:
                 return ["escape"]
             self._pending += data
@@ -168,7 +168,7 @@ class KeyboardTeleop:
         keys = []
         while self._pending:
             key, remainder = _next_key(self._pending)
-            if remainder == self._pending:  # the beginning of a sequence, or the escape key
+            if remainder == self._pending:  # an incomplete sequence, or the escape key
                 if (now - self._pending_ns) * 1e-9 < ESCAPE_SECONDS:
                     break
                 key, remainder = "escape", b""
@@ -187,7 +187,7 @@ class KeyboardTeleop:
             except BlockingIOError:
                 return
             except OSError:
-                self._undrawn = b""  # the terminal is gone; read() reports it
+                self._undrawn = b""  # the terminal is gone, which read() reports
                 return
             self._undrawn = self._undrawn[written:]
 

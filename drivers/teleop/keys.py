@@ -33,7 +33,7 @@ VEHICLE_MOTIONS = {
     "left": ("steering", 1.0),
     "right": ("steering", -1.0),
 }
-"""The same for a vehicle; positive steering is to the left."""
+"""Keys of a vehicle; positive steering is to the left."""
 
 BUTTONS = {
     "enter": "success",

@@ -12,7 +12,7 @@ from .config import MappingConfig
 from .keys import GRIPPER_CLOSED, GRIPPER_OPEN, action_names
 
 NO_CONTROL = {"gripper", "deadman"}
-"""Functions of buttons that count as motion."""
+"""Functions of buttons that control the motion instead of the run."""
 
 
 class Polled(NamedTuple):
@@ -142,7 +142,7 @@ class AxisMotion:
         if axes is None:
             stop = tapped & {self._buttons.get("emergency_stop", "")}
             idle = self.intervention(Polled({}, tapped=stop), message)
-            self._pressed, self._ready = None, False  # last, because missing axes count as axes at rest
+            self._pressed, self._ready = None, False  # last, because missing axes would count as axes at rest
             return idle
         deflections = {name: self._scale_deflection(axes.get(axis.axis, 0.0)) for name, axis in self._axes.items()}
         self._ready = (self._ready and not lost_some) or not any(deflections.values())

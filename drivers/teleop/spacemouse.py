@@ -47,8 +47,10 @@ class SpaceMouseReader:
     """Reader of the first connected 3D mouse. x points away from the person, y to the left, z up.
 
     Without polling, as during a reset, the reports of a moving mouse fill the kernel's queue. The last reports, which
-    tell that the mouse was released, are then lost. In that case no deflection counts until the mouse has been at rest,
-    and no button is held.
+    say
+    that the mouse was released, are then lost. In that case no deflection counts until the mouse has been at rest, and
+    no
+    button is held.
 
     Raises:
         ConfigError: if pyspacemouse is not installed.
@@ -64,7 +66,7 @@ class SpaceMouseReader:
         self._failure: type[Exception] = importlib.import_module("easyhid").HIDException
         self._searched_ns = self._report_ns = clock.now_ns()
         self._mouse: Any = None
-        self._stamp: float | None = None  # of the last report
+        self._stamp: float | None = None  # stamp of the last report
         try:
             self._open()
         except RuntimeError as error:
@@ -91,7 +93,8 @@ class SpaceMouseReader:
         if reports:
             self._report_ns = now
         elif now - self._report_ns >= REST_SECONDS * 1e9:
-            for name in AXES:  # not reset by the library: translation and rotation come in separate reports
+            # the library does not reset these, because translation and rotation arrive in separate reports
+            for name in AXES:
                 setattr(state, name, 0.0)
         return self._buttons.look({name: float(getattr(state, name)) for name in AXES}, lost)
 
@@ -113,5 +116,5 @@ class SpaceMouseReader:
 
     def _open(self) -> None:
         """Open the mouse; raise RuntimeError if there is none."""
-        with contextlib.redirect_stdout(io.StringIO()):  # the library prints what it opens
+        with contextlib.redirect_stdout(io.StringIO()):  # the library prints the name of the opened device
             self._mouse = self._library.open(axis_convention=self._library.AxisConvention.ROS)

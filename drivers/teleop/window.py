@@ -15,7 +15,7 @@ from .keys import KeyMotion
 TEXT_SIZE = 20
 LINE_HEIGHT = 24
 EMPTY_SIZE = (640, 0)
-"""Width and height of the space for a picture without a picture [pixels]."""
+"""Size of the area for the picture while there is none: width and height [pixels]."""
 INVISIBLE = ("dummy", "offscreen")
 """Video drivers that SDL falls back on without a display. Their windows are invisible and receive no keys."""
 
@@ -60,7 +60,7 @@ class WindowTeleop:
     def read(self) -> Intervention:
         """Return the state of the keys. Never blocks."""
         pygame = self._pygame
-        for event in pygame.event.get(exclude=pygame.CONTROLLERBUTTONDOWN):  # left for the gamepad
+        for event in pygame.event.get(exclude=pygame.CONTROLLERBUTTONDOWN):  # these events are left for the gamepad
             if event.type == pygame.KEYDOWN:
                 self._motion.hold(_name(pygame.key.name(event.key)))
             elif event.type == pygame.KEYUP:

@@ -17,7 +17,7 @@ def make_virtual_robot(arm: Any, **fields: Any) -> "VirtualRobot":
         arm: simulated robot, such as :class:`robo_rl.sim.simulated_robot.SimulatedRobot`.
         fields: fields of :class:`VirtualRobotConfig`.
     """
-    from .robot import VirtualRobot  # it imports ROS 2
+    from .robot import VirtualRobot  # imports ROS 2, which is slow
 
     return VirtualRobot(VirtualRobotConfig(**fields), arm)
 

@@ -1,4 +1,4 @@
-"""Cameras of the virtual robot, in a separate thread: a picture takes longer than a state."""
+"""Cameras of the virtual robot, in a separate thread because a picture takes longer than a state."""
 
 import threading
 
@@ -11,8 +11,9 @@ from .simulated import Simulated
 from .topics import Topics
 
 NOISY_PICTURES = 8
-"""Number of pictures for which noise is drawn at once. Each picture gets a random section of it: drawing new numbers
-for every picture would take half as long as rendering it."""
+"""Number of pictures for which noise is drawn at once. Each picture gets a random section of it, because drawing new
+numbers for every picture would take half as long as rendering it.
+"""
 
 
 class CameraThread:
@@ -77,7 +78,7 @@ class CameraThread:
             self._robot.close_cameras()
 
     def _noisy(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        deviation = self.noise  # another thread may change it
+        deviation = self.noise  # copied, because another thread may change it
         if deviation == 0:
             return image
         if self._drawn != (deviation, image.size):

@@ -24,7 +24,9 @@ from .topics import ArmTopics, CarTopics, Topics
 Array = NDArray[np.float64]
 
 LONGEST_CATCH_UP = 0.1
-"""Largest simulated time that one iteration of the loop catches up with; more is lost on a slow machine [s]."""
+"""Largest simulated time that one iteration of the loop catches up with [s]. On a slow machine, longer delays slow the
+robot's time.
+"""
 DIAGNOSTICS_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 

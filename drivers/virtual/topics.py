@@ -39,8 +39,9 @@ CAMERA_QOS = QoSProfile(depth=2)
 COMMAND_QOS = QoSProfile(depth=1)
 DEAF_SECONDS = 0.01
 DEAF_TICKS = 2
-"""Timer ticks after a reset until messages count as commands again. Between two ticks the node's thread has handled all
-messages that waited while it answered the reset."""
+"""Timer ticks after a reset until messages count as commands again. Between two ticks, the node's thread has handled
+all messages that waited while it answered the reset.
+"""
 BASE = "base"
 GRIPPER = "control_msgs/action/GripperCommand"
 GRIPPER_TOLERANCE = 0.002
@@ -303,7 +304,7 @@ class ArmTopics(Topics):
             if self._motion_number != number:  # the motion was aborted
                 goal.abort()
                 return result
-            cancelled = goal.cancel_requested  # read once: it is false after canceled()
+            cancelled = goal.cancel_requested  # read once, because it is false after canceled()
             if cancelled:
                 self._obey(ArmTarget(opening=self._opening(self._fingers)))
                 goal.canceled()

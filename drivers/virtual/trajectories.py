@@ -96,7 +96,7 @@ class TrajectoryController:
             times, path = np.insert(times, 0, 0.0), np.vstack([self._positions(), path])
         if not np.isfinite(path).all() or times[0] < 0 or (np.diff(times) <= 0).any():
             raise SpecError("expected finite positions, and times from 0 on that increase")
-        with self._lock:  # each goal has its own thread
+        with self._lock:  # goals run in separate threads
             self._number += 1
             self._started_at = time.monotonic()
             self._path, self._abort_reason = (times, path), "a newer trajectory has taken its place"

@@ -107,7 +107,7 @@ class DdsActionClient:
             answer = self._send.call(request, max(0.0, deadline - time.monotonic()), cancel_late)
         except DriverError:
             handle.given_up = True
-            self._cancel.start(self._cancellation(handle.identity))  # the server may have accepted it by now
+            self._cancel.start(self._cancellation(handle.identity))  # the server may still have accepted the goal
             raise
         if not answer.accepted:
             raise DriverError(f"{self.action}: the server rejected the goal")

@@ -116,7 +116,7 @@ class DdsActionServer:
         if accepted and self._accept is not None:
             try:
                 accepted = self._accept(request.goal)
-            except Exception:  # of the callback: the client needs an answer
+            except Exception:  # the callback failed, but the client needs an answer
                 log.exception("%s: accept failed; the goal is rejected", self.action)
                 accepted = False
         if accepted:
@@ -136,7 +136,7 @@ class DdsActionServer:
             self._publish_status()
             goal.result = self._execute(goal)
             status = goal.status if goal.status in _ENDED else GoalStatus.SUCCEEDED
-        except Exception:  # of the callback: the goal needs a status
+        except Exception:  # the callback failed, but the goal needs a status
             log.exception("%s: execution failed; the goal is aborted", self.action)
             status = GoalStatus.ABORTED
         try:

@@ -8,10 +8,10 @@ from xml.sax.saxutils import quoteattr
 from robo_rl.core import require
 
 _LARGEST_DOMAIN = 232
-"""Largest domain: beyond it, ports leave the range of UDP."""
+"""Largest domain number. Ports of larger domains would leave the range of UDP."""
 
 _PARTICIPANTS = 32
-"""Number of processes on a machine that discovery without multicast looks for; ROS 2's own number."""
+"""Number of processes on a machine that discovery without multicast looks for, as in ROS 2."""
 
 _LOOKING = "<InitialLocatorPruneDelay>inf</InitialLocatorPruneDelay><SPDPInterval>1 s</SPDPInterval>"
 """Peers are contacted continuously, because a peer that starts later may not contact this node."""

@@ -39,7 +39,9 @@ _ANNOUNCE_NS = 10_000_000
 """Time within which new endpoints are announced together [ns]."""
 
 MOST_REPORTED = 1000
-"""Most warnings of a kind. Their keys come from other processes, and are kept so that each is warned of once."""
+"""Largest number of warnings of each kind. Keys of warnings are kept so that each is reported once, and other processes
+determine the keys.
+"""
 
 _GID_BYTES = {"humble": 24}
 """Length of endpoint identifiers in distributions where it is not 16."""
@@ -78,7 +80,8 @@ class GraphMonitor:
         kind = topic_types[INFO]
         self._waiter = waiter
         self._announcing = False
-        type_hash = f"typehash={types.hash(INFO)};"  # without it, Jazzy's nodes warn about each endpoint of this node
+        # Jazzy's nodes would otherwise warn about each endpoint of this node
+        type_hash = f"typehash={types.hash(INFO)};"
         self._writer = Writer(participant, TOPIC, kind, cyclone_qos(_WRITER_QOS, type_hash))
         self._announce()
         qos = Qos(*cyclone_qos(_READER_QOS, type_hash).policies, Policy.IgnoreLocal.Participant)

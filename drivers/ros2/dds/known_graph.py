@@ -9,8 +9,9 @@ from .endpoints import is_fast_dds
 from .peers import Peer, mismatch, ros_topic_name
 
 MOST_UNDISCOVERED = 256
-"""Most participants whose nodes are kept before discovery has found the participants themselves. The oldest go first:
-anybody can send nodes of participants that never come."""
+"""Largest number of undiscovered participants whose nodes are kept. The oldest are dropped first, because any process
+can announce nodes of participants that never appear.
+"""
 
 
 class KnownGraph:

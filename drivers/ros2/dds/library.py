@@ -19,8 +19,9 @@ INFINITY_NS = 2**63 - 1
 ANY_SAMPLE = 127
 """Mask of conditions that match samples in any state."""
 QOS_CONVERSION = threading.Lock()
-"""Lock for conversions of quality of service by the binding. It uses buffers that all threads of a process share:
-two conversions at once end in a segmentation fault."""
+"""Lock for the binding's conversions of quality of service. The binding uses buffers that all threads of a process
+share, so two concurrent conversions cause a segmentation fault.
+"""
 
 _LIBRARY: Any = DDS._dll_handle
 _RAW_FUNCTIONS = ("dds_takecdr", "ddsi_serdata_size", "ddsi_serdata_to_ser", "ddsi_serdata_unref")

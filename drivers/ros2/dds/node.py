@@ -77,7 +77,7 @@ class DdsNode(Closing):
             self._rosout = Rosout(self.create_publisher(LOG, "/rosout", ROSOUT), self.types, self.name, self.now)
             for service, (kind, answer) in ParameterServices(self.parameters, self.types).handlers().items():
                 self._serve(kind, f"{self.name}/{service}", answer)
-            if f"{DESCRIBE}_Request" in self.types:  # Humble does not have it
+            if f"{DESCRIBE}_Request" in self.types:  # Humble lacks it
                 self._serve(DESCRIBE, f"{self.name}/get_type_description", partial(_describe, self.types, self.name))
         except BaseException:
             self.close()

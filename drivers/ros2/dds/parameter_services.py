@@ -26,7 +26,7 @@ class ParameterEvents:
         """Publish ``values`` by name in the field ``kind`` of :data:`EVENT`."""
         fields = {kind: [{"name": name, "value": message_of(value)} for name, value in values.items()]}
         message = self._types.make(EVENT, stamp=wall_time(self._types), node=self._node, **fields)
-        log_failure(self._publisher.publish, message)  # the values are set already
+        log_failure(self._publisher.publish, message)  # only logged, because the values are already set
 
 
 class ParameterServices:

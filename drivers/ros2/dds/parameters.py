@@ -120,7 +120,7 @@ class Parameters:
     def get(self, name: str) -> Any:
         """Return a parameter's value.
 
-        ConfigError: if the parameter was not declared.
+        Raises:
             ConfigError: if it was not declared.
         """
         with self._lock:

@@ -55,7 +55,7 @@ class Rosout(logging.Handler):
                 line=record.lineno,
             )
             self._publisher.publish(message)
-        except Exception:  # as logging.Handler asks: a log record must not end the caller
+        except Exception:  # logging.Handler requires that a log record does not end the caller
             self.handleError(record)
 
     def close(self) -> None:

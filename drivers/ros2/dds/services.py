@@ -31,7 +31,7 @@ UNMATCHED = "unmatched"
 CLIENT_READER_SECONDS = 0.1
 """Longest wait for a client's reply reader, which may be discovered later than its request writer [s]."""
 MOST_WAITING = 256
-"""Largest number of unanswered requests of a client. Beyond it, the oldest is abandoned."""
+"""Largest number of unanswered requests of a client. When it is exceeded, the oldest request is abandoned."""
 FOREIGN_SECONDS = 1.0
 """Longest wait for another server if the only one uses Fast DDS [s]."""
 _POLL_SECONDS = 0.005
@@ -92,7 +92,7 @@ class DdsClient:
         if not all(matched):
             self._is_foreign = False
             return False
-        if matched != self._available:  # endpoints are only read after a change, because that is slow
+        if matched != self._available:  # reading endpoints is slow, so it is only done after a change
             if not self._check_servers():
                 return False
             self._available = matched
@@ -101,10 +101,10 @@ class DdsClient:
     def _check_servers(self) -> bool:
         endpoints = self._writer.matched_endpoints()
         self._is_foreign = any(is_fast_dds(endpoint.key.bytes) for endpoint in endpoints)
-        if self._is_foreign:  # it would read the header as part of the request
+        if self._is_foreign:  # a Fast DDS server would read the header as part of the request
             return False
         ids = values_of(endpoints, "serviceid")
-        if not ids:  # servers that publish no id
+        if not ids:  # some servers publish no id
             return True
         return bool(ids & values_of(self._reader.matched_endpoints(), "serviceid"))
 
@@ -254,7 +254,7 @@ class DdsService:
     def _is_listening(self, client: str) -> bool:
         """Return whether the client's reader is matched; the first call for each client waits for it.
 
-        Other callbacks wait meanwhile, that of a stop among them.
+        Other callbacks wait meanwhile, possibly including that of an emergency stop.
         """
         deadline = time.monotonic() + (0.0 if client in self._awaited_clients else CLIENT_READER_SECONDS)
         self._awaited_clients.add(client)

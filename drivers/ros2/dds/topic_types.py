@@ -24,7 +24,7 @@ _BASE: dict[str, Any] = {
     "string": str,
     **{f"{sign}int{bits}": getattr(types, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-# The binding's stubs do not declare that these are created with brackets.
+# The stubs of the binding lack the bracket syntax of these types.
 _array: Any = types.array
 _sequence: Any = types.sequence
 _bounded_str: Any = types.bounded_str

@@ -22,7 +22,7 @@ def log_failure(function: Callable[..., None], *arguments: object) -> None:
     """Call ``function`` and log its exceptions, so that the thread continues; repeated ones are logged now and then."""
     try:
         function(*arguments)
-    except Exception as error:  # of a handler: the thread serves others too
+    except Exception as error:  # a failing handler must not end the thread, which serves others too
         if (text := failure_text(error)) is not None:
             log.exception(text)
 

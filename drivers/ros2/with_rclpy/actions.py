@@ -156,7 +156,7 @@ class RclpyServerGoal:
     def canceled(self) -> None:
         if self._handle.is_cancel_requested:
             self._handle.canceled()
-        else:  # the node is closed: a goal that the client did not cancel can only be aborted
+        else:  # the node is closed, and a goal that the client did not cancel can only be aborted
             self._handle.abort()
 
 
@@ -175,7 +175,7 @@ def serve_action(
         try:
             with guard.turn():
                 return GoalResponse.ACCEPT if accept is None or accept(goal) else GoalResponse.REJECT
-        except Exception as error:  # of the callback: rclpy would end the executor with it
+        except Exception as error:  # an exception of the callback would end rclpy's executor
             guard.report(error)
             return GoalResponse.REJECT
 
@@ -186,7 +186,7 @@ def serve_action(
             result = execute(RclpyServerGoal(handle, is_closing))
             if handle.is_active:
                 handle.succeed()
-        except Exception as error:  # of the callback: the goal needs a result
+        except Exception as error:  # the callback failed, but the goal needs a result
             guard.report(error)
             if handle.is_active:
                 handle.abort()

@@ -77,7 +77,7 @@ class Guard:
     def turn(self) -> Iterator[None]:
         """Wait until no other callback runs. Raises a DriverError if the node is closed meanwhile."""
         while not self._running.acquire(timeout=CLOSED_SECONDS):
-            if self.closed:  # by the callback that runs, which waits for this thread
+            if self.closed:  # closed by the running callback, which waits for this thread
                 raise DriverError("the node is closed")
         try:
             yield
@@ -90,7 +90,7 @@ class Guard:
         def reporting(*arguments: Any) -> None:
             try:
                 callback(*arguments)
-            except Exception as error:  # of the callback: rclpy would end the executor with it
+            except Exception as error:  # an exception of the callback would end rclpy's executor
                 self.report(error)
 
         return reporting

@@ -14,7 +14,7 @@ def find_problems(
 ) -> tuple[Problem, ...]:
     """Return the mismatches between a node's publishers and subscriptions and those of other nodes."""
     problems: dict[Problem, None] = {}
-    # A node with several profiles on a topic may receive from, or send to, every other node through one of them.
+    # A node with several profiles on a topic may communicate with every other node through one of them.
     for publisher in publishers:
         endpoints = node.get_subscriptions_info_by_topic(publisher.topic)
         alike = [endpoint for endpoint in endpoints if endpoint.topic_type == publisher.message_type]

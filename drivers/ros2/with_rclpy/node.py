@@ -138,9 +138,9 @@ class RclpyNode(Closing):
             try:
                 with self._guard.turn():
                     return callback(request)
-            except Exception as error:  # of the callback: the node must go on
+            except Exception as error:  # a failing callback must not end the node
                 self._guard.report(error)
-                return response  # rclpy cannot leave a request unanswered
+                return response  # rclpy always sends an answer
 
         self._node.create_service(interface_class(service_type), name, answer, qos_profile=rclpy_qos(SERVICES))
 
@@ -169,7 +169,7 @@ class RclpyNode(Closing):
     def close(self) -> None:
         if self._guard.closed:
             return
-        self._guard.closed = True  # running goals must end: the interpreter would wait for their threads
+        self._guard.closed = True  # first, because the interpreter waits for the threads of running goals at exit
         self._messages.close()
         self._callbacks.close()
         self._calls.close()

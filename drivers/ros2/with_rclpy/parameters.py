@@ -54,7 +54,7 @@ class RclpyParameters:
         return self._node.get_parameter(name).value
 
     def _change(self, parameters: list[Parameter]) -> SetParametersResult:
-        """Pass new values on, in one turn. If one is rejected, those before it get their old values back."""
+        """Pass new values on, in one turn. If one is rejected, the values before it are restored."""
         changed: list[str] = []
         with self._guard.turn():
             try:

@@ -45,7 +45,7 @@ class Spinner:
         The executor is freed last, because a running callback would still use resources that belong to it.
         """
         self._closing = True
-        self.executor.create_task(lambda: None)  # a mere wake() leaves it waiting for work
+        self.executor.create_task(lambda: None)  # wake() alone would leave the executor waiting for work
         if self._thread is not threading.current_thread():
             self._thread.join(JOIN_SECONDS)
         self.executor.shutdown(timeout_sec=0.0)
@@ -56,8 +56,8 @@ class Spinner:
                 self.executor.spin_once()
             except ExternalShutdownException:
                 return
-            except Exception as error:  # of a callback: the others must still be called
-                if not self._closing:  # otherwise a callback has closed its own node
+            except Exception as error:  # a failing callback must not keep the others from being called
+                if not self._closing:  # a callback may have closed its own node
                     self._guard.report(error)
 
 
@@ -107,7 +107,7 @@ class MessageSpinner:
         self._changed.destroy()  # once the thread no longer uses it
 
     def _wake(self) -> None:
-        with suppress(InvalidHandle):  # closed
+        with suppress(InvalidHandle):  # closed meanwhile
             self._changed.trigger()
 
     def _run(self) -> None:
@@ -143,5 +143,5 @@ class MessageSpinner:
                 if taken is None or self._closing:
                     return
                 subscription.callback(taken[0])
-        except Exception as error:  # of the conversion
+        except Exception as error:  # the conversion of a message failed
             self._guard.report(error)
