@@ -14,10 +14,8 @@ class RealTime:
     """Real-time priority (SCHED_FIFO) of this process while it drives a robot, if the system permits it.
 
     All threads get the priority: a thread that holds the interpreter lock while it waits for a processor would delay
-    the
-    control loop. Child processes keep the ordinary priority. Existing objects are excluded from garbage collection,
-    which
-    would otherwise pause the loop for 0.2 s.
+    the control loop. Child processes keep the ordinary priority. Existing objects are excluded from garbage collection,
+    which would otherwise pause the loop for 0.2 s.
 
     Args:
         priority: 1 to 99; 0: the scheduling stays unchanged.

@@ -1,4 +1,4 @@
-"""A reward composed of the backend's terms and of modules: weights, gates, clipping, normalisation, potentials."""
+"""Reward composed of the backend's terms and of modules: weights, gates, clipping, normalisation, potentials."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -42,8 +42,7 @@ class RobotBackend:
 
     A command is repeated within its control period and never after it, so that a failure of this process has the same
     effect on the robot as an absence of commands. Observations are never invented: when a source becomes too old, the
-    robot
-    is stopped, and the episode ends without that step, whose action was not executed.
+    robot is stopped, and the episode ends without that step, whose action was not executed.
 
     Args:
         config: configuration of the robot.

@@ -13,12 +13,10 @@ class CommandWatch:
     """Watch that stops a robot if no command follows the last one in time, because a policy or a safety filter hangs.
 
     After velocities, efforts or twists, zeros are sent. A robot that takes targets reaches the last one and stays
-    there:
-    commanding it back to its measured position would be a motion that no safety filter checks.
+    there: commanding it back to its measured position would be a motion that no safety filter checks.
 
     The watch runs in the thread of the driver's node. It cannot help if some code keeps all other threads of the
-    process
-    from running.
+    process from running.
 
     Args:
         node: node of the driver.

@@ -41,8 +41,7 @@ def rearm_robot(
     """Call a robot's service ``robot.rearm_service``; return whether the robot may move again, and its answer.
 
     The call is made in another process. ROS 2 reads its domain from the environment of the whole process, and the
-    calling
-    process, such as a web page for several robots, may use another domain.
+    calling process, such as a web page for several robots, may use another domain.
 
     Raises:
         DriverError: if the service does not answer.

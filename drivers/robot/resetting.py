@@ -17,10 +17,8 @@ class ResetService:
     """Client of the reset service. It repeats a failed reset, but never while an earlier reset may still be running.
 
     From the request to the answer, the client holds a latch that outlives this process (:class:`ResetLatch`). If there
-    is no
-    answer, the latch remains until a person has looked at the robot. If the server ends before it answers and another
-    server
-    replaces it, the reset ended with the old server, and the new server is called at once.
+    is no answer, the latch remains until a person has looked at the robot. If the server ends before it answers and
+    another server replaces it, the reset ended with the old server, and the new server is called at once.
 
     Args:
         node: node of the driver.

@@ -28,10 +28,8 @@ class VelocityEstimator:
     turn are unwrapped.
 
     Positions are timed by the stamps of their messages, or by their arrival if there are no stamps. Delayed messages
-    arrive
-    together, so that arrival times would suggest a multiple of the velocity. Stamps come from the clock of another
-    machine,
-    so only their differences are used; if that clock is set, the estimate restarts.
+    arrive together, so that arrival times would suggest a multiple of the velocity. Stamps come from the clock of
+    another machine, so only their differences are used; if that clock is set, the estimate restarts.
 
     Args:
         joints: names of the joints in messages.

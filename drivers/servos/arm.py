@@ -164,10 +164,8 @@ class ServoArm:
         """Switch on the torque of all servos, with joint positions (n,) [rad] and an opening as their goals.
 
         A servo keeps its goal while it is off, and moves there as soon as it is switched on. The torque is therefore
-        switched
-        on only after every servo has confirmed its new goal. Gains and limits are set first, because the servos may
-        have been
-        without power.
+        switched on only after every servo has confirmed its new goal. Gains and limits are set first, because the
+        servos may have been without power.
 
         Raises:
             BusError: if a servo does not confirm its goal or its torque.

@@ -43,12 +43,9 @@ class ServoBackend:
     """Arm of servos, driven in fixed control periods.
 
     Inverse kinematics converts targets of the end effector to joint positions, starting from the measured posture. The
-    goals
-    of the servos move straight to them within a control period, no joint faster than its largest speed. Observations
-    are
-    never invented: when the newest reading becomes too old, or a servo reports a fault, the arm holds, and the episode
-    ends
-    without that step.
+    goals of the servos move straight to them within a control period, no joint faster than its largest speed.
+    Observations are never invented: when the newest reading becomes too old, or a servo reports a fault, the arm holds,
+    and the episode ends without that step.
 
     Args:
         config: configuration of the arm.

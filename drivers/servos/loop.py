@@ -53,10 +53,8 @@ class ServoLoop:
 
     The arm is relaxed until the first :meth:`hold`. When the port is lost, the servos keep their last goals by
     themselves; the loop opens the port again when it reappears, and then holds the arm where it is. Servos that are
-    found
-    switched off stay off until the next :meth:`hold`, and the robot's emergency stop is pressed, so that the arm does
-    not
-    move merely because the power returns.
+    found switched off stay off until the next :meth:`hold`, and the robot's emergency stop is pressed, so that the arm
+    does not move merely because the power returns.
 
     Args:
         arm: the arm, connected.
@@ -107,8 +105,7 @@ class ServoLoop:
         """Move straight to joint positions (n,) [rad] and an opening, and stay there.
 
         A joint that would have to exceed its speed limit moves only as far as the limit allows. The call has no effect
-        unless
-        the arm is holding or moving, because the port may just have been lost.
+        unless the arm is holding or moving, because the port may just have been lost.
 
         Args:
             joints: joint positions (n,) [rad].

@@ -47,10 +47,8 @@ class SpaceMouseReader:
     """Reader of the first connected 3D mouse. x points away from the person, y to the left, z up.
 
     Without polling, as during a reset, the reports of a moving mouse fill the kernel's queue. The last reports, which
-    say
-    that the mouse was released, are then lost. In that case no deflection counts until the mouse has been at rest, and
-    no
-    button is held.
+    say that the mouse was released, are then lost. In that case no deflection counts until the mouse has been at rest,
+    and no button is held.
 
     Raises:
         ConfigError: if pyspacemouse is not installed.

@@ -24,7 +24,7 @@ ALIKE = 0.1
 
 @dataclass(frozen=True)
 class OptimalTransportConfig(OptimalTransportOptions):
-    """The module as configured by :class:`.OptimalTransportOptions`."""
+    """Module as configured by :class:`.OptimalTransportOptions`."""
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "OptimalTransportReward":
         """Return the module of term ``name``."""

@@ -18,7 +18,7 @@ from .perceptual_options import PerceptualOptions
 
 @dataclass(frozen=True)
 class PerceptualConfig(PerceptualOptions):
-    """The module as configured by :class:`.PerceptualOptions`."""
+    """Module as configured by :class:`.PerceptualOptions`."""
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "PerceptualReward":
         """Return the module of term ``name``."""

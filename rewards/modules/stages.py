@@ -35,7 +35,7 @@ Labels = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class StagesConfig(StagesOptions):
-    """The module as configured by :class:`.StagesOptions`."""
+    """Module as configured by :class:`.StagesOptions`."""
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "StagesReward":
         """Return the module of term ``name``.

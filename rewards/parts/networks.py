@@ -55,7 +55,7 @@ def _tower(height: int, width: int, channels: int) -> nn.Sequential:
 
 
 class TrainedNetwork:
-    """A multilayer perceptron (LayerNorm and ReLU between its layers) and Adam on its parameters.
+    """Multilayer perceptron (LayerNorm and ReLU between its layers) and Adam on its parameters.
 
     A call returns the outputs (..., O) for inputs (..., F). A :class:`PictureEncoder` encodes pictures first.
 

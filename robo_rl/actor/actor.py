@@ -25,7 +25,7 @@ from .marking import marked
 
 
 class ActionChoice(NamedTuple):
-    """An action for the robot, and its origin.
+    """Action for the robot, and its origin.
 
     Attributes:
         action: (A,) float32 in [-1, 1].

@@ -1,4 +1,4 @@
-"""A simulated operator who watches the progress of a task and takes over when the policy goes wrong."""
+"""Simulated operator who watches the progress of a task and takes over when the policy goes wrong."""
 
 import math
 
@@ -28,7 +28,7 @@ HOLD = (0.5, 1.5)
 
 
 class SimulatedOperator:
-    """A person-like operator of a simulated arm, for ``intervention.criterion=operator``.
+    """Person-like operator of a simulated arm, for ``intervention.criterion=operator``.
 
     The progress is the sum of the task's reward terms other than ``success``, which grow as the task advances. The
     operator takes over when it has not grown for ``intervention.patience`` seconds, or has fallen by

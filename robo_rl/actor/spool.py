@@ -22,7 +22,7 @@ class SpoolFullError(DataError):
 
 
 class Spool(Closing):
-    """A queue of encoded steps on disk, by session.
+    """Queue of encoded steps on disk, by session.
 
     **Durability.** ``append`` returns when the operating system has the record, which then survives if the process is
     killed. A thread flushes the records to disk every ``sync_seconds``, so a power failure loses at most the records of

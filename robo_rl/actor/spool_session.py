@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 class SpoolSession:
-    """The records of one session on disk, with an index of their locations.
+    """Records of one session on disk, with an index of their locations.
 
     Args:
         folder: folder of the session, whose records are indexed.

@@ -1,6 +1,6 @@
 """Training from Python: ``robo_rl.train``, ``robo_rl.load``, and the runs and policies that they return.
 
-Importing this package takes as long as starting a training; ``import robo_rl`` imports it with the first use.
+Importing this package is as slow as starting a training run, so ``import robo_rl`` imports it on first use.
 """
 
 from .policies import Policy

@@ -15,7 +15,7 @@ from ..app import allow_packages, register_all_configs
 from ..core import PYTHON_NAMESPACE, ConfigError, override_word, quoted
 
 Environment = str | gymnasium.Env[Any, Any] | Callable[..., gymnasium.Env[Any, Any]]
-"""Name of a task, id of a Gymnasium environment, such an environment, or a class or function that makes one."""
+"""Name of a task, id of a Gymnasium environment, an environment, or a class or function that makes one."""
 
 _OWN_ENTRY_POINT = "robo_rl.sim.gymnasium_adapter:make_environment"
 
@@ -49,11 +49,11 @@ def environment_words(environment: Environment) -> list[str]:
 
 
 def provide_environment(environment: Callable[..., gymnasium.Env[Any, Any]], env_id: str) -> None:
-    """Let a class or function make the environment of a run from another program.
+    """Register the class or function that makes the environment of a run that another program trained.
 
     Args:
         environment: the class or function.
-        env_id: id of the environment, as the run was configured.
+        env_id: id of the environment in the run's configuration.
 
     Raises:
         ConfigError: if the run does not need it.
@@ -76,7 +76,7 @@ def require_reachable(config: DictConfig) -> None:
     """Check that the processes of a run can make its environment.
 
     Raises:
-        ConfigError: if actors are other processes, and only this program can make it.
+        ConfigError: if actors are separate processes, and only this program can make it.
     """
     env_id = str(config.task.get("env_id", ""))
     if config.runtime.name != "local" and env_id.startswith(PYTHON_NAMESPACE):
@@ -112,7 +112,8 @@ def _words_of_instance(environment: gymnasium.Env[Any, Any]) -> list[str]:
     words = _words_of_id(spec.id)
     if spec.max_episode_steps != registered.max_episode_steps:
         words.append(f"task.max_episode_steps={spec.max_episode_steps}")
-    defaults = {key: repr(value) for key, value in registered.kwargs.items()}  # comparison of arrays has no truth value
+    # compared as text, because the comparison of arrays has no truth value
+    defaults = {key: repr(value) for key, value in registered.kwargs.items()}
     for key, value in spec.kwargs.items():
         if key != "render_mode" and defaults.get(key) != repr(value):
             words.append(f"+task.env_kwargs.{key}={_as_text(key, value)}")
@@ -124,7 +125,7 @@ def _words_of_id(env_id: str) -> list[str]:
 
 
 def _words_of_own(spec: EnvSpec) -> list[str]:
-    """Return the options of one of robo-rl's tasks that was made by ``gymnasium.make``."""
+    """Return the options of a task of robo-rl that was made by ``gymnasium.make``."""
     fields = {key: value for key, value in spec.kwargs.items() if key not in ("name", "render_mode")}
     if "reward" in fields:
         raise ConfigError(
@@ -146,7 +147,7 @@ def _as_text(key: str, value: Any) -> str:
     """Return an argument of an environment in Hydra's grammar.
 
     Raises:
-        ConfigError: if it has none there.
+        ConfigError: if the grammar cannot express it.
     """
     if value is None:
         return "null"
@@ -181,7 +182,7 @@ def _importable_id(environment: Callable[..., Any]) -> str | None:
 
 
 def _registered_id(environment: Callable[..., Any]) -> str:
-    """Return the id under which this program, and only this one, can make an environment."""
+    """Return the id under which this program alone can make an environment."""
     named = environment.func if isinstance(environment, functools.partial) else environment
     name = re.sub(r"\W", "", getattr(named, "__name__", "")) or "environment"
     for version in range(len(gymnasium.registry) + 1):

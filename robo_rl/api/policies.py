@@ -1,4 +1,4 @@
-"""Trained policies from Python: decisions, evaluations, videos and files."""
+"""Trained policies in Python: decisions, evaluations, videos and files."""
 
 import os
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from ..evaluation import EvaluationResult
 
 
 class Policy:
-    """The policy of a run, for one environment at a time.
+    """Policy of a run, for one environment at a time.
 
     It decides without exploration, as in evaluations, and remembers the rest of a chunk of actions within an episode:
     call :meth:`reset` when an episode begins.
@@ -60,7 +60,7 @@ class Policy:
 
     @property
     def step(self) -> int:
-        """Environment steps after which the policy was saved."""
+        """Number of environment steps after which the policy was saved."""
         return self._trained.step
 
     def reset(self) -> None:
@@ -95,7 +95,7 @@ class Policy:
 
         Args:
             observation: see :meth:`__call__`.
-            state: returned unchanged: what a policy remembers, it keeps itself.
+            state: returned unchanged, because the policy keeps its own state.
             episode_start: whether an episode begins with this observation; it replaces :meth:`reset`.
             deterministic: whether to decide without exploration.
 
@@ -128,7 +128,7 @@ class Policy:
             on_robot: whether a person has confirmed the limits in the run's configuration, if it drives a robot.
 
         Raises:
-            ConfigError: if an argument is wrong, or the run drives a robot and ``on_robot`` is false.
+            ConfigError: if an argument is invalid, or the run drives a robot and ``on_robot`` is false.
             RenderingError: if the video cannot be made.
         """
         for name, number in (("episodes", episodes), ("video_episodes", video_episodes)):
@@ -208,6 +208,6 @@ def _flat(observation: Mapping[str, Any], prefix: str = "") -> Any:
 
 
 def _as_array(value: Any, dtype: str) -> NDArray[Any]:
-    """Return an array, a tensor on the CPU or a list of numbers as an array; integers and floats of any size fit."""
+    """Return an array, a tensor on the CPU or a list as an array; integers and floats of any size are accepted."""
     array = np.asarray(value)
     return array.astype(dtype) if dtype == "float32" and array.dtype.kind in "fiu" else array

@@ -27,7 +27,7 @@ from .policies import Policy
 
 
 class Curve(NamedTuple):
-    """The evaluations of a run.
+    """Evaluations of a run.
 
     Attributes:
         steps: environment steps after which the policy was evaluated (n,).
@@ -42,7 +42,7 @@ class Curve(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Run(runs.Run):
-    """A training run and its folder, as they were when the run ended or was loaded."""
+    """Training run and its folder, as they were when the run ended or was loaded."""
 
     def __repr__(self) -> str:
         rate = "" if self.success_rate is None else f", success {self.success_rate}"
@@ -53,7 +53,7 @@ class Run(runs.Run):
 
     @property
     def curve(self) -> Curve:
-        """The evaluations of the run, from which its learning curve is drawn."""
+        """Evaluations of the run, for its learning curve."""
         lines = self.evaluations.lines
         rates, returns = (
             np.array([line[measure] if line.get(measure) is not None else np.nan for line in lines], np.float64)
@@ -79,14 +79,14 @@ class Run(runs.Run):
         return Policy(self.path, str(checkpoint))
 
     def resume(self, *, steps: int | None = None, overrides: Sequence[str] = ()) -> "Run":
-        """Continue the run exactly where it stopped; return it as it is then.
+        """Continue the run exactly where it stopped; return its new state.
 
         Args:
-            steps: new total number of environment steps; None: as before.
+            steps: new total number of environment steps; None: unchanged.
             overrides: other options of the sections ``run`` and ``logging``, as in :func:`train`.
 
         Raises:
-            KeyboardInterrupt, RoboRLError: as :func:`train`.
+            KeyboardInterrupt, RoboRLError: as in :func:`train`.
         """
         chosen = [] if steps is None else [f"run.env_steps={steps}"]
         return _run([override_word("resume", self.path), *chosen, *_options(overrides)])
@@ -170,10 +170,10 @@ def _read(path: Path) -> Run:
 
 
 def _options(overrides: Sequence[str]) -> Sequence[str]:
-    """Return ``overrides`` if these are options of a single run, not flags or settings of Hydra.
+    """Return ``overrides`` after checking that they are options of a single run, not flags or settings of Hydra.
 
     Raises:
-        ConfigError: if not.
+        ConfigError: if they are not.
     """
     is_list = isinstance(overrides, Sequence) and not isinstance(overrides, str)
     if not is_list or not all(isinstance(word, str) and not re.match(r"-|[+~]*hydra\b", word) for word in overrides):
@@ -195,12 +195,12 @@ def _run(words: Sequence[str]) -> Run:
     try:
         with inner_hydra():
             status = run_command("train", list(words), run)
-    except SystemExit as end:  # it was interrupted before it had begun to act
+    except SystemExit as end:  # the run was interrupted before its first step
         if end.code == EXIT_SIGNAL + signal.SIGINT:
             raise KeyboardInterrupt("ended before the first checkpoint") from None
         raise
     finally:
-        torch.set_num_threads(threads)  # runtime.threads is that of the run alone
+        torch.set_num_threads(threads)  # restores the setting, because runtime.threads applies to the run alone
     assert folder is not None
     if status == EXIT_DIVERGED:
         raise DivergenceError(

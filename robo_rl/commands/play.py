@@ -91,7 +91,7 @@ def _player(config: DictConfig, backend: EnvBackend) -> "tuple[Player, str]":
 
 
 class _Script:
-    """A script, which begins an episode like another demonstration."""
+    """Script, which begins an episode like another demonstration."""
 
     def __init__(self, source: str, backend: EnvBackend, seed: int) -> None:
         self._spec, self._expert = backend.spec, backend.expert(seed)
@@ -105,7 +105,7 @@ class _Script:
 
 
 class _TrainedPolicy:
-    """A policy without exploration."""
+    """Policy without exploration."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy

@@ -47,7 +47,7 @@ class RewardWriteConfig:
 
 
 class Writer(Protocol):
-    """The object that the configuration group ``writer`` makes."""
+    """Object that the configuration group ``writer`` makes."""
 
     def write(
         self, goal: str, spec: EnvSpec, episodes: Sequence[Batch], previous: str | None, feedback: str | None

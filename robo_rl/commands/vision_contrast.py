@@ -37,7 +37,7 @@ class PlayConfig:
 
 
 class Trainer(Protocol):
-    """The object that the configuration group ``contrastive_trainer`` makes."""
+    """Object that the configuration group ``contrastive_trainer`` makes."""
 
     def prepared(self, frames: Frames) -> Frames:
         """Return frames (n, H, W, 3) in the form in which they are kept for training."""

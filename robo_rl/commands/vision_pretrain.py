@@ -39,7 +39,7 @@ class VisionPretrainConfig:
 
 
 class Trainer(Protocol):
-    """The object that the configuration group ``trainer`` makes."""
+    """Object that the configuration group ``trainer`` makes."""
 
     def train(
         self,

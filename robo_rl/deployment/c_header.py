@@ -105,7 +105,7 @@ def to_c(graph: Graph, description: PolicyDescription, prefix: str) -> str:
 
 
 class _Header:
-    """The parts of a header; see :func:`to_c`."""
+    """Parts of a header; see :func:`to_c`."""
 
     def __init__(self, graph: Graph, description: PolicyDescription, prefix: str) -> None:
         self._graph = graph
@@ -274,7 +274,7 @@ class _Header:
 
 
 class _Memory:
-    """The arrays that hold results, each used again once its value is not needed any more.
+    """Arrays that hold results, each used again once its value is not needed any more.
 
     Attributes:
         sizes: elements of each array.

@@ -27,7 +27,7 @@ def c_compiler() -> str | None:
 
 
 class CPolicy:
-    """The decisions of a C header, compiled to a library in a temporary folder.
+    """Decisions of a C header, compiled to a library in a temporary folder.
 
     Args:
         header: path of the header.

@@ -11,7 +11,7 @@ from .graph import Node
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in an array of C; its text is the expression of a pointer."""
+    """Place in an array of C; its text is the expression of a pointer."""
 
     array: str
     offset: int = 0

@@ -25,7 +25,7 @@ _SCALES = (("translation_scale", ("x", "y", "z"), "m"), ("rotation_scale", ("rol
 
 @dataclass(frozen=True)
 class PolicyDescription:
-    """A description of a deployed policy.
+    """Description of a deployed policy.
 
     Attributes:
         spec: spec of the environment that it was trained in.

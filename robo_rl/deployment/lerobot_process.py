@@ -38,7 +38,7 @@ class LeRobotError(RoboRLError):
 
 
 class LeRobotProcess:
-    """A process of LeRobot's interpreter with one policy. It ends with this object, or with the program.
+    """Process of LeRobot's interpreter with one policy. It ends with this object, or with the program.
 
     Args:
         folder: folder of the policy.
@@ -150,7 +150,7 @@ class LeRobotProcess:
 
 
 class _Output(Thread):
-    """A thread that reads what a process prints without end, and keeps the last :data:`KEPT_BYTES` of it."""
+    """Thread that reads what a process prints without end, and keeps the last :data:`KEPT_BYTES` of it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(name="lerobot output", daemon=True)

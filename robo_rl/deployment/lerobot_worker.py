@@ -1,4 +1,4 @@
-"""The process that computes a LeRobot policy, in LeRobot's own environment.
+"""Process that computes a LeRobot policy, in LeRobot's own environment.
 
 This file imports nothing of robo-rl. :mod:`.lerobot_policy` starts it with LeRobot's interpreter, and a socket as its
 standard input. A message is the length of a JSON header (4 bytes, little-endian), the header, and the arrays that it
@@ -64,7 +64,7 @@ class FolderError(Exception):
 
 @dataclasses.dataclass
 class Pipeline:
-    """A policy, and its processors: functions of a batch of observations, and of an action (1, A)."""
+    """Policy, and its processors: functions of a batch of observations, and of an action (1, A)."""
 
     policy: Any
     preprocessor: Callable[[Any], Any] = lambda batch: batch

@@ -77,7 +77,7 @@ def to_onnx(graph: Graph, description: PolicyDescription) -> bytes:
 
 
 class _Writer:
-    """The nodes and initialisers of a model so far."""
+    """Nodes and initialisers of a model so far."""
 
     def __init__(self, graph: Graph) -> None:
         self.nodes: list[Any] = []

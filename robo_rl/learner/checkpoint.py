@@ -60,7 +60,7 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """The checkpoints of one run, of which the newest ``keep`` and the best one are kept.
+    """Checkpoints of one run, of which the newest ``keep`` and the best one are kept.
 
     The replay buffer, which is only needed to resume, is kept in the two newest, in case one of these is damaged.
     If a run resumes before its newest checkpoint, because later steps were lost, the later checkpoints belong to a

@@ -1,4 +1,4 @@
-"""The server of ``robo-rl web``: a page in the browser to watch runs and to command active ones."""
+"""Server of ``robo-rl web``: a page in the browser to watch runs and to command active ones."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ class Look(NamedTuple):
 
 
 class Dashboard:
-    """The server of the pages: it sends the state of runs and handles commands. One object serves all pages.
+    """Server of the pages: it sends the state of runs and handles commands. One object serves all pages.
 
     Messages to a page are JSON objects: ``runs``, the chosen ``run``, the curves of the ``compared`` ones, the
     ``gallery`` of all, and ``held``, what holds robots still and why, if they have changed, otherwise ``alive``; and
@@ -264,7 +264,7 @@ class Dashboard:
 
 
 class Visit:
-    """An open page: its last messages, the run that it shows, and its commands."""
+    """Open page: its last messages, the run that it shows, and its commands."""
 
     def __init__(self, page: Any) -> None:
         self.page = page

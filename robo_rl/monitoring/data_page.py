@@ -1,4 +1,4 @@
-"""The server of the data page of ``robo-rl web``: recorded episodes to look at, and edits into new data sets."""
+"""Server of the data page of ``robo-rl web``: recorded episodes to look at, and edits into new data sets."""
 
 import asyncio
 import json
@@ -72,7 +72,7 @@ class DataConfig:
 
 @dataclass
 class Saving:
-    """A new data set that is being written: its name, the number of episodes written, and of those to write."""
+    """New data set that is being written: its name, the number of episodes written, and of those to write."""
 
     name: str
     done: int = 0
@@ -80,7 +80,7 @@ class Saving:
 
 
 class DataPage:
-    """The server of the data pages. One object serves all pages.
+    """Server of the data pages. One object serves all pages.
 
     Messages of a page are JSON objects with a ``number``, a ``request`` and what it needs. The answer has the same
     number: a JSON object, or bytes for a picture: a line with a JSON object, then a JPEG file. ``error`` is the reason

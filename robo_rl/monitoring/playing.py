@@ -32,7 +32,7 @@ ALIVE_SECONDS = 1.0
 
 
 class Player(Protocol):
-    """A policy or a scripted expert, which chooses the actions."""
+    """Policy or a scripted expert, which chooses the actions."""
 
     def reset(self) -> None:
         """Begin an episode."""
@@ -43,7 +43,7 @@ class Player(Protocol):
 
 @dataclass(frozen=True)
 class PlayState:
-    """The state that the page displays.
+    """State that the page displays.
 
     Attributes:
         episode: number of the episode, from 1.
@@ -73,7 +73,7 @@ class PlayState:
 
 
 class _Display(NamedTuple):
-    """A state with its number and a picture, which is None if there is none."""
+    """State with its number and a picture, which is None if there is none."""
 
     number: int
     state: PlayState
@@ -234,7 +234,7 @@ class Playing:
 
 
 class PlayPage:
-    """The connections of pages to the episodes.
+    """Connections of pages to the episodes.
 
     A page receives ``{"about": {task, player, control_rate}}``, then ``{"state": PlayState}`` after each change, and
     pictures: bytes whose first line is ``{}``. It sends ``{"command": name}``.

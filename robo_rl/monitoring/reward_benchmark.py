@@ -1,4 +1,4 @@
-"""The command ``robo-rl reward benchmark``: how well reward modules agree with the true progress of a task."""
+"""Command ``robo-rl reward benchmark``: how well reward modules agree with the true progress of a task."""
 
 import time
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class RewardBenchmarkConfig:
 
 
 class Measured(NamedTuple):
-    """The results of a benchmark: the comparison of the rewards, and the last metrics of the modules that learn."""
+    """Results of a benchmark: the comparison of the rewards, and the last metrics of the modules that learn."""
 
     comparison: Comparison
     learned: Metrics

@@ -1,4 +1,4 @@
-"""The agreement of rewards with the true progress over several episodes, and the distances between rewards."""
+"""Agreement of rewards with the true progress over several episodes, and the distances between rewards."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ STARC_STEPS = 2
 
 @dataclass(frozen=True)
 class Agreement:
-    """The agreement of a reward with the true progress: rank correlation (Spearman) and calibration.
+    """Agreement of a reward with the true progress: rank correlation (Spearman) and calibration.
 
     Attributes:
         steps: correlation over all steps of all episodes.
@@ -51,7 +51,7 @@ class Distances(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The comparison of rewards.
+    """Comparison of rewards.
 
     Attributes:
         agreement: agreement of each term with the true progress.

@@ -1,4 +1,4 @@
-"""The command ``robo-rl reward publish``: a node that scores a live robot with reward modules."""
+"""Command ``robo-rl reward publish``: a node that scores a live robot with reward modules."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ class PublishConfig:
 
 
 class Scored(Protocol):
-    """A robot to observe and to publish scores for, such as :class:`robo_rl.drivers.robot.watch.ScoredRobot`."""
+    """Robot to observe and to publish scores for, such as :class:`robo_rl.drivers.robot.watch.ScoredRobot`."""
 
     def look(self) -> Seen: ...
 
@@ -49,7 +49,7 @@ class Scored(Protocol):
 
 
 class RewardNode:
-    """A node that repeatedly observes a robot and publishes the terms of reward modules and the success.
+    """Node that repeatedly observes a robot and publishes the terms of reward modules and the success.
 
     Nothing is published while a source of the robot is silent or the operator has paused the node: its subscribers
     notice the silence as that of any other source.

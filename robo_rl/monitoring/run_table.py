@@ -1,4 +1,4 @@
-"""The command ``robo-rl top``: the live state of runs, in the terminal."""
+"""Command ``robo-rl top``: the live state of runs, in the terminal."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""The command ``robo-rl view path=...``: replay of a data set, an episode or a run in Rerun, and export as MP4."""
+"""Command ``robo-rl view path=...``: replay of a data set, an episode or a run in Rerun, and export as MP4."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A web page on which a person answers questions, one after another."""
+"""Web page on which a person answers questions, one after another."""
 
 import asyncio
 import json

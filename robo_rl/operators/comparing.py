@@ -1,4 +1,4 @@
-"""The episodes of a comparison of policies, each of which is on disk when it has ended."""
+"""Episodes of a comparison of policies, each of which is on disk when it has ended."""
 
 import dataclasses
 import json
@@ -33,7 +33,7 @@ from .takeover import has_person
 
 
 class ComparisonJournal(Closing):
-    """The file of an unfinished comparison: a line with the plan, and a line for each episode that has ended.
+    """File of an unfinished comparison: a line with the plan, and a line for each episode that has ended.
 
     Args:
         path: the file, which is continued if it exists.

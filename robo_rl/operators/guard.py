@@ -1,4 +1,4 @@
-"""The guard: a separate process that watches a robot and stops it, whichever process drives it."""
+"""Guard: a separate process that watches a robot and stops it, whichever process drives it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class GuardConfig(WatchConfig):
 
 
 class Seen(Protocol):
-    """The observed state of a robot; see :class:`robo_rl.drivers.robot.watch.Seen`."""
+    """Observed state of a robot; see :class:`robo_rl.drivers.robot.watch.Seen`."""
 
     @property
     def observation(self) -> Observation | None: ...
@@ -49,7 +49,7 @@ class Seen(Protocol):
 
 
 class Watch(Protocol):
-    """An observer of a robot that can stop it, such as :class:`robo_rl.drivers.robot.watch.RobotWatch`."""
+    """Observer of a robot that can stop it, such as :class:`robo_rl.drivers.robot.watch.RobotWatch`."""
 
     @property
     def spec(self) -> EnvSpec: ...

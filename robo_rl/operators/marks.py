@@ -1,4 +1,4 @@
-"""A backend whose episodes a person judges, begins and may take over, with the buttons of a panel."""
+"""Backend whose episodes a person judges, begins and may take over, with the buttons of a panel."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class EpisodeMarks:
 
 
 class StartView(WrappedBackend):
-    """A backend whose picture is mixed with one of an earlier start, so that a person can restore that start.
+    """Backend whose picture is mixed with one of an earlier start, so that a person can restore that start.
 
     Attributes:
         start: picture (height, width, 3) of the earlier start; None: nothing is mixed.
@@ -63,7 +63,7 @@ class StartView(WrappedBackend):
 
 
 class MarkedBackend(WrappedBackend):
-    """A backend whose episodes are watched by a person.
+    """Backend whose episodes are watched by a person.
 
     Success or Failure ends an episode if the person judges it; the person is asked at its end otherwise. Discard and
     Pause discard it. A person in control replaces the actions of the policy.

@@ -1,4 +1,4 @@
-"""The panel of a person beside a robot: it displays the robot, and is read once per control period."""
+"""Panel of a person beside a robot: it displays the robot, and is read once per control period."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -33,7 +33,7 @@ AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
 class TeleopDevice(Teleop, Protocol):
-    """A device in a person's hands; it may also be a :class:`Screen`."""
+    """Device in a person's hands; it may also be a :class:`Screen`."""
 
     @property
     def in_base_frame(self) -> bool:
@@ -47,7 +47,7 @@ class TeleopDevice(Teleop, Protocol):
 
 @runtime_checkable
 class Screen(Protocol):
-    """A display for a person."""
+    """Display for a person."""
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Display a picture (height, width, 3), or none, and lines of text."""
@@ -114,7 +114,7 @@ class ActionFrame:
 
 
 class Panel:
-    """The device and the display of a person, read once per control period.
+    """Device and the display of a person, read once per control period.
 
     Args:
         backend: displayed, and stopped if the emergency stop is pressed.

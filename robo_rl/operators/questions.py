@@ -1,4 +1,4 @@
-"""A server of chat completions over HTTP whose questions, meant for a vision-language model, a person answers."""
+"""Server of chat completions over HTTP whose questions, meant for a vision-language model, a person answers."""
 
 import base64
 import binascii
@@ -24,7 +24,7 @@ LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Question:
-    """A question of a client.
+    """Question of a client.
 
     Attributes:
         parts: texts and pictures (PNG) in order.
@@ -45,7 +45,7 @@ class Question:
 
 
 class QuestionServer(ThreadingHTTPServer):
-    """A server for questions from this machine alone; each question waits for its answer in its own thread."""
+    """Server for questions from this machine alone; each question waits for its answer in its own thread."""
 
     def __init__(self, port: int) -> None:
         self.questions: queue.SimpleQueue[Question] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""The latches that hold robots still, with their reasons and how a person releases them."""
+"""Latches that hold robots still, with their reasons and how a person releases them."""
 
 import functools
 import time
@@ -24,7 +24,7 @@ KINDS = ("emergency_stop", "own_stop", "reset", "guard")
 
 @dataclass(frozen=True)
 class Hold:
-    """A latch that holds robots still.
+    """Latch that holds robots still.
 
     Attributes:
         what: its name, for display.

@@ -1,4 +1,4 @@
-"""The emergency stop of pages in the browser, which waits for nothing else that pages ask for, and re-arming."""
+"""Emergency stop of pages in the browser, which waits for nothing else that pages ask for, and re-arming."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence

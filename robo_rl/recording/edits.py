@@ -107,7 +107,7 @@ def read_segment(text: str) -> Segment:
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of an episode that goes into an edited data set.
+    """Stretch of an episode that goes into an edited data set.
 
     Attributes:
         store: data set with the episode.

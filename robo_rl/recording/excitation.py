@@ -35,7 +35,7 @@ class Ending(NamedTuple):
 
 
 class TimedBackend(WrappedBackend):
-    """A robot that also observes when it was measured and commanded.
+    """Robot that also observes when it was measured and commanded.
 
     ``times`` holds when the joints were measured, and when the command before it went out: seconds of the robot's time
     since the first measurement of the episode, by the monotonic clock.

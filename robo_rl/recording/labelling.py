@@ -49,7 +49,7 @@ class LabelConfig:
 
 
 class Classifier(Protocol):
-    """The classifier that ``config.classifier`` makes for an environment."""
+    """Classifier that ``config.classifier`` makes for an environment."""
 
     def learn(self, episodes: Sequence[Batch], labels: Sequence[Labels]) -> Metrics:
         """Learn from rows of episodes and the stage after each row (n,); return the errors on held-out episodes."""
@@ -61,7 +61,7 @@ class Classifier(Protocol):
 
 
 class ClassifierConfig(Protocol):
-    """The configuration of a classifier."""
+    """Configuration of a classifier."""
 
     keys: tuple[str, ...] | None
     stages: int

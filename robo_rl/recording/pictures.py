@@ -16,7 +16,7 @@ NOISES = (0.1, 1.0)
 
 @runtime_checkable
 class Captioned(Protocol):
-    """A backend that describes its state in sentences."""
+    """Backend that describes its state in sentences."""
 
     def captions(self) -> Mapping[str, bool]:
         """Return sentences, always the same ones, and whether each is true of the current state."""

@@ -93,7 +93,7 @@ class DurableStore(LocalStore):
 
 
 class CommitLog:
-    """An append-only file of lines; a complete line is committed. Several threads may write.
+    """Append-only file of lines; a complete line is committed. Several threads may write.
 
     Args:
         path: the file, which must exist.

@@ -25,7 +25,7 @@ GROWTH_ROWS = 8192
 
 
 class EpisodeRecords(Sequence[EpisodeRecord]):
-    """The records in ``lines``, each parsed on access: a record takes five times the memory of its line.
+    """Records in ``lines``, each parsed on access: a record takes five times the memory of its line.
 
     The lines must have been validated before.
     """
@@ -49,7 +49,7 @@ class EpisodeRecords(Sequence[EpisodeRecord]):
 
 
 class EpisodeFiles:
-    """The open files of a data set.
+    """Open files of a data set.
 
     Rows are written to the arrays first. They become an episode when its record is appended to the list. While a data
     set is being written, its arrays are longer than its episodes; :meth:`close` truncates them.

@@ -27,7 +27,7 @@ Labels = NDArray[np.int8]
 
 
 class LabelBook:
-    """The labels of a data set.
+    """Labels of a data set.
 
     The label of an observation is the stage of the task that it shows, from 0 (the beginning; failure) to ``stages``
     (success), or :data:`UNKNOWN`. The checksum of an episode is stored with its labels, so that they cannot be applied

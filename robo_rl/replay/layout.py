@@ -218,7 +218,7 @@ class EpisodeRecord:
 
 @dataclass(frozen=True)
 class EpisodeArrays:
-    """An episode of L steps in memory.
+    """Episode of L steps in memory.
 
     Attributes:
         record: identity, success and sources.

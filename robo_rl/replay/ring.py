@@ -31,7 +31,7 @@ from .slots import Indices
 
 
 class _Tail(NamedTuple):
-    """The newest transition of an actor whose episode is still open, and the slot of its next observation."""
+    """Newest transition of an actor whose episode is still open, and the slot of its next observation."""
 
     session: int
     episode: int

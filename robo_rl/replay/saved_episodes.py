@@ -1,4 +1,4 @@
-"""The episodes in a saved replay buffer, which is part of a run's checkpoint."""
+"""Episodes in a saved replay buffer, which is part of a run's checkpoint."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _ADVICE = "use another checkpoint"
 
 
 class SavedEpisodes:
-    """The episodes in the state of a :class:`.ReplayRing`, without those that were not yet available for sampling.
+    """Episodes in the state of a :class:`.ReplayRing`, without those that were not yet available for sampling.
 
     An episode whose beginning the buffer has overwritten begins later. Copies with other goals (hindsight) count as
     episodes of their own.

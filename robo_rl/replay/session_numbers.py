@@ -22,7 +22,7 @@ class Reservation(NamedTuple):
 
 
 class SessionNumbers:
-    """The session numbers of one actor.
+    """Session numbers of one actor.
 
     An actor may begin any number of sessions, and each keeps its number after a restart of the learner. Numbers of an
     actor that begins many are therefore reserved in growing blocks, and adjacent ones are kept as one range: most

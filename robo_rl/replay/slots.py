@@ -7,7 +7,7 @@ Indices = NDArray[np.intp]
 
 
 class SlotSet:
-    """A subset of 0 to capacity - 1. Adding, removing and drawing an element take constant time.
+    """Subset of 0 to capacity - 1. Adding, removing and drawing an element take constant time.
 
     The members are in ``order[:len]``, and ``position`` holds the index of each slot in ``order``, or -1. Removal moves
     the last member into the gap. The order therefore depends on the history and is part of the state.

@@ -62,7 +62,7 @@ class StoreSummary:
 
 
 class EpisodeStore(Closing):
-    """A data set of episodes: demonstrations, or episodes of a policy. Use :meth:`create` or :meth:`open`.
+    """Data set of episodes: demonstrations, or episodes of a policy. Use :meth:`create` or :meth:`open`.
 
     An episode of L steps is stored as L + 1 observations and L actions. Its line in the list of episodes is written
     last, and the episode exists once this line is on disk. A writer that is killed therefore loses only its open

@@ -220,7 +220,7 @@ class StandingActor:
 
 
 class _Rate:
-    """The rate at which a count grows, over the last seconds."""
+    """Rate at which a count grows, over the last seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()

@@ -1,4 +1,4 @@
-"""The learner process of a run whose actors are separate processes."""
+"""Learner process of a run whose actors are separate processes."""
 
 from functools import partial
 from pathlib import Path

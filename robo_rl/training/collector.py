@@ -1,4 +1,4 @@
-"""The acting loop that all training runs share: how an action is chosen and a step is taken."""
+"""Acting loop that all training runs share: how an action is chosen and a step is taken."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from ..core import Agent, EnvBackend, Observation, Source, Transition, generator
 
 
 class People(Protocol):
-    """The operators beside a robot or at a web page, as an acting loop needs them."""
+    """Operators beside a robot or at a web page, as an acting loop needs them."""
 
     def begin_episode(self) -> bool:
         """Return whether the new episode may take its first step."""

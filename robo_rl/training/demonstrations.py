@@ -18,7 +18,7 @@ from .base_actions import report_reach, with_base_actions
 
 
 class Demonstrations(NamedTuple):
-    """The demonstrations of a run.
+    """Demonstrations of a run.
 
     Attributes:
         ring: replay buffer that the agent samples from; None if it does not learn from demonstrations.

@@ -1,4 +1,4 @@
-"""The return of an episode while it is running, and its interventions."""
+"""Return of an episode while it is running, and its interventions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from ..core import TEACHERS, Metrics, Reward, Source, finite_number, whole_numbe
 
 
 class Earnings:
-    """The reward of an episode so far, in total and by term, and its interventions.
+    """Reward of an episode so far, in total and by term, and its interventions.
 
     Args:
         reward: combines the terms into one number.

@@ -1,4 +1,4 @@
-"""The end of a run: the final evaluation, the last checkpoint and the summary."""
+"""End of a run: the final evaluation, the last checkpoint and the summary."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The steps of a run as they arrive, and the results of its episodes."""
+"""Steps of a run as they arrive, and the results of its episodes."""
 
 from typing import Any
 

@@ -229,7 +229,7 @@ class Evaluations:
 
 @dataclass(frozen=True)
 class _Open:
-    """A running evaluation of the policy at ``step``, ``updates`` and ``wall_seconds``."""
+    """Running evaluation of the policy at ``step``, ``updates`` and ``wall_seconds``."""
 
     step: int
     updates: int

@@ -1,4 +1,4 @@
-"""The steps that a run learns from, and the computation of their rewards."""
+"""Steps that a run learns from, and the computation of their rewards."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from .earnings import Earnings
 
 
 class Experience:
-    """The demonstrations, the prior data and the steps of the run, with the rewards of all.
+    """Demonstrations, the prior data and the steps of the run, with the rewards of all.
 
     Args:
         components: components of the run.

@@ -1,4 +1,4 @@
-"""A training run in one process: actor and learner take turns."""
+"""Training run in one process: actor and learner take turns."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ from .updates import Updates
 
 
 class LocalTraining:
-    """A run in one process: deterministic, and resumed bit for bit. The arguments are those of :class:`Run`."""
+    """Run in one process: deterministic, and resumed bit for bit. The arguments are those of :class:`Run`."""
 
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
         check_device(config, "this one shows the run")

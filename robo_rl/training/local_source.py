@@ -1,4 +1,4 @@
-"""The robot or simulator of a run in one process, and its open episode."""
+"""Robot or simulator of a run in one process, and its open episode."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ ENVIRONMENT_FAILED = "environment_failed"
 
 
 class LocalSource:
-    """The source of steps of a run in one process: an actor with the agent, operators and a simulated expert.
+    """Source of steps of a run in one process: an actor with the agent, operators and a simulated expert.
 
     Attributes:
         actor: steps through episodes.

@@ -44,7 +44,7 @@ def allowed_steps(updates: int, steps: int, ratios: Ratios, actors: int) -> int:
 
 
 class Pace:
-    """The progress of the learner and the actors of a run.
+    """Progress of the learner and the actors of a run.
 
     Attributes:
         waited_seconds: time that the learner spent waiting [s].

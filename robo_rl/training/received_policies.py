@@ -11,7 +11,7 @@ KEPT_POLICIES = 3
 
 
 class ReceivedPolicies:
-    """The newest usable policies, the last of which acts.
+    """Newest usable policies, the last of which acts.
 
     Attributes:
         refused: number of policies that were not usable.

@@ -1,4 +1,4 @@
-"""The actor process of a run whose learner is in another process."""
+"""Actor process of a run whose learner is in another process."""
 
 import os
 import time
@@ -124,7 +124,7 @@ def is_orphan(settings: ActorConfig) -> bool:
 
 
 class ActingSession:
-    """The steps of an actor from joining a run until leaving it.
+    """Steps of an actor from joining a run until leaving it.
 
     A robot never waits within an episode, neither for the learner nor for the network. A simulator, whose state does
     not change meanwhile, waits if the learner is behind. While the learner cannot be reached, the actor continues with

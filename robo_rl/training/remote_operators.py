@@ -11,7 +11,7 @@ WAIT_SECONDS = 0.005
 
 
 class RemoteOperators:
-    """The operators of one actor.
+    """Operators of one actor.
 
     Args:
         actor: its episodes can be ended by operators.

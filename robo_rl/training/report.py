@@ -1,4 +1,4 @@
-"""The log of a run with separate actors, besides its episodes: transport counters and the age of acting policies."""
+"""Log of a run with separate actors, besides its episodes: transport counters and the age of acting policies."""
 
 import time
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""A training run: its progress, the data it learns from, its log and its checkpoints."""
+"""Training run: its progress, the data it learns from, its log and its checkpoints."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +40,7 @@ from .start import start_run
 
 
 class StepSource(Protocol):
-    """The source of a run's steps, as its checkpoints need it."""
+    """Source of a run's steps, as its checkpoints need it."""
 
     def save(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
         """Add the steps and the state of their source to a checkpoint."""
@@ -50,7 +50,7 @@ class StepSource(Protocol):
 
 
 class Run:
-    """The state that every training run has, whatever the source of its steps.
+    """State that every training run has, whatever the source of its steps.
 
     Args:
         config: the configuration, as in configs/train.yaml.

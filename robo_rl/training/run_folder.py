@@ -1,4 +1,4 @@
-"""The folder of a run: created or replaced when the run begins, and cleaned up if the run fails to begin."""
+"""Folder of a run: created or replaced when the run begins, and cleaned up if the run fails to begin."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The schedule of evaluations and checkpoints in a run with separate actors."""
+"""Schedule of evaluations and checkpoints in a run with separate actors."""
 
 import time
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """The policy under evaluation: that of the checkpoint of ``step``, which learned from ``learned`` steps."""
+    """Policy under evaluation: that of the checkpoint of ``step``, which learned from ``learned`` steps."""
 
     step: int
     updates: int

@@ -1,4 +1,4 @@
-"""The start of a run from another run: from its policy and, if requested, its critics and its replay buffer."""
+"""Start of a run from another run: from its policy and, if requested, its critics and its replay buffer."""
 
 import contextlib
 import shutil
@@ -28,7 +28,7 @@ EPISODES_AT_ONCE = 200
 
 
 class Start(NamedTuple):
-    """The source of a run that starts from another one.
+    """Source of a run that starts from another one.
 
     Attributes:
         facts: the other run, as JSON values: ``run``, the name of its folder, ``task``, ``agent``, ``step``, after

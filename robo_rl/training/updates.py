@@ -1,4 +1,4 @@
-"""The updates of a run: one learner step at a time, rolled back if it diverges."""
+"""Updates of a run: one learner step at a time, rolled back if it diverges."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The transport of a run: its store, its server, and the actors that the learner process starts."""
+"""Transport of a run: its store, its server, and the actors that the learner process starts."""
 
 import dataclasses
 import json
@@ -48,7 +48,7 @@ def check_actors(config: DictConfig, actors: int) -> None:
 
 
 class Wire:
-    """The inlet for steps: the store, the server that actors join, and the actors that are started locally.
+    """Inlet for steps: the store, the server that actors join, and the actors that are started locally.
 
     Args:
         config: configuration of the run.

@@ -179,7 +179,7 @@ def _not_begun(config: DictConfig, folder: Path, number: int) -> int:
 
 
 class RayLearner:
-    """The learner as a Ray process. If it is killed, it resumes from its checkpoint and its store.
+    """Learner as a Ray process. If it is killed, it resumes from its checkpoint and its store.
 
     Args:
         config: text of the run's config.yaml.

@@ -1,4 +1,4 @@
-"""The transport between actors and learner: gRPC with a versioned schema, authentication and limits on message size."""
+"""Transport between actors and learner: gRPC with a versioned schema, authentication and message size limits."""
 
 import os
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     __getattr__ = imported_on_use(__name__, __file__)
 
-# By default, gRPC writes a line to the terminal for each handshake that fails, and strangers can begin any number.
+# By default, gRPC writes a line to the terminal for each failed handshake, and any client can cause many.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 __all__ = [

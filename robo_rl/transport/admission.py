@@ -1,4 +1,4 @@
-"""The admission of requests: authentication, identity and rate limits of what reaches the learner."""
+"""Admission of requests to the learner: authentication, identity and rate limits."""
 
 import hmac
 import threading
@@ -19,12 +19,12 @@ from .waiting import WaitingCalls
 
 NOTE_INTERVAL_NS = 10_000_000_000
 MOST_NOTES = 50
-"""Most notes per :data:`NOTE_INTERVAL_NS`."""
+"""Largest number of notes per :data:`NOTE_INTERVAL_NS`."""
 NOTE_CHARACTERS = 1000
 REFUSAL_CHARACTERS = 4000
-"""Most characters of an error. gRPC sends it as metadata, which clients may refuse from 8 kB on."""
+"""Largest length of an error [characters]. gRPC sends it as metadata, which clients may refuse from 8 kB on."""
 REFUSAL_CHARACTERS_UNICODE = 500
-"""Most characters of an error that are not all ASCII: one may take 12 bytes."""
+"""Largest length of an error that is not all ASCII [characters], because one character may take 12 bytes."""
 REFUSED_TOKEN = (
     "the token is missing or not that of the learner; give learner and actors the same transport.token_file (without "
     "one, only processes of one user on one machine have the same token)"
@@ -34,10 +34,10 @@ Code = grpc.StatusCode
 
 
 class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
-    """The check of every request: token, form, certificate and rate, in this order. It counts and notes refusals.
+    """Interceptor that checks the token, form, certificate and rate of every request, in this order.
 
-    The token is checked in an interceptor, before the handlers: an unauthenticated client that opens a call and never
-    sends its request would otherwise occupy a thread of the server.
+    The token is checked in an interceptor, before the handlers. Otherwise an unauthenticated client that opens a call
+    and never sends its request would occupy a thread of the server.
 
     Args:
         config: configuration of the transport.
@@ -45,7 +45,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
 
     Attributes:
         refusals: number of refused requests by kind.
-        strangers: connections without a call whose token, and certificate, were right.
+        strangers: connections that have not yet made a call with a correct token and certificate.
 
     Raises:
         ConfigError: if the token cannot be read.
@@ -56,7 +56,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         self._clock = clock
         self._token = config.token()
         self._waiting = WaitingCalls()
-        # By name of the actor, once it has joined. All newcomers share one, since names can be made up freely.
+        # By name of each actor that has joined. All others share one allowance, because names can be made up freely.
         self._allowances = {OPERATOR: self._make_allowances()}
         self._newcomers = self._make_allowances()
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
     ) -> Callable[[Iterator[bytes], Any], Any]:
         """Return a handler that receives a request, makes all checks except that of the token, and calls ``method``.
 
-        The handler accepts a stream of requests and reads the first, because gRPC would wait for a single request
+        The handler accepts a stream of requests and reads only the first, because gRPC would wait for a single request
         without a time limit.
 
         Args:
@@ -102,7 +102,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
     def refuse(self, context: Any, code: Any, kind: str, text: str) -> NoReturn:
         """End a request with the error ``text``; count the refusal under ``kind`` and note it.
 
-        ``text`` may quote the request: what is sent and noted is one line of bounded length.
+        ``text`` may quote the request, so it is shortened to one line of bounded length before it is sent and noted.
         """
         line = plain_text(text, REFUSAL_CHARACTERS)
         text = line if line.isascii() else plain_text(text, REFUSAL_CHARACTERS_UNICODE)
@@ -115,7 +115,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
             self.note(f"Refused a request from {peer}: {text} ({self.refusals[kind]} such)")
 
     def postpone(self, context: Any, seconds: float, kind: str, text: str) -> NoReturn:
-        """Refuse a request temporarily: the sender may try again after ``seconds`` [s]."""
+        """Refuse a request temporarily: the sender may repeat it after ``seconds`` [s]."""
         context.set_trailing_metadata([(RETRY_KEY, f"{seconds:.3f}")])
         self.refuse(context, Code.RESOURCE_EXHAUSTED, kind, text)
 
@@ -157,7 +157,8 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         self.refuse(context, Code.UNAUTHENTICATED, "token", REFUSED_TOKEN)
 
     def _receive(self, call: Call, read: Callable[[bytes], Any], requests: Iterator[bytes], context: Any) -> Any:
-        peer = context.peer()  # it is forgotten when the call has ended, as gRPC ends one with a message too large
+        # read now, because gRPC forgets it when it ends the call, as it does for a message that is too large
+        peer = context.peer()
         self.strangers.trust(peer)
         text = f"a {call.name} request without a message, or with one of more than {self._config.message_bytes} bytes"
         try:

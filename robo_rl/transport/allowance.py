@@ -1,4 +1,4 @@
-"""The rate limit of what one actor may send."""
+"""Rate limit of one actor's requests."""
 
 import threading
 
@@ -6,7 +6,7 @@ from robo_rl.core import Clock
 
 
 class Allowance:
-    """A limit on a mean rate. Up to the amount of one second may come at once, plus one request of any size.
+    """Limit on a mean rate. A burst may have the amount of one second, plus one request of any size.
 
     Args:
         per_second: allowed amount per second; None: no limit.

@@ -1,4 +1,4 @@
-"""The calls of actors and operators that a learner answers."""
+"""Calls of actors and operators that a learner answers."""
 
 import itertools
 import secrets
@@ -25,12 +25,12 @@ from .views import PRESENT_SECONDS
 
 
 class LearnerCalls:
-    """The handlers of the calls, which run in the threads of gRPC.
+    """Handlers of the calls, which run in gRPC's threads.
 
-    gRPC checks the size of every request; then :class:`Admission` checks token, form, certificate and rate; then this
-    class checks protocol, run, incarnation and session. Refused requests are counted by kind.
+    gRPC checks the size of every request, then :class:`Admission` checks token, form, certificate and rate, and then
+    this class checks protocol, run, incarnation and session. Refused requests are counted by kind.
 
-    Several locks are always acquired in this order: an actor's lock, ``notices.news``, those of inbox and admission.
+    Locks are always acquired in this order: an actor's lock, ``notices.news``, the locks of inbox and admission.
 
     Args:
         config, run, spec, inbox, check, clock: those of :class:`.LearnerServer`.
@@ -134,7 +134,7 @@ class LearnerCalls:
                     )
             if lease is not None and lease.session == session:
                 lease.seen_ns = self._clock.now_ns()
-                lease.watch += 1  # its earlier stream used a connection that is lost
+                lease.watch += 1  # ends the actor's earlier stream, whose connection is lost
                 self._notices.news.notify_all()
             else:
                 for forgotten in self._leases.grant(name, session):

@@ -1,4 +1,4 @@
-"""A private certificate authority and its certificates. Requires the package ``cryptography``."""
+"""Private certificate authority and its certificates. Requires the package ``cryptography``."""
 
 import datetime
 import ipaddress
@@ -17,10 +17,10 @@ AUTHORITY = "ca"
 
 
 class Authority:
-    """A certificate authority that makes keys and their certificates. An authority in ``folder`` is reused.
+    """Certificate authority that makes keys and their certificates. An authority that exists in ``folder`` is reused.
 
-    The authority's own certificate is valid for twice the time. If it would expire before new certificates, it is
-    renewed with the same key, so that older certificates remain valid.
+    The authority's own certificate is valid twice as long as those that it makes. If it would expire before new
+    certificates, it is renewed with the same key, so that older certificates remain valid.
 
     Args:
         folder: folder for ``NAME.pem`` and ``NAME.key``, which only their owner can read.
@@ -30,13 +30,13 @@ class Authority:
         written: files that were written.
 
     Raises:
-        ConfigError: if the authority in ``folder`` is another program's, incomplete or damaged.
+        ConfigError: if the authority in ``folder`` belongs to another program, or is incomplete or damaged.
     """
 
     def __init__(self, folder: Path, days: int) -> None:
         self._folder = folder
         now = datetime.datetime.now(datetime.UTC)
-        self._begins = now - datetime.timedelta(hours=1)  # the clocks of robots differ
+        self._begins = now - datetime.timedelta(hours=1)  # in the past, because the clocks of robots differ
         self._ends = now + datetime.timedelta(days=days)
         self.written: list[Path] = []
         self._key = self._open_key()
@@ -60,7 +60,7 @@ class Authority:
             return key
         try:
             loaded = serialization.load_pem_private_key(file.read_bytes(), None)
-        except (ValueError, TypeError):  # damaged, or with a password
+        except (ValueError, TypeError):  # damaged, or protected by a password
             loaded = None
         if not isinstance(loaded, ec.EllipticCurvePrivateKey):
             raise ConfigError(f"{file} was not made by robo-rl keys; choose another folder")

@@ -1,4 +1,4 @@
-"""The actor's end of the transport. It reconnects automatically and never blocks the control loop."""
+"""Actor's end of the transport. It reconnects automatically and never blocks the control loop."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ from .views import LinkStatus
 
 
 class LearnerLink(Closing):
-    """The link of an actor to its learner: it sends the outbox and receives policies and guidance in its own threads.
+    """Link of an actor to its learner: it sends the outbox and receives policies and guidance in its own threads.
 
     Args:
         config: configuration of the transport.

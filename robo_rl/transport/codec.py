@@ -1,4 +1,4 @@
-"""The binary format of transitions: fixed layouts from the environment's spec, so that nothing is parsed or guessed."""
+"""Binary format of transitions, with fixed layouts that follow from the environment's spec."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,11 +25,12 @@ from .messages_pb2 import Record, SafetyVerdict
 from .received import LAST_NUMBER, ReceivedRecord
 
 SEGMENT_BYTES = 32 << 20
-"""Largest size of consecutive steps without a record that can be decoded on its own. It bounds the memory that the
-learner needs for an episode that does not end."""
+"""Largest total size of consecutive steps without a record that can be decoded on its own. It bounds the memory that
+the learner needs for an episode that does not end.
+"""
 
 OVERHEAD_BYTES = 16 << 10
-"""Size of a record or request beside the layouts: numbers and texts."""
+"""Size of a record or request besides the layouts: numbers and texts [bytes]."""
 
 TEXT_LENGTH = 500
 """Longest text in a record [characters]."""
@@ -89,14 +90,14 @@ class RecordLayout:
 
 
 class RecordEncoder:
-    """Encoder of the records of one session. It writes an observation that two steps share once.
+    """Encoder of the records of one session. An observation that two steps share is written once.
 
     Args:
         spec: spec of the environment.
         image_compression: ``None``, ``"zstd"`` or ``"jpeg"``.
 
     Raises:
-        ConfigError: if the images of the spec cannot be compressed this way.
+        ConfigError: if the images of the spec cannot be compressed in this way.
     """
 
     def __init__(self, spec: EnvSpec, image_compression: str | None = None) -> None:
@@ -375,6 +376,6 @@ def _outside(rows: NDArray[Any], array: ArraySpec) -> NDArray[np.intp]:
     if rows.dtype == np.uint8 or not len(rows):
         return np.zeros(0, np.intp)
     flat = rows.reshape(len(rows), -1)
-    # Comparisons with NaN are false.
+    # Comparisons with NaN are false, so NaN is never valid.
     is_valid = (flat >= array.low) & (flat <= array.high) & np.isfinite(flat)
     return np.flatnonzero(~is_valid.all(1))

@@ -124,7 +124,8 @@ def _own_token_file() -> Path:
             with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
                 out.write(secrets.token_urlsafe(32))
             try:
-                # Learner and actors may start at the same time: the first file counts, and it is never half written.
+                # Learner and actors may start at the same time. Linking a complete file makes the first one count, and
+                # no process reads an incomplete one.
                 with contextlib.suppress(FileExistsError):
                     os.link(partial, file)
             finally:

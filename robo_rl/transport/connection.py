@@ -1,4 +1,4 @@
-"""The actor's connection to its learner. It is replaced when it is dead, and the operator is notified of failures."""
+"""Connection of an actor to its learner. A dead connection is replaced, and the operator is notified of failures."""
 
 import contextlib
 import math
@@ -16,13 +16,13 @@ from .service import EXCHANGE, JOIN, RETRY_KEY, WATCH, channel_maker, metadata
 PATIENCE_SECONDS = 5.0
 REMINDER_SECONDS = 30.0
 MOST_RETRY_SECONDS = 10.0
-"""Longest pause that a learner may ask for [s]. Its errors are those of another program, like all that it sends."""
+"""Longest pause that a learner may request [s]. Its errors come from another program and are not trusted."""
 
 
 class SilenceNotice:
-    """Messages to the operator on why the learner does not answer.
+    """Messages to the operator about a learner that does not answer, and why.
 
-    The first comes after :data:`PATIENCE_SECONDS`, the others every :data:`REMINDER_SECONDS`.
+    The first message comes after :data:`PATIENCE_SECONDS`, the others every :data:`REMINDER_SECONDS`.
 
     Args:
         config: configuration of the transport.
@@ -68,7 +68,7 @@ class SilenceNotice:
 
 
 class Connection:
-    """The connection that makes an actor's calls.
+    """Connection that makes an actor's calls.
 
     After a change of the network, a connection may be dead without an error: messages are lost, and gRPC keeps using
     it. If a call gets no answer in time, the calls after it therefore use a new channel.
@@ -113,9 +113,9 @@ class Connection:
         return reply
 
     def watch(self, request: Any) -> Iterator[Any]:
-        """Return the notices that come until the learner is lost or this actor leaves."""
+        """Yield notices until the learner is lost or this actor leaves."""
         with self._lock:
-            if self._leaving:  # the call would not be cancelled
+            if self._leaving:  # otherwise the call would not be cancelled
                 return iter(())
             call = self._channel.unary_stream(WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString)
             notices: Iterator[Any] = call(request, metadata=self._metadata)
@@ -133,7 +133,7 @@ class Connection:
                 self._channel = self._make_channel()
             notices, self._watching = self._watching, None
         if notices is not None:
-            notices.cancel()  # a stopped learner process keeps its connections open
+            notices.cancel()  # the connections of a stopped learner process stay open
         if dead_channel is not None:
             dead_channel.close()
 

@@ -64,7 +64,7 @@ def send_command(config: TransportConfig, command: str, run: str = "") -> str:
 
 
 def _call(channel: grpc.Channel, request: Any, config: TransportConfig) -> Any:
-    """Return the reply. Until the time is over, it tries again: strangers may occupy all connections for a moment."""
+    """Return the reply. Retry until the time-out, as unauthenticated clients may briefly occupy all connections."""
     call = channel.unary_unary(CONTROL.path, CONTROL.request.SerializeToString, CONTROL.reply.FromString)
     token = metadata(config.token())
     deadline = time.monotonic() + config.timeout_seconds

@@ -1,6 +1,6 @@
-"""Large fields of protobuf messages: appended with one copy instead of three, and read without copying.
+"""Large fields of protobuf messages, appended with one copy instead of three and read without copying.
 
-A serialised message is the concatenation of its fields, in any order, so encoded bytes that are appended to it are
+A serialised message is the concatenation of its fields in any order, so encoded bytes that are appended to it are
 another field: https://protobuf.dev/programming-guides/encoding/#length-types.
 """
 
@@ -10,11 +10,13 @@ from google.protobuf.message import DecodeError
 
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED = {1: 8, 5: 4}
-"""Size of the fields of the other wire types [bytes]."""
+"""Size of fields by wire type, for the types with a fixed size [bytes]."""
 MOST_FIELDS = 1 << 16
-"""Most removed fields of a message. An empty one takes two bytes of the message, but two hundred as a view."""
+"""Largest number of fields removed from a message. An empty field takes two bytes of the message, but two hundred as a
+view.
+"""
 _LARGEST_SHIFT = 63
-"""Shift of the bits in the last possible byte of a number [bits]."""
+"""Shift of the last possible byte of a number [bits]."""
 
 
 def join_fields(message: bytes, fields: Iterable[tuple[int, bytes | memoryview]]) -> bytes:

@@ -1,4 +1,4 @@
-"""Images as bytes. Received data is checked before it is decoded, since a few bytes may claim to hold gigabytes."""
+"""Encoding of images as bytes. Received data is checked before decoding, since a few bytes may claim gigabytes."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from . import messages_pb2 as messages
 from .config import COMPRESSIONS
 
 CODINGS: dict[str | None, Any] = dict(zip(COMPRESSIONS, (messages.RAW, messages.ZSTD, messages.JPEG), strict=True))
-"""The coding by the value of ``transport.image_compression``."""
+"""Codings by value of ``transport.image_compression``."""
 
 JPEG_QUALITY = 90
 ZSTD_LEVEL = 3
@@ -22,7 +22,7 @@ _ZSTD = Zstd(ZSTD_LEVEL)
 
 
 def is_image(array: ArraySpec) -> bool:
-    """Return whether such arrays are sent as images: (height, width, channels) uint8."""
+    """Return whether arrays of this spec are sent as images: (height, width, channels) uint8."""
     return array.dtype == "uint8" and len(array.shape) == 3
 
 

@@ -1,4 +1,4 @@
-"""The news that an actor receives from its learner: status, policy and orders."""
+"""Messages that an actor receives from its learner: status, policy and orders."""
 
 import threading
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from .views import LinkStatus
 ORDERS = ("reset", "success", "failure")
 """The operator's orders about an episode."""
 MOST_ORDERS = 16
-"""Most orders that wait for the control loop: while a robot is brought back, it takes none."""
+"""Largest number of orders that wait for the control loop, which reads none while a robot is brought back."""
 
 
 class LearnerNews:
-    """The newest status, policy and orders of a learner, written by the threads of a link and read by the control loop.
+    """Newest status, policy and orders of a learner, written by a link's threads and read by the control loop.
 
     Attributes:
         policy_identity: version and checksum of the newest policy that was received completely.
@@ -50,7 +50,7 @@ class LearnerNews:
             self._status = replace(self._status, **changes)
 
     def take_orders(self) -> list[str]:
-        """Return the newest :data:`ORDERS` of the operator since the last call."""
+        """Return the operator's :data:`ORDERS` since the last call, at most the newest few."""
         with self._changed:
             orders, self._orders = self._orders, []
             return orders

@@ -1,4 +1,4 @@
-"""The leases of actors: which session may send for an actor, and up to which step."""
+"""Leases of actors: which session may send for an actor, and up to which step."""
 
 import threading
 from collections import deque
@@ -14,13 +14,13 @@ from .views import PRESENT_SECONDS, WORDS_KEPT, ActorView
 
 @dataclass
 class Lease:
-    """The right of one session to send for an actor, and its share of the steps that the learner wants.
+    """Right of one session to send for an actor, and its share of the steps that the learner wants.
 
-    All sessions of an actor share one ``lock``: a call of the previous session may still be running, and the records
-    of a session are decoded in order by the threads that handle its calls.
+    All sessions of an actor share one ``lock``, because a call of the previous session may still be running, and the
+    records of a session are decoded in order by the threads that handle its calls.
 
     ``watch`` is the number of the current ``Watch`` stream; streams with a smaller number end. ``left`` is also set
-    when another session has taken the place of this one.
+    when another session has replaced this one.
     """
 
     session: int
@@ -37,7 +37,7 @@ class Lease:
     words_lost: int = 0
 
     def receive_words(self) -> None:
-        """Keep the new messages for the operator from the statistics; the caller holds ``lock``."""
+        """Keep the new messages for the operator that the statistics contain. The caller must hold ``lock``."""
         total = self.statistics.words_said
         new = min(max(total - self.words_received, 0), len(self.statistics.words))
         for text in self.statistics.words[len(self.statistics.words) - new :]:
@@ -46,7 +46,7 @@ class Lease:
         self.words_received = max(total, self.words_received)
 
     def take_words(self) -> list[str]:
-        """Return the messages since the last call, with a note on dropped ones; the caller holds ``lock``."""
+        """Return the messages since the last call, with a note on dropped ones. The caller must hold ``lock``."""
         words, lost = list(self.words), self.words_lost
         self.words.clear()
         self.words_lost = 0
@@ -76,15 +76,15 @@ class Lease:
 
 
 class Leases:
-    """The newest lease of each actor that has joined since the start.
+    """Newest lease of each actor that has joined since the start.
 
     :meth:`get` may be called at any time; the other methods must not be called by two threads at once.
 
     Args:
         inbox: holds the number of the next step of each session.
         clock: monotonic clock.
-        most: most leases. Beyond it, those of the actors that have been silent for longest are forgotten: names can be
-            made up freely. Such an actor may join again and continue its session.
+        most: largest number of leases. When it is exceeded, the actors that have been silent for longest are forgotten,
+            because names can be made up freely. Such an actor may join again and continue its session.
     """
 
     def __init__(self, inbox: TransitionInbox, clock: Clock, most: int) -> None:

@@ -1,4 +1,4 @@
-"""The policies and the guidance that a learner gives its actors."""
+"""Policies and guidance that a learner sends to its actors."""
 
 import sys
 import threading
@@ -15,11 +15,11 @@ from .streams import NoticeStream, NoticeStreams, StreamCall
 PING_SECONDS = 1.0
 
 Guidance = tuple[bool, bool, bool, int]
-"""The guidance of one actor: hold, stop, watched, and the number of the first step that is not wanted yet."""
+"""Guidance of one actor: hold, stop, watched, and the number of the first step that is not wanted yet."""
 
 
 class Notices:
-    """The policies and the guidance for actors, sent in one stream per actor.
+    """Policies and the guidance for actors, sent in one stream per actor.
 
     Args:
         leases: leases of the actors, read and changed only while :attr:`news` is held.
@@ -68,7 +68,7 @@ class Notices:
                 self.news.notify_all()
 
     def share(self) -> None:
-        """Share the room among the actors that are connected now; the caller holds :attr:`news`."""
+        """Divide the room among the actors that are connected now. The caller must hold :attr:`news`."""
         self._leases.share(self._room)
 
     def use_room(self, steps: int) -> None:
@@ -140,7 +140,8 @@ class Notices:
         while True:
             with self.news:
                 self._wait_for_news(stream, known, last_guidance)
-                # After another stream has begun, this one is not read, even if its connection seems to be alive.
+                # Another stream has replaced this one, which its client no longer reads even if the connection seems
+                # alive.
                 if self._closing or stream.is_replaced or not stream.call.is_active():
                     return
                 policy, last_guidance = self._policy, (*self._urgent(), lease.until)

@@ -1,4 +1,4 @@
-"""The report that an actor sends to its learner beside the steps."""
+"""Report that an actor sends to its learner with the steps."""
 
 import threading
 from collections import deque
@@ -75,7 +75,7 @@ class ActorReport:
             self._pictures, self._picture_problem = pictures or self._pictures, problem
 
     def end_run(self) -> None:
-        """Request the end of the run, for an operator at the robot, as soon as the learner can be reached."""
+        """Request that the learner end the run, on behalf of an operator at the robot, as soon as it can be reached."""
         self._ends_run = True
         self._wake()
 

@@ -17,12 +17,14 @@ from .messages_pb2 import PolicyChunk
 
 CHUNK_BYTES = 1 << 20
 HEADER_BYTES = 4096
-"""Margin of a policy's size: other versions of safetensors may write another header for the same arrays."""
+"""Allowance for the header of a policy [bytes]: other versions of safetensors may write a longer one for the same
+arrays.
+"""
 
 
 @dataclass(frozen=True)
 class PolicyMessage:
-    """A policy ready to be sent.
+    """Policy ready to be sent.
 
     Attributes:
         version: number of learner steps when it was published.
@@ -58,7 +60,7 @@ def pack_policy(version: int, state: State) -> PolicyMessage:
 
 
 def largest_policy(state: State) -> int:
-    """Return the most bytes that a message with arrays like those of ``state`` has."""
+    """Return the largest size of a message with arrays like those of ``state`` [bytes]."""
     return len(save_safetensors({key: np.asarray(value, order="C") for key, value in state.items()})) + HEADER_BYTES
 
 
@@ -81,10 +83,10 @@ def unpack_policy(message: PolicyMessage) -> State:
 
 
 class PolicyAssembly:
-    """The assembly of a policy from its chunks. An incomplete policy is dropped when another one begins.
+    """Assembly of a policy from its chunks. An incomplete policy is dropped when another one begins.
 
     Args:
-        most_bytes: size of the largest policy that is taken in.
+        most_bytes: size of the largest accepted policy [bytes].
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -110,7 +112,7 @@ class PolicyAssembly:
                 "install the same version of robo-rl on learner and actor"
             )
             self._refuse(identity, text)
-        is_empty = not chunk.data and chunk.total_bytes > 0  # any number of them would fit
+        is_empty = not chunk.data and chunk.total_bytes > 0  # any number of empty chunks would fit
         if (
             is_empty
             or identity != self._identity

@@ -1,4 +1,4 @@
-"""Received messages, with large fields as views of the received bytes: no image is copied before the replay buffer."""
+"""Received messages, whose large fields are views of the received bytes, so that images are not copied."""
 
 import itertools
 import math
@@ -13,11 +13,11 @@ from .messages_pb2 import ExchangeRequest, Record
 from .views import WORDS_CHARACTERS, WORDS_KEPT
 
 LAST_NUMBER = 1 << 48
-"""Largest number of a step or episode: 9,000 years at 1 kHz."""
+"""Largest accepted number of a step or episode, which corresponds to 9,000 years at 1 kHz."""
 MOST_SKIPPED = 1_000_000
-"""Largest number of sessions of an actor that a learner may not know, because its replay buffer was replaced."""
+"""Largest gap in an actor's session numbers. A gap arises if the learner's replay buffer was replaced."""
 MOST_LOST = 10_000_000
-"""Most steps that an actor may report as lost at once."""
+"""Largest number of steps that an actor may report as lost at once."""
 
 _CAMERAS = 16
 _CAMERA = re.compile(r"[\w.:/ -]{1,64}")
@@ -44,7 +44,7 @@ class ReceivedExchange(NamedTuple):
 
     @property
     def actor(self) -> str:
-        """Name of the sender, as the message gives it."""
+        """Name of the sender that the message states."""
         return str(self.message.actor)
 
 
@@ -71,7 +71,7 @@ def read_exchange(data: bytes) -> ReceivedExchange:
 
 
 def are_plausible(first: int, sequences: Sequence[int], wanted: int) -> bool:
-    """Return whether an actor can have reached these sequence numbers. Lost steps are counted permanently.
+    """Return whether an actor can have reached these sequence numbers, since lost steps are counted permanently.
 
     Args:
         first: smallest sequence number that the actor holds.
@@ -84,9 +84,9 @@ def are_plausible(first: int, sequences: Sequence[int], wanted: int) -> bool:
 def trusted_statistics(statistics: Any) -> Any:
     """Reduce an actor's ``ActorStatistics``, in place, to values that are safe to log and to display.
 
-    These are counts that a robot can reach; at most 32 finite numbers with names as
-    :class:`robo_rl.core.ResetController` gives them; a state of one word; one line about pictures, and the pictures of
-    at most 16 cameras; and the newest messages for the operator, each a line of bounded length.
+    These are counts that a robot can reach; at most 32 finite numbers with the names that
+    :class:`robo_rl.core.ResetController` uses; a state of one word; one line about pictures, and the pictures of at
+    most 16 cameras; and the newest messages for the operator, each a line of bounded length.
     """
     for name in ("produced", "spooled", "refused_policies"):
         if getattr(statistics, name) > LAST_NUMBER:

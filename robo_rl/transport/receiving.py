@@ -1,4 +1,4 @@
-"""The path of received steps: from the records of exchanges into the learner's inbox."""
+"""Path of received steps from the records of exchanges to the learner's inbox."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -10,7 +10,9 @@ from .leases import Leases
 from .received import ReceivedRecord
 
 MOST_OPEN = 8
-"""Most sessions of an actor that stay open when it begins another one. It sends their steps one after the other."""
+"""Largest number of sessions of an actor that stay open when it begins another one. It sends their steps one session
+after another.
+"""
 
 
 class StepReceiver:
@@ -51,7 +53,7 @@ class StepReceiver:
                 self.end_session(actor, number)
 
     def end_session(self, actor: str, session: int) -> None:
-        """Close a session, of which no more steps come."""
+        """Close a session that sends no more steps."""
         self._decoders.pop((actor, session), None)
         self._inbox.close_session(actor, session)
         lease = self._leases.get(actor)

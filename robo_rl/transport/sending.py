@@ -1,4 +1,4 @@
-"""The thread that joins a learner and sends it the contents of the outbox."""
+"""Thread that joins a learner and sends it the contents of the outbox."""
 
 import threading
 import time
@@ -37,7 +37,7 @@ _FATAL = (
 
 
 class _Exchange(NamedTuple):
-    """A message in flight: the session of its steps, what it reports beside them, and its call."""
+    """Message in flight: the session of its steps, its report, and its call."""
 
     session: int
     reported: SentReport
@@ -60,7 +60,7 @@ def largest_step(config: TransportConfig, spec: EnvSpec) -> int:
 
 
 class StepSender:
-    """The sender of the steps and the report. It joins a learner and renews lost connections.
+    """Sender of the steps and the report. It joins a learner and renews lost connections.
 
     Args:
         config: configuration of the transport.
@@ -179,7 +179,7 @@ class StepSender:
             except TransportError as error:
                 self._news.give_up(error)
                 return
-            except Exception as error:  # a damaged outbox or a bug: the control loop has to learn of it
+            except Exception as error:  # a damaged outbox or a bug, which the control loop must be notified of
                 self._news.give_up(TransportError(f"sending failed: {error}"))
                 return
             if self._news.error is not None:
@@ -200,7 +200,7 @@ class StepSender:
             elif ends:
                 settled_all = False
         if not self._outbox.sessions():
-            # A heartbeat: the outbox has no steps of any session.
+            # Send a heartbeat, because the outbox is empty.
             self._end_exchange(self._begin_exchange(self.session, [], False))
         return HEARTBEAT_SECONDS if settled_all else SETTLE_SECONDS
 

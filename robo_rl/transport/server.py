@@ -1,4 +1,4 @@
-"""The learner's end of the transport."""
+"""Learner's end of the transport."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +20,11 @@ from .views import ActorView
 from .waiting import MOST_WAITING
 
 LEASES_PER_ACTOR = 4
-"""Most actors that a learner remembers, for each that may be connected."""
+"""Number of actors that a learner remembers, per actor that may be connected."""
 
 
 class LearnerServer:
-    """The server of the learner: it receives steps and sends policies and guidance.
+    """Server of the learner: it receives steps and sends policies and guidance.
 
     :class:`.LearnerCalls` answers the calls, in the threads of gRPC.
 

@@ -1,4 +1,4 @@
-"""The four calls of the transport, and the channels and sockets that carry them."""
+"""Calls of the transport, and the channels and sockets that carry them."""
 
 import contextlib
 import os
@@ -21,25 +21,26 @@ from . import messages_pb2 as messages
 from .config import UNIX, TransportConfig
 
 KEY_BYTES = 1 << 20
-"""Largest file of a certificate or key."""
+"""Largest size of a certificate or key file [bytes]."""
 
 PROTOCOL = 4
 SERVICE = "robo_rl.transport.v1.Learner"
 TOKEN_KEY = "robo-rl-token"
 RETRY_KEY = "robo-rl-retry-seconds"
-"""Key of the metadata of a temporary refusal: the time until the next attempt."""
+"""Metadata key of a temporary refusal, with the time until the next attempt."""
 
 SOCKET = "learner"
 """Name of a learner's socket in the folder that is created for it."""
 _SOCKET_FOLDER = "robo-rl-"
 _MAKING_SECONDS = 60.0
 STRANGER_SECONDS = 5.0
-"""How long the handshake of a connection may take, and how long it may be without a call, before the learner closes
-it."""
+"""Time limits for the handshake of a connection, and for a connection without a call, after which the learner closes it
+[s].
+"""
 MOST_CONNECTIONS = 1024
-"""Most connections of a learner whose process may open enough files; further ones are closed."""
+"""Largest number of connections of a learner, if its process may open enough files; further ones are closed."""
 MOST_CALLS = 100
-"""Most calls of one connection at a time."""
+"""Largest number of concurrent calls of one connection."""
 
 
 class Call(NamedTuple):
@@ -79,18 +80,18 @@ def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
 
 
 def most_connections() -> int:
-    """Return how many connections a learner accepts: :data:`MOST_CONNECTIONS`, or half of the files it may open."""
+    """Return the number of connections that a learner accepts: :data:`MOST_CONNECTIONS`, or half of its file limit."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // 2)
 
 
 def server_options(config: TransportConfig) -> list[tuple[str, Any]]:
-    """Return the options of the learner, with limits so that idle connections do not use up its file descriptors."""
+    """Return the options of the learner's server, which limit the file descriptors that idle connections take."""
     return [
         *channel_options(config),
         ("grpc.server_handshake_timeout_ms", int(1000 * STRANGER_SECONDS)),
         ("grpc.max_allowed_incoming_connections", most_connections()),
-        # An actor's connection is never idle, as it receives notices.
+        # The connection of an actor is never idle, because it receives notices.
         ("grpc.max_connection_idle_ms", int(1000 * STRANGER_SECONDS)),
         ("grpc.max_concurrent_streams", MOST_CALLS),
     ]
@@ -144,7 +145,7 @@ def listen(server: grpc.Server, config: TransportConfig) -> str:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _remove_dead_socket(path)
     credentials = _server_credentials(config)
-    mask = os.umask(0o077)  # only this user can open the socket, from its creation on
+    mask = os.umask(0o077)  # so that only this user can ever open the socket
     try:
         if credentials is None:
             port = server.add_insecure_port(config.address)
@@ -181,7 +182,7 @@ def metadata(token: str) -> list[tuple[str, str]]:
 
 
 def new_socket_folder() -> Path:
-    """Create a folder for the :data:`SOCKET` of a learner on this machine; remove those of this user's killed learners.
+    """Create a folder for the :data:`SOCKET` of a learner, and remove those of this user's killed learners.
 
     The socket is not in the run folder, because the path of a socket has at most 107 characters.
     """
@@ -190,7 +191,7 @@ def new_socket_folder() -> Path:
             path = folder / SOCKET
             status = path.lstat()
             is_own = stat.S_ISSOCK(status.st_mode) and status.st_uid == os.getuid()
-            # A new socket does not listen yet.
+            # A new socket does not listen immediately.
             if is_own and time.time() - status.st_mtime > _MAKING_SECONDS and not _listens(path):
                 shutil.rmtree(folder)
     return Path(tempfile.mkdtemp(prefix=_SOCKET_FOLDER))
@@ -218,7 +219,7 @@ def _listens(path: Path) -> bool:
         probe.setblocking(False)
         try:
             probe.connect(str(path))
-        except BlockingIOError:  # a stopped process with a full queue
+        except BlockingIOError:  # the queue of a stopped process is full
             return True
         except OSError:
             return False

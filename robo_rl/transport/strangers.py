@@ -1,4 +1,4 @@
-"""Connections of clients that have not shown the token or a certificate, which the learner limits and closes."""
+"""Limit on connections of clients that have presented neither the token nor a certificate."""
 
 import contextlib
 import os
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 GRACE_SECONDS = 0.1
-"""Time in which a new connection may show the token or a certificate before it can be closed [s]."""
+"""Time in which a new connection may present the token or a certificate before it can be closed [s]."""
 PAUSES_SECONDS = 0.05, 0.5
-"""Pause between two counts of the connections [s]: when there were too many of strangers, and otherwise."""
+"""Pauses between two counts of the connections [s]: after a count with too many strangers, and otherwise."""
 
 _PEER = re.compile(r"ipv[46]:(?P<host>.+):(?P<port>\d+)")
 _FILES = Path("/proc/self/fd")
@@ -23,16 +23,16 @@ _Address = tuple[str, int]
 
 
 class Strangers:
-    """The watch over the TCP connections of a server, of which strangers may hold only a few.
+    """Watch over the TCP connections of a server that limits those of strangers, which have made no valid call yet.
 
-    gRPC limits all connections alike, so strangers could occupy every one of them and take each that is closed. This
-    class closes connections of strangers beyond a limit: of the host with the most, the oldest first. The others remain
-    for clients with the token or a certificate, who are strangers until their first call.
+    gRPC limits all connections alike, so strangers could occupy all of them, and replace each one that is closed.
+    Beyond a limit, this class closes connections of strangers: those of the host with the most, oldest first. The
+    remaining connections are left to clients with the token or a certificate, who are strangers until their first call.
 
-    Unix sockets have no strangers. Where a process cannot list its open files (outside Linux), nothing happens.
+    Unix sockets have no strangers. If a process cannot list its open files (outside Linux), this class does nothing.
 
     Args:
-        most: most connections of strangers.
+        most: largest number of connections of strangers.
     """
 
     def __init__(self, most: int) -> None:
@@ -42,12 +42,12 @@ class Strangers:
         self._closing = threading.Event()
 
     def trust(self, peer: str) -> None:
-        """Exempt the connection of ``peer``, an address as gRPC gives it: a call of it was let in."""
+        """Exempt the connection of ``peer``, an address in gRPC's form, after one of its calls was admitted."""
         if (address := _parse(peer)) is not None:
             self._trusted.add(address)
 
     def watch(self, port: int) -> None:
-        """Begin to limit the connections to ``port`` of this process, in a thread of its own."""
+        """Start a thread that limits the connections to ``port`` of this process."""
         threading.Thread(target=self._watch, args=(port,), name="transport-strangers", daemon=True).start()
 
     def close(self) -> None:
@@ -57,7 +57,8 @@ class Strangers:
     def _watch(self, port: int) -> None:
         pause = 0.0
         while not self._closing.wait(pause):
-            trusted = set(self._trusted)  # those that are trusted from now on may be missing in the list
+            # copied before the list is made: a connection that is trusted later may be missing in it
+            trusted = set(self._trusted)
             present = {address for local, address, _ in _connections() if local == port}
             self._trusted -= trusted - present
             victims = self._choose(present)
@@ -84,13 +85,13 @@ class Strangers:
 
 
 def end_connection(peer: str) -> None:
-    """Stop reading from the TCP connection of ``peer``, which gRPC then closes; what is being sent still arrives.
+    """Stop reading from the TCP connection of ``peer``, which gRPC then closes; data being sent still arrives.
 
-    gRPC cannot close a connection on its own, so a client without the token could occupy one for ever. Where a process
-    cannot list its open files (outside Linux), nothing happens.
+    gRPC cannot close a single connection, so a client without the token could occupy one forever. If a process cannot
+    list its open files (outside Linux), this function does nothing.
 
     Args:
-        peer: address as gRPC gives it, ``ipv4:HOST:PORT`` or ``ipv6:[HOST]:PORT``; other connections stay.
+        peer: address in gRPC's form, ``ipv4:HOST:PORT`` or ``ipv6:[HOST]:PORT``; other connections stay.
     """
     if (address := _parse(peer)) is not None:
         _end({address})
@@ -112,13 +113,13 @@ def _connections() -> Iterator[tuple[int, _Address, socket.socket]]:
     """Yield the port, the other side's address and a copy of each TCP connection of this process."""
     try:
         files = list(_FILES.iterdir())
-    except OSError:  # outside Linux, or no more files may be opened
+    except OSError:  # outside Linux, or at the limit of open files
         return
     for entry in files:
         with contextlib.suppress(OSError):  # closed meanwhile, or not connected
             if not str(entry.readlink()).startswith("socket:"):
                 continue
-            copy = os.dup(int(entry.name))  # the number of the file may get another meaning at any time
+            copy = os.dup(int(entry.name))  # duplicated, because the descriptor may be closed and reused at any time
             try:
                 connection = socket.socket(fileno=copy)
             except OSError:

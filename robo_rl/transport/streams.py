@@ -7,7 +7,7 @@ from .leases import Lease
 
 
 class StreamCall(Protocol):
-    """The part of gRPC's context that a stream needs."""
+    """Part of gRPC's context that a stream needs."""
 
     def is_active(self) -> bool:
         """Return whether the call is still active."""
@@ -26,8 +26,7 @@ class NoticeStream:
         lease: lease of the actor.
         number: ``lease.watch`` when the stream began.
         call: the call.
-        is_sending: whether a notice is on its way. A client that does not read leaves it there for ever, and the thread
-            with it.
+        is_sending: whether a notice is being sent. If the client does not read it, it blocks the thread forever.
     """
 
     lease: Lease
@@ -42,11 +41,11 @@ class NoticeStream:
 
 
 class NoticeStreams:
-    """The open streams. Each occupies a thread of the server, also if its client does not read.
+    """Open streams. Each occupies a thread of the server, even if its client does not read.
 
     Args:
-        most: most streams; the streams of actors that left, then of those that have been silent for longest, are ended
-            for others.
+        most: largest number of streams. Beyond it, the streams of actors that left are ended, then those of the actors
+            that have been silent for longest.
     """
 
     def __init__(self, most: int) -> None:
@@ -58,9 +57,9 @@ class NoticeStreams:
         lease.watch += 1
         stream = NoticeStream(lease, lease.watch, call)
         self._streams.add(stream)
-        streams = list(self._streams)  # other threads remove some
+        streams = list(self._streams)  # copied, because other threads remove streams
         for replaced in (stream for stream in streams if stream.is_replaced and stream.is_sending):
-            replaced.call.cancel()  # those that are not sending end by themselves
+            replaced.call.cancel()  # streams that are not sending end by themselves
         current = [stream for stream in streams if not stream.is_replaced]
         by_silence = sorted(current, key=lambda each: (not each.lease.left, each.lease.seen_ns))
         for excess in by_silence[: max(len(current) - self._most, 0)]:

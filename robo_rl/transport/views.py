@@ -1,4 +1,4 @@
-"""The views that each end of the transport has of the other."""
+"""State of each end of the transport as the other end knows it."""
 
 import sys
 from collections.abc import Mapping
@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from robo_rl.core import Metrics
 
 WORDS_KEPT = 10
-"""Most messages for the operator that an actor, or a learner, keeps until it passes them on. The oldest are dropped."""
+"""Largest number of messages for the operator that an actor or learner keeps until it passes them on. The oldest are
+dropped.
+"""
 WORDS_CHARACTERS = 300
 PRESENT_SECONDS = 5.0
-"""An actor counts as connected if it sent a message within this time."""
+"""Time after its last message for which an actor counts as connected [s]."""
 
 
 @dataclass(frozen=True)
 class ActorView:
-    """The learner's view of an actor.
+    """State of an actor as the learner knows it.
 
     Attributes:
         session: number of its session.
@@ -53,13 +55,13 @@ class ActorView:
 
 @dataclass(frozen=True)
 class LinkStatus:
-    """The actor's view of its learner.
+    """State of the learner as an actor knows it.
 
     Attributes:
         connected: whether the last message was answered.
         hold: whether to begin no new episode and, if the environment waits for the actor, to take no step.
         stop: whether the run is over.
-        env_steps: number of steps of all actors that the learner has taken in.
+        env_steps: number of steps of all actors that the learner has received.
         stored: number of steps of this session that the learner has stored durably.
         refused: number of steps of this session that count as refused.
         blocked: why the learner accepts no steps now, such as a full disk or a rate limit; empty: it accepts them.

@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 
 MOST_WAITING = 32
-"""Most calls that may wait for their request at a time. Each occupies a thread of the server."""
+"""Largest number of calls that may wait for their request. Each occupies a thread of the server."""
 
 
 class WaitingCalls:
-    """The set of calls that wait for their requests.
+    """Set of calls that wait for their requests.
 
-    When more than :data:`MOST_WAITING` calls wait, the oldest call of the host with the most waiting calls is ended.
-    An actor sends its request together with the call, so a call that waits long is not from an actor, or its connection
-    is lost. Without a limit such calls would occupy all threads, and no actor would be answered. The server needs
-    ``MOST_WAITING + 1`` threads in addition to those that handle requests: the newest call ends another one.
+    When more than :data:`MOST_WAITING` calls wait, the oldest call of the host with the most waiting calls is ended. An
+    actor sends its request together with the call, so a call that waits for long does not come from an actor, or its
+    connection is lost. Without a limit, such calls would occupy all threads, and no actor would be answered. The server
+    needs ``MOST_WAITING + 1`` threads in addition to those that handle requests, because the newest call ends another
+    one.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set that a format writes or reads.
+    """Data set that a format writes or reads.
 
     Attributes:
         spec: spec of the recorded environment.
@@ -54,7 +54,7 @@ class DataSet:
 
 
 class DataFormat(Protocol):
-    """A format of another project."""
+    """Format of another project."""
 
     def export(self, data: DataSet, path: Path) -> None:
         """Write ``data`` to ``path``, which must not exist yet.

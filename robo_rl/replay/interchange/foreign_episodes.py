@@ -33,7 +33,7 @@ LAST_LEFT_OUT = "Last actions left out with reward and success, since no observa
 
 @dataclass(frozen=True)
 class ForeignEpisode:
-    """An episode in the form in which it was read from the data of another project.
+    """Episode in the form in which it was read from the data of another project.
 
     Attributes:
         number: number of the episode in the data set, from 0.

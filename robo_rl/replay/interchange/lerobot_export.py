@@ -241,7 +241,7 @@ class _RollingTable:
 
 
 class _RollingVideo:
-    """The videos of one camera: one per episode (v2.1), or one for many episodes until it is large enough (v3.0)."""
+    """Videos of one camera: one per episode (v2.1), or one for many episodes until it is large enough (v3.0)."""
 
     def __init__(self, root: Path, feature: str, rate: int, quality: int) -> None:
         self._root, self._feature, self._rate, self._quality = root, feature, rate, quality

@@ -32,7 +32,7 @@ _FIRST_IMAGE_BYTES = 2**25
 
 
 class LeRobotFiles:
-    """The files of a LeRobotDataset, v2.1 or v3.0, of the documented layout.
+    """Files of a LeRobotDataset, v2.1 or v3.0, of the documented layout.
 
     Args:
         root: folder of the data set.

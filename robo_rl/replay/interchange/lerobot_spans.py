@@ -15,7 +15,7 @@ _LATEST = 10**9
 
 
 class VideoSpan(NamedTuple):
-    """The images of one episode in a video.
+    """Images of one episode in a video.
 
     Attributes:
         path: path of the file.

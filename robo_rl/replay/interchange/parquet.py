@@ -42,7 +42,7 @@ class ColumnLimit:
 
 
 class ParquetReader:
-    """An open Parquet file whose sizes have been checked.
+    """Open Parquet file whose sizes have been checked.
 
     Args:
         path: path of the file.

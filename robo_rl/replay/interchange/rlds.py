@@ -29,7 +29,7 @@ LAST_STEPS = "observation", "action"
 
 @dataclass(frozen=True)
 class Rlds(Options, section="format"):
-    """A folder of TFRecord files; see docs/reference/interchange.md.
+    """Folder of TFRecord files; see docs/reference/interchange.md.
 
     Attributes:
         action: action that becomes ``action``: the ``proposed`` one, to be imitated, or the ``executed`` one.

@@ -115,7 +115,7 @@ def _decoded(example: Mapping[str, Values], name: str, features: Mapping[str, Fe
 
 @dataclass(frozen=True)
 class _Observation:
-    """A feature of another project that becomes an observation; ``images`` is the layout of images, otherwise None."""
+    """Feature of another project that becomes an observation; ``images`` is the layout of images, otherwise None."""
 
     name: str
     images: ImageLayout | None = None

@@ -83,7 +83,7 @@ class Robomimic(Options, section="format"):
 
 
 class _PatientFile(io.FileIO):
-    """A file for writing that accepts data even if the disk is full, because HDF5 would crash the process on an error.
+    """File for writing that accepts data even if the disk is full, because HDF5 would crash the process on an error.
 
     Data that could not be written is lost. :meth:`check` raises the error, and so does the end of a ``with`` block.
     """

@@ -54,7 +54,7 @@ _VECTORS = ("proposed_action", "executed_action", "rewards")
 
 @dataclass(frozen=True)
 class Rosbag(Options, section="format"):
-    """A bag of rosbag2.
+    """Bag of rosbag2.
 
     Attributes:
         storage: storage of an exported bag, ``mcap`` or ``sqlite3``.

@@ -25,7 +25,7 @@ _REPAIR = "if the recorder was killed, mcap recover repairs its file (MCAP) and 
 
 
 class Bag:
-    """An open bag.
+    """Open bag.
 
     Args:
         path: path of the bag, for error messages.

@@ -35,7 +35,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Break:
-    """A break between two messages of a topic, at which an episode ends.
+    """Break between two messages of a topic, at which an episode ends.
 
     Attributes:
         track: number of the topic's track.

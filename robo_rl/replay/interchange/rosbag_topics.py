@@ -59,7 +59,7 @@ class _Messages:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a bag in which all topics have messages.
+    """Part of a bag in which all topics have messages.
 
     Attributes:
         ticks: starts of the control periods, and the end of the last one [ns].
