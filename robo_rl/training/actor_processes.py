@@ -29,7 +29,7 @@ class ActorGroup(Protocol):
     restarts: int
 
     def resize(self, wanted: int) -> None:
-        """Run ``wanted`` actors: start more, or tell the newest to hand over their steps and exit."""
+        """Run ``wanted`` actors: start more, or ask the newest ones to hand over their steps and exit."""
 
     def running(self) -> list[str]:
         """Return the names of the actors that have not ended."""
@@ -50,13 +50,13 @@ class ActorGroup(Protocol):
 
 
 class ActorProcesses(ActorGroup):
-    """Starts actor processes, restarts those that fail, and ends them.
+    """Group of actor processes on this machine: starts them, restarts those that fail, and ends them.
 
     Args:
         folder: run folder, with its config.yaml; the spool and output of an actor are in ``actors/<name>``.
         transport: transport settings that the actors use.
         max_restarts: number of restarts allowed for all actors together.
-        real_time_factor: of simulators; see :class:`robo_rl.app.ActorConfig`.
+        real_time_factor: speed limit of simulators; see :class:`robo_rl.app.ActorConfig`.
         allow: packages that config.yaml may name code from, besides registered ones.
         notify: reports messages about actors to operators.
     """
@@ -97,8 +97,9 @@ class ActorProcesses(ActorGroup):
     def watch(self, acted: Collection[str]) -> None:
         """Restart actors that failed, one second after their failure.
 
-        An actor that has acted may have lost its robot for a while: waiting for the robot costs no restart. An actor
-        that has not acted, and whose exit code reports a problem that the user has to fix, would fail again.
+        An actor that has acted may have lost its robot temporarily, so waiting for the robot costs no restart. An actor
+        that has not acted, and whose exit code reports a problem that the user has to fix, is not restarted, because it
+        would fail again.
 
         Args:
             acted: see :class:`ActorGroup`.
@@ -175,7 +176,8 @@ class ActorProcesses(ActorGroup):
         words = [f"{key}={_quoted(value)}" for key, value in options.items()]
         words.append(f"allow=[{','.join(map(_quoted, self._allow))}]")
         with output.open("ab") as stream:
-            # In a session of its own: Ctrl-C goes to the learner process, which ends its actors in an orderly way.
+            # In a separate session, so that Ctrl-C reaches only the learner process, which ends its actors in an
+            # orderly way.
             self._processes[name] = subprocess.Popen(
                 [*own_command(), "actor", *words],
                 stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Steps that actors send to a learner process: those in its store, and those that arrive."""
+"""Steps that actors send to a learner process: those in its store, and newly arrived ones."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from .wire import Wire
 
 
 class StoredSteps:
-    """Steps that a resumed run finds in its store, as a checkpoint holds none.
+    """Steps that a resumed run finds in its store, because its checkpoints contain none.
 
     Attributes:
         evaluated: progress of the run at its last evaluation.
@@ -36,12 +36,12 @@ class StoredSteps:
         self._run.step = self._intake.totals().stored
         learned = finite_number(facts.get("learned_evaluation", self._pace.learned))
         step = whole_number(facts.get("evaluated_step", 0))
-        if step > self._run.step:  # the log ends before this evaluation: it is repeated at once
+        if step > self._run.step:  # the log ends before this evaluation, so it is repeated at once
             learned, step = 0.0, 0
         self.evaluated.learned, self.evaluated.step = learned, step
         if scorer is not None:
-            # Reward terms are computed again by modules that may have learned from these steps: the store does not keep
-            # them. An episode that a person or a model has not yet judged is held back, and actors do not wait for it.
+            # Reward terms are not in the store and are computed again, by modules that may have learned from these
+            # steps. An episode that a person or a model has not judged yet is held back, and actors do not wait for it.
             self._run.experience.score()
             scorer.load(checkpoint.parts["reward"])  # last, so that the module does not learn from these steps twice
 
@@ -56,7 +56,7 @@ class _OpenEpisode:
 
 
 class Arrivals:
-    """Episodes of actors whose steps arrive.
+    """Episodes of the actors, from the steps that arrive.
 
     Args:
         run: the run.
@@ -75,7 +75,7 @@ class Arrivals:
         self._episodes: dict[str, _OpenEpisode] = {}
 
     def take(self) -> None:
-        """Move the steps that arrived into the replay buffer."""
+        """Move the steps that have arrived into the replay buffer."""
         for transition in self._wire.intake.take():
             episode = self._episode_of(transition)
             self._log.insert(transition, episode.earnings)
@@ -94,7 +94,7 @@ class Arrivals:
         return list(newest.values())
 
     def _episode_of(self, transition: Transition) -> _OpenEpisode:
-        """Return the episode of a step. If the actor has another open episode, that one was stopped and ends here."""
+        """Return the episode of a step. Another open episode of the same actor was stopped, and ends at this point."""
         name, number = transition.actor, (transition.session, transition.episode)
         if name in self._episodes and self._episodes[name].number != number:
             self._log.cut(self._episodes[name].earnings, name)

@@ -1,4 +1,4 @@
-"""Operators' view and commands of a run whose actors are separate processes."""
+"""Operators' view of a run whose actors are separate processes, and their commands to it."""
 
 import contextlib
 import queue
@@ -17,21 +17,21 @@ from .operators import Operators
 
 ATTEND_SECONDS = 0.05
 STANDING_SECONDS = 4.0
-"""An actor that has taken no step for longer than this is reported."""
+"""Time without a step after which an actor is reported [s]."""
 REMINDER_SECONDS = 60.0
 RATE_SECONDS = 10.0
 JOIN_SECONDS = 20.0
-"""Time that actors may take to join [s]: those of this machine start, or wait for a robot."""
+"""Time that actors may take to join [s], because they have to start or wait for a robot."""
 
 
 class AsyncOperators(Operators):
-    """Operators at web pages and on the transport of a run. The person who may intervene sits at an actor.
+    """Operators who use web pages or the transport of a run. A person who may intervene is at an actor instead.
 
     Args:
         live: connection between the run and the web pages.
         learner: the run's learner.
-        folder: the run folder. It contains the file ``paused`` while an operator has paused the run: a restarted
-            learner process must not let robots continue.
+        folder: the run folder. It contains the file ``paused`` while an operator has paused the run, because a
+            restarted learner process must not let robots continue.
     """
 
     def __init__(self, live: LiveRun, learner: Learner, folder: Path) -> None:
@@ -57,7 +57,7 @@ class AsyncOperators(Operators):
         return self._pause_file.exists()
 
     def attend(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
-        """Start a thread that serves the web pages: robots can be watched and stopped during evaluations too."""
+        """Start a thread that serves the web pages, so that robots can be watched and stopped in evaluations too."""
         self._thread = threading.Thread(target=self._attend, args=(server, notify), name="attend", daemon=True)
         self._thread.start()
 
@@ -90,13 +90,14 @@ class AsyncOperators(Operators):
             for part in (self._notify_people, self._take_commands, self._show):
                 try:
                     part(server, notify)
-                except Exception as error:  # a closed terminal, for one: people must still be able to command the run
+                # for example a closed terminal: operators must still be able to command the run
+                except Exception as error:
                     with contextlib.suppress(OSError):
                         if self._failures.count(type(error).__name__):
                             traceback.print_exc()
 
     def _show(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
-        """Report the state of the run and the actors' pictures to those who watch."""
+        """Report the state of the run and the actors' pictures to the operators who watch."""
         server.watch(self._live.watched)
         for name, actor in server.actors().items():
             if actor.pictures is not self._sent.get(name):
@@ -173,7 +174,7 @@ def _keep_pause(file: Path, paused: bool) -> None:
 
 
 class Absence:
-    """Reports that no actor is connected, and again every minute.
+    """Reports that no actor is connected: at first after a while, and then every minute.
 
     Args:
         now: monotonic time [s].
@@ -194,7 +195,7 @@ class Absence:
 
 
 class StandingActor:
-    """Reports once that an actor stands still although no one holds it, and again every minute.
+    """Reports that an actor stands still although nothing holds it: once, and then every minute.
 
     Args:
         now: monotonic time [s].
@@ -206,7 +207,8 @@ class StandingActor:
 
     def look(self, actor: ActorView, now: float) -> str:
         """Return the report on the actor at ``now`` [s]; empty if there is nothing to report."""
-        progress = actor.produced, actor.held_seconds  # while the learner or a person holds the actor, the latter grows
+        # the second number grows while the learner or a person holds the actor
+        progress = actor.produced, actor.held_seconds
         if progress != self._known or actor.left or actor.policy_version < 0:
             self._known = progress
             self._since, self._due = now, now + STANDING_SECONDS
@@ -227,7 +229,7 @@ class _Rate:
 
     def of(self, count: int, now: float) -> float:
         """Return counts per second, given the value ``count`` at time ``now`` [s]."""
-        if self._seen and count < self._seen[-1][1]:  # another session began
+        if self._seen and count < self._seen[-1][1]:  # another session has begun
             self._seen.clear()
         while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_SECONDS:
             self._seen.popleft()

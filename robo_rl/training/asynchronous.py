@@ -23,13 +23,14 @@ from .wire import IDLE_SECONDS, StartActors, Wire, actor_processes, check_actors
 
 
 class AsyncTraining:
-    """Learns from the steps that actors send, and keeps the ratio of learner steps to environment steps in bounds.
+    """Training loop that learns from the steps of actors, and bounds the ratio of learner steps to environment steps.
 
     It differs from a run in one process as follows. Steps come through an :class:`Intake`, which stores them durably
-    before actors forget them. So a checkpoint holds no replay buffer: a resumed run finds every acknowledged step in
-    its store, and makes up for updates that the checkpoint lacks. Steps of open episodes stay with their actors until
-    they are sent again, so the run may resume from an earlier step than the checkpoint's. Such a run is not
-    deterministic. ``start_actors`` makes the object that starts actors; the other arguments are those of :class:`Run`.
+    before actors delete them. Checkpoints therefore contain no replay buffer: a resumed run finds every acknowledged
+    step in its store, and catches up on updates that the checkpoint lacks. Steps of open episodes stay with their
+    actors until they are sent again, so the run may resume from an earlier step than the checkpoint's. Such a run is
+    not deterministic. ``start_actors`` makes the object that starts actors; the other arguments are those of
+    :class:`Run`.
     """
 
     def __init__(
@@ -53,7 +54,8 @@ class AsyncTraining:
         operators = AsyncOperators(run.live, run.learner, run.folder)
         wire.open_store(run.spec)
         wire.intake.recover(run.experience.online, run.experience.recover)
-        run.experience.online.end_episodes()  # only complete episodes are stored: new steps belong to another segment
+        # only complete episodes are stored, so new steps belong to another segment
+        run.experience.online.end_episodes()
         self._pace = pace = Pace(run, Ratios(runtime.min_ratio, runtime.max_ratio))
         stored = StoredSteps(run, wire.intake, pace)
         run.open(stored, operators)
@@ -68,7 +70,7 @@ class AsyncTraining:
         self._actors_ended = False
 
     def run(self) -> int:
-        """Run as in one process. Actors have ended when it returns; if it fails, actors elsewhere keep waiting."""
+        """Run as in one process. Actors have ended on return; if this fails, actors on other machines keep waiting."""
         self._report.publish()
         self._guide()
         code = Ending(self.state, self._report.summary).after(self._loop)
@@ -95,7 +97,7 @@ class AsyncTraining:
                 return status
             doing = "training and evaluating" if self._schedule.is_evaluating else "training"
             run.report("paused" if wire.server.paused else doing)
-            self._guide()  # before an update, which may be slow, the first one in particular
+            self._guide()  # before an update, because an update may be slow, in particular the first one
             if self._pace.may_update:
                 self._update()
             elif run.step >= run.settings.env_steps:
@@ -120,7 +122,7 @@ class AsyncTraining:
         run.show_progress()
 
     def _guide(self) -> None:
-        """Take in the steps that arrived, and tell actors how many steps they may take."""
+        """Process the steps that arrived, and notify actors how many steps they may take."""
         self._arrivals.take()
         room = self._pace.room(len(self._wire.present()))
         self._wire.server.guide(room=room, stop=False, env_steps=self.state.step)
@@ -135,7 +137,7 @@ class AsyncTraining:
             self._wire.actors.resize(wanted)
 
     def _end_actors(self) -> None:
-        """Tell actors that the run is over, and take in the steps that they still hold."""
+        """Notify actors that the run is over, and receive the steps that they still hold."""
         if not self._actors_ended:
             self._actors_ended = True
             self._wire.end(self.state.step, self._arrivals.take)

@@ -34,12 +34,12 @@ def with_base_actions(
         SpecError: if the base returns something that is no action.
         SystemExit: if the run is interrupted.
     """
-    backend = components.evaluation_backend()  # whose base policy is in no episode of the training
+    backend = components.evaluation_backend()  # not the backend of training, whose base policy may be within an episode
     if not isinstance(backend, BaseActionBackend):
         return path
     with EpisodeStore.open(path) as source:
         if source.spec.extra.get(BASE_POLICY) == backend.spec.extra[BASE_POLICY]:
-            return path  # recorded with this base
+            return path  # recorded with this base policy
         if not copy.exists():
             source.check_against(backend.inner.spec)
             _write(source, copy, episodes, backend, interruption)
@@ -47,7 +47,7 @@ def with_base_actions(
 
 
 def report_reach(store: EpisodeStore, episodes: int, spec: EnvSpec) -> None:
-    """Print how many of the actions in a data set a residual on the base policy of ``spec`` could have chosen."""
+    """Print which share of the actions in a data set a residual on the base policy of ``spec`` could have chosen."""
     scale = residual_scale(spec)
     near: list[NDArray[np.bool_]] = []
     for number in range(episodes):
@@ -74,7 +74,7 @@ def _write(
                 seed += len(group)
                 store.append_episodes([_added(backend.base_actions, *each) for each in zip(group, seeds, strict=True)])
     except BaseException:
-        shutil.rmtree(copy, ignore_errors=True)  # a resumed run would take it for complete
+        shutil.rmtree(copy, ignore_errors=True)  # a resumed run would take an incomplete copy for a complete one
         raise
 
 

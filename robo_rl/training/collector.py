@@ -1,4 +1,4 @@
-"""Acting loop that all training runs share: how an action is chosen and a step is taken."""
+"""Acting loop that all training runs share: the choice of an action and the execution of a step."""
 
 from typing import Protocol
 
@@ -22,14 +22,14 @@ class People(Protocol):
 
 
 class Collector:
-    """Takes steps with an agent: first at random, then by its policy, unless an expert or a person acts instead.
+    """Collector of an agent's steps: first random ones, then by its policy, unless an expert or a person acts.
 
     Args:
         actor: steps through episodes on ``backend``.
         backend: robot or simulator.
         agent: its policy acts.
         people: may act instead of the policy, and end episodes.
-        intervention: a simulated expert that intervenes now and then, or None.
+        intervention: a simulated expert that intervenes at times, or None.
         seed: the random numbers of a step follow from the seed, ``names`` and the number of the step.
         names: distinguish this collector from others with the same seed.
 

@@ -1,4 +1,4 @@
-"""Demonstrations that a run learns from: a data set, or episodes that a script records first."""
+"""Demonstrations that a run learns from: a data set, or episodes that a script records at the start of the run."""
 
 import shutil
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def load_demonstrations(
             ring = ReplayRing(store.ring_slots(wanted.episodes), spec, terms, parts.agent.features)
             store.load_into(ring, wanted.episodes)
     if ring is not None:
-        # All at once, so that they are the same, bit for bit, when the run is resumed.
+        # All features at once, so that they are identical bit for bit when the run is resumed.
         ring.rows.compute_features()
     return Demonstrations(ring, episodes, cycle_time, success_rate)
 

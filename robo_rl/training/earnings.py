@@ -1,4 +1,4 @@
-"""Return of an episode while it is running, and its interventions."""
+"""Return and interventions of an episode while it is running."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

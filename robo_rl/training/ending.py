@@ -28,7 +28,7 @@ EXIT_DIVERGED = 1
 
 
 class Ending:
-    """Runs the loop of a training run and ends the run, whatever the outcome of the loop.
+    """Final part of a training run: takes the remaining steps and ends the run, whatever the outcome.
 
     Args:
         run: the run.
@@ -51,12 +51,12 @@ class Ending:
             RankError: if one of several learner processes is gone; the run can be resumed.
             RenderingError: if a video cannot be made.
         """
-        for name in (SUMMARY, EPISODES):  # those of an earlier process are out of date
+        for name in (SUMMARY, EPISODES):  # written by an earlier process, and now out of date
             (self._run.folder / name).unlink(missing_ok=True)
         try:
             return self._end(loop)
         except BaseException as error:
-            # If anything fails in the final evaluation, all steps are complete.
+            # If the final evaluation fails, all steps are complete and worth a checkpoint.
             if self._run.ends or isinstance(error, DriverError | SpecError | SafetyStop | RankError):
                 self._run.attempt(self._run.save)
                 self._run.attempt(partial(self._summarise, "interrupted"))

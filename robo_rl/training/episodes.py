@@ -1,4 +1,4 @@
-"""Steps of a run as they arrive, and the results of its episodes."""
+"""Storage of the steps of a run as they arrive, and the results of its episodes."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ FIRST_ADVICE = 5
 
 
 class Episodes:
-    """Stores the steps of a run, sums their rewards, logs episodes, and advises those who intervene."""
+    """Stores the steps of a run, sums their rewards, logs episodes, and advises operators who intervene."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -31,7 +31,7 @@ class Episodes:
         earnings.count(transition.source)
 
     def cut(self, earnings: Earnings, actor: str | None = None) -> None:
-        """Add the remaining reward of an episode that ends after the step stored last, though not marked as such."""
+        """Add the remaining reward of an episode that ends with the last stored step, which is not marked as last."""
         earnings.add(self._run.experience.cut_episode(actor), self._run.experience.sampler.gamma)
 
     def end(

@@ -75,15 +75,15 @@ class Evaluations:
             )
 
     def check_video(self, video: Path) -> None:
-        """Report before the first step if the run is to make a video but cannot."""
+        """Report, before the first step, if the run should make a video but cannot."""
         if self._settings.video_episodes and (problem := film_problem(self._parts.evaluation_backend(), video)):
             self._logger.message(f"There will be no video: {problem}")
 
     def score(self, updates: int) -> float | None:
         """Return the success rate, or else the mean return, of the policy after ``updates`` learner steps, if known.
 
-        The score is unknown if reward modules make the reward and success is not reported. The task's own return, which
-        for a humanoid rewards running, does not measure how well it kneels.
+        The score is unknown if reward modules compute the reward and success is not reported. The task's own return
+        measures something else: that of a humanoid rewards running, even if the modules reward kneeling.
         """
         return self._scored[1] if self._scored is not None and self._scored[0] == updates else None
 
@@ -156,7 +156,7 @@ class Evaluations:
         """Remember and log the result of the policy as it was at ``wall_seconds``."""
         rate, cycle_time = result.success_rate, result.cycle_time
         if rate is not None or self.watch is None:
-            # A task that reports success only in some episodes is judged by its returns, which every evaluation has.
+            # If a task reports success only in some episodes, its score is the return, which every evaluation has.
             always_reported = rate is not None and self._parts.evaluation_backend().spec.reports_success
             self._scored = updates, rate.value if rate and always_reported else result.return_mean
         if rate and rate.value >= SOLVED and self.steps_to_95 is None:
@@ -238,10 +238,10 @@ class _Open:
 
 
 class BackgroundEvaluations:
-    """Evaluates a copy of the policy in a thread while its agent continues to learn; one evaluation at a time.
+    """Evaluates a copy of the policy in a thread while the agent continues to learn; one evaluation at a time.
 
-    A thread is enough, and avoids starting, feeding and killing a process: the costly parts, updates and physics steps,
-    release the interpreter lock.
+    A thread suffices, because the costly parts, updates and physics steps, release the interpreter lock. It also avoids
+    starting, feeding and killing a process.
 
     Args:
         evaluations: evaluations of the run; receives the results.
@@ -272,11 +272,11 @@ class BackgroundEvaluations:
         self._open = _Open(step, updates, self._logger.wall_seconds, result)
 
     def is_done(self) -> bool:
-        """Return whether an evaluation was begun whose result :meth:`finish` returns without waiting."""
+        """Return whether an evaluation has ended, so that :meth:`finish` returns its result without waiting."""
         return self._open is not None and self._open.result.done()
 
     def finish(self) -> bool:
-        """Record the result of the evaluation that was begun; return whether it is good enough to end the run.
+        """Record the result of the current evaluation; return whether it is good enough to end the run.
 
         Raises:
             SafetyStop: as in an evaluation in the foreground.

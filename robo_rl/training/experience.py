@@ -12,13 +12,13 @@ from .earnings import Earnings
 
 
 class Experience:
-    """Demonstrations, the prior data and the steps of the run, with the rewards of all.
+    """Demonstrations, prior data and steps of the run, with the rewards of all of them.
 
     Args:
         components: components of the run.
         online: replay buffer for the steps of the run.
         demonstrations: replay buffer of the demonstrations; None if the agent does not learn from any.
-        sampler: draws batches from all.
+        sampler: draws batches from all buffers.
         relabel_rows: number of stored rewards that may be updated for each step.
         hindsight: copies episodes with other goals; None: no copies.
         prior: replay buffer of the prior data; None if there is none.
@@ -46,17 +46,17 @@ class Experience:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there are steps to sample: the first episode may be held back until its reward is known."""
+        """Whether there are steps to sample. The first episode may be held back until its reward is known."""
         return bool(len(self.online)) or bool(self.fixed)
 
     @property
     def fixed(self) -> dict[str, ReplayRing]:
-        """The buffers of steps from elsewhere, by the name of their part of a checkpoint."""
+        """The buffers of demonstrations and prior data, by the name of their part of a checkpoint."""
         rings = {"demonstrations": self.demonstrations, "prior": self.prior}
         return {name: ring for name, ring in rings.items() if ring is not None}
 
     def score_fixed(self) -> None:
-        """Compute the rewards of the steps from elsewhere, before the first step of the run."""
+        """Compute the rewards of demonstrations and prior data, before the first step of the run."""
         if self.scorer is not None:
             for ring in self.fixed.values():
                 ring.score_held(self.scorer, online=False)
@@ -91,7 +91,7 @@ class Experience:
         return self.online.rows.values(self.online.score_held(self.scorer, online=True))
 
     def cut_episode(self, actor: str | None = None) -> NDArray[np.float32]:
-        """End an episode after the step stored last; return the terms, (n, terms), that became known."""
+        """End an episode with the last stored step; return the reward terms (n, terms) that became known."""
         self.online.end_episodes(actor)
         if self.hindsight is not None:
             self.hindsight.end(actor)
@@ -115,7 +115,7 @@ class Experience:
         self.sampler.gamma = self._gamma if discount is None else discount
 
     def save(self, parts: dict[str, State]) -> None:
-        """Add the state of the reward modules, and the rewards of the steps from elsewhere, to a checkpoint."""
+        """Add the state of the reward modules, and the rewards of demonstrations and prior data, to a checkpoint."""
         if self.scorer is not None:
             parts["reward"] = self.scorer.state()
             parts |= {name: ring.computed.state() for name, ring in self.fixed.items()}
@@ -131,10 +131,10 @@ class Experience:
 
 
 def make_hindsight(components: Components, online: ReplayRing, copies: int, seed: int) -> Hindsight | None:
-    """Return what adds ``copies`` of each episode with another goal to ``online``; None if there are to be none.
+    """Return the part that adds ``copies`` of each episode with another goal to ``online``; None for no copies.
 
     Raises:
-        ConfigError: if the rewards for another goal cannot be computed, or the agent may see the goal in images.
+        ConfigError: if the rewards for another goal cannot be computed, or images may show the goal to the agent.
     """
     if not copies:
         return None

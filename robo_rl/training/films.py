@@ -1,4 +1,4 @@
-"""Videos of a run: what the policy does before the first step and in the end, and its failures."""
+"""Videos of a run: the policy before the first step and at the end, and its failures."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -15,12 +15,12 @@ FIRST = "start.mp4"
 
 
 def film_first_policy(run: Run) -> None:
-    """Film the policy before the first step, in episodes that the video of the final evaluation shows, too."""
+    """Film the policy before the first step, in the episodes that the video of the final evaluation also shows."""
     _film(run, run.video.with_name(FIRST), final_seed(run), run.settings.video_episodes)
 
 
 def film_failures(run: Run, result: EvaluationResult) -> None:
-    """Film the first ``run.video_episodes`` failures of the final evaluation, each in a video of its own.
+    """Film the first ``run.video_episodes`` failures of the final evaluation, each in a separate video.
 
     Each of these episodes is repeated from its start state. A policy that samples may succeed this time; such a video
     is removed.
@@ -38,25 +38,25 @@ def film_failures(run: Run, result: EvaluationResult) -> None:
 def final_seed(run: Run) -> int:
     """Return the seed of the final evaluation.
 
-    It has its own start states: those of the other evaluations may have decided when to stop.
+    Its start states differ from those of the other evaluations, because these may have decided when to stop.
     """
     return derive_seed(run.config.seed, "final")
 
 
 def add_poster(video: Path) -> None:
-    """Write the picture that pages show of a video until it plays; without one they show the video itself."""
-    from ..evaluation.video import write_poster  # loads codecs
+    """Write the picture that pages display until a video plays. Without a picture they load the video itself."""
+    from ..evaluation.video import write_poster  # loads codecs, which is slow
 
     with suppress(DataError):
         write_poster(video)
 
 
 def _film(run: Run, video: Path, seed: int, episodes: int, first: int = 0) -> EvaluationResult | None:
-    """Film episodes of the current policy, without recording their results; return these, or None without a video.
+    """Film episodes of the current policy without recording their results; return the results, or None without a video.
 
-    A run that can make no video has reported why before this.
+    A run that cannot make videos has already reported why.
     """
-    if not run.settings.video_episodes or has_robot(run.config):  # a robot moves for results alone
+    if not run.settings.video_episodes or has_robot(run.config):  # a robot moves only for results
         return None
     backend = run.components.evaluation_backend()
     state = run.agent.state()
@@ -68,4 +68,4 @@ def _film(run: Run, video: Path, seed: int, episodes: int, first: int = 0) -> Ev
     except (RenderingError, SafetyStop):
         return None
     finally:
-        run.agent.load(state)  # later evaluations of a policy that samples do not depend on videos
+        run.agent.load(state)  # so that later evaluations of a policy that samples do not depend on videos

@@ -95,7 +95,7 @@ class LocalTraining:
         self._source.people.report_stop(stop)
 
     def _learn(self) -> Metrics:
-        """Do the updates that the step pays for; return no metrics if learning has not started."""
+        """Perform the updates for one environment step; return no metrics if learning has not started."""
         starts = self.state.agent.config.learning_starts
         if self.state.step < starts or not self.state.experience.is_ready:
             return {}

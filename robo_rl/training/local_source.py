@@ -14,7 +14,7 @@ from .operators import LocalOperators
 from .run import Run
 
 ENVIRONMENT_FAILED = "environment_failed"
-"""The reason recorded for an episode whose next step failed in the simulator."""
+"""Reason recorded for an episode whose next step failed in the simulator."""
 
 
 class LocalSource:
@@ -82,7 +82,7 @@ class LocalSource:
         self._earnings = self._run.experience.new_earnings()
 
     def cut_episode(self, reason: str, length: int) -> None:
-        """End the open episode after the step that was stored last, although that step was not marked as the last.
+        """End the open episode with the last stored step, although that step was not marked as the last.
 
         An episode without steps is not logged.
         """
@@ -91,7 +91,7 @@ class LocalSource:
             self.end_episode(None, reason, length)
 
     def give_up_episode(self, reason: str, length: int) -> None:
-        """End the open episode after the step that was stored last: a resumed run does not repeat the failed step."""
+        """End the open episode with the last stored step, so that a resumed run does not repeat the failed step."""
         self.actor.abandon_episode()
         self.cut_episode(reason, length)
 
@@ -122,7 +122,8 @@ class LocalSource:
         parts, prefix = checkpoint.parts, "actor/"
         experience = self._run.experience
         experience.online.load(parts["replay"])
-        if experience.hindsight is not None and "hindsight" in parts:  # absent where the option is new
+        # absent in checkpoints that are older than this option
+        if experience.hindsight is not None and "hindsight" in parts:
             experience.hindsight.load(parts["hindsight"])
         if self._intervention is not None:
             self._intervention.load(parts.get("intervention", {}))
@@ -132,6 +133,7 @@ class LocalSource:
         self.actor.load({key.removeprefix(prefix): value for key, value in saved if key.startswith(prefix)})
         self._earnings.load(checkpoint.facts)
         if self.actor.is_between_episodes:
-            # If an episode was open when this was saved, the state of its backend could not be saved: it ends early.
+            # An episode that was open in the checkpoint ends early, because the state of its backend could not be
+            # saved.
             experience.online.end_episodes()
             self._earnings = self._run.experience.new_earnings()

@@ -1,4 +1,4 @@
-"""The view and the commands of people who supervise a training run."""
+"""View and commands of the operators who supervise a training run."""
 
 import signal
 import time
@@ -13,10 +13,10 @@ from .evaluations import PERSON_POLL_SECONDS
 
 
 class Operators(ABC):
-    """People who watch a run and may command it.
+    """Operators who watch a run and may command it.
 
     Args:
-        live: connection between the run and those who watch it.
+        live: connection between the run and its operators.
 
     Attributes:
         stop_requested: whether an operator requested that the run end after a final evaluation.
@@ -28,7 +28,7 @@ class Operators(ABC):
 
     @abstractmethod
     def take_commands(self) -> list[Command]:
-        """Return the commands since the last call; commands about episodes and pauses have been executed already."""
+        """Return the commands since the last call. Commands about episodes and pauses have already been executed."""
 
     @abstractmethod
     def report(self, state: str, refused: Mapping[str, str]) -> None:
@@ -46,8 +46,8 @@ class LocalOperators(Operators):
         live: connection between the run and the web pages.
         interruption: is set when the person at the device ends the run.
         backend: robot or simulator that is displayed.
-        actor: its episodes can be ended by operators.
-        takeover: lets a person act instead of the policy; None if nobody does.
+        actor: operators may end its episodes.
+        takeover: lets a person act instead of the policy; None: no person does.
         button: the stops that hold the robot still; None if it has none.
     """
 
@@ -82,21 +82,21 @@ class LocalOperators(Operators):
         for command in commands:
             if command.name in EPISODE_COMMANDS:
                 begun = not self._actor.is_between_episodes and self._actor.episode_length > 0
-                self._order = command.name if begun else None  # an earlier order was about another episode
+                self._order = command.name if begun else None  # an earlier order applied to another episode
             elif command.name in ("pause", "resume"):
                 self._pause_requested = command.name == "pause"
             self.stop_requested |= command.name == "stop"
         return commands
 
     def wait(self) -> None:
-        """Wait for a moment during a pause."""
+        """Wait briefly during a pause."""
         if self._takeover is not None:
             self._takeover.wait("paused")
         else:
             time.sleep(PERSON_POLL_SECONDS)
 
     def begin_episode(self) -> bool:
-        """Return whether the new episode may continue: the person has neither paused nor stopped it."""
+        """Return whether the new episode may continue, because the person has neither paused nor stopped it."""
         return self._takeover is None or self._takeover.begin_episode()
 
     def heed(self) -> None:
@@ -124,7 +124,7 @@ class LocalOperators(Operators):
         return transition
 
     def show(self, observation: Observation) -> None:
-        """Send pictures of the robot to those who watch."""
+        """Send pictures of the robot to the operators who watch."""
         if self._live.watched:
             self._live.show("local", self._view.take(observation))
 

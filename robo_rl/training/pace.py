@@ -10,7 +10,9 @@ from typing import NamedTuple
 from .run import Run
 
 AHEAD = 4
-"""Steps that each actor may be ahead of the least ratio, so that a step is available when the learner needs one."""
+"""Number of steps that each actor may be ahead of the smallest ratio, so that a step is available when the learner
+needs one.
+"""
 
 
 class Ratios(NamedTuple):
@@ -28,8 +30,9 @@ def may_update(updates: int, steps: int, ratios: Ratios) -> bool:
 def allowed_steps(updates: int, steps: int, ratios: Ratios, actors: int) -> int:
     """Return how many more steps all actors together may take; they are held if it is 0 or less.
 
-    Whenever the learner may not do a step, actors may take at least one, whatever the ratios, so that neither waits for
-    the other forever. Actors may therefore be ahead by at least the steps that one learner step needs, ``1 / most``.
+    Whenever the learner may not perform a step, actors may take at least one, whatever the ratios, so that the two
+    never wait for each other. Actors may therefore be ahead by at least the steps that one learner step needs, ``1 /
+    most``.
 
     Args:
         updates: number of learner steps so far.
@@ -62,7 +65,7 @@ class Pace:
 
     @property
     def learned(self) -> float:
-        """Environment steps that have been learned from as often as the largest ratio allows."""
+        """Number of environment steps that have been learned from as often as the largest ratio allows."""
         return min(self._run.step, self._starts - 1 + self._run.learner.updates / self._ratios.most)
 
     @property
@@ -84,7 +87,7 @@ class Pace:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Add the time of a block, in which the learner has nothing to do, to ``waited_seconds``."""
+        """Add the duration of a block, in which the learner has nothing to do, to ``waited_seconds``."""
         began = time.monotonic()
         yield
         self.waited_seconds += time.monotonic() - began

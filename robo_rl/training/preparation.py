@@ -21,7 +21,7 @@ class Preparation:
         self._run, self._agent, self._experience = run, run.agent, run.experience
 
     def run(self) -> None:
-        """Learn from the demonstrations, evaluate what that has come to, and save the first checkpoint.
+        """Learn from the demonstrations, evaluate the result, and save the first checkpoint.
 
         Raises:
             SystemExit: if an operator ends the run.
@@ -40,7 +40,7 @@ class Preparation:
             self._require_no_demonstrations()
         self._run.save()
         if self._evaluate():
-            self._run.save()  # with the score
+            self._run.save()  # again, now with the score
             film_first_policy(self._run)
 
     def _require_no_demonstrations(self) -> None:
@@ -64,7 +64,7 @@ class Preparation:
         if metrics:
             self._run.logger.log("reward", 0, **metrics)
         if experience.demonstrations is None and episodes and self._run.started_from is None:
-            # The agent uses them for normalisation alone: such observations have neither actions nor rewards.
+            # The agent uses these observations for normalisation alone, because they have neither actions nor rewards.
             observations = {key: np.concatenate([each[key] for each in episodes]) for key in episodes[0]}
             self._agent.fit_normaliser(observations)
         experience.follow_discount()
@@ -95,7 +95,7 @@ class Preparation:
     def _evaluate(self) -> bool:
         """Evaluate the policy before the first step, so that the curve shows what reinforcement learning adds.
 
-        Return whether that was done. The result never ends the run: its goals are those of reinforcement learning.
+        Return whether it was evaluated. The result never ends the run, whose goals concern reinforcement learning.
         """
         run, settings = self._run, self._run.settings
         if not (settings.evaluation_interval and settings.env_steps and self._agent.config.learns_online):

@@ -1,4 +1,4 @@
-"""Training under torchrun: rank 0 trains, the other processes compute their share of its updates."""
+"""Training under torchrun: rank 0 trains, and the other processes compute their share of its updates."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ def joined_ranks() -> Iterator[int]:
     try:
         yield dist.get_rank()
     except RankError:
-        leads = False  # the other ranks are gone, or are in another state
+        leads = False  # the other ranks are gone, or in another state
         raise
     finally:
         if leads:
@@ -45,7 +45,7 @@ def joined_ranks() -> Iterator[int]:
 
 
 def check_ranks(config: DictConfig, agent: Agent) -> None:
-    """Check that several processes can compute the updates of ``agent``, if there are several.
+    """Check that all processes, if there are several, can compute the updates of ``agent``.
 
     Raises:
         ConfigError: if they cannot.
@@ -60,7 +60,7 @@ def check_ranks(config: DictConfig, agent: Agent) -> None:
 
 def follow(config: DictConfig) -> int:
     """Compute this rank's share of the updates of rank 0 until rank 0 ends, without a robot or a run folder."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # rank 0 saves and ends the run
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # ignored, because rank 0 saves and ends the run
         signal.signal(number, signal.SIG_IGN)
     set_threads(config)
     backend = build_backend(config, simulated=True)

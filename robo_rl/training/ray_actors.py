@@ -70,12 +70,12 @@ class Simulators:
                     acting.result()
 
     def leave(self) -> None:
-        """Hand over the steps that are held, then return from :meth:`run`."""
+        """Hand over the remaining steps, then let :meth:`run` return."""
         self._leaving = True
         self._interruption.signal = signal.SIGTERM
 
     def _act(self, config: DictConfig, interruption: Interruption) -> None:
-        with self._building:  # one at a time: the first may have to compile
+        with self._building:  # one at a time, because the first one may have to compile
             backend = build_backend(config)
         try:
             RemoteActor(config, backend, interruption).run()
@@ -94,7 +94,7 @@ class _Process:
 
 
 class RayActors(ActorGroup):
-    """Has Ray place processes of simulators and restart those that die, and ends them.
+    """Group of actors in Ray processes of simulators, which Ray places and restarts.
 
     Args:
         config: configuration of the run.
@@ -135,10 +135,10 @@ class RayActors(ActorGroup):
         """Count restarts, and forget the processes that have left.
 
         Args:
-            acted: not used, as Ray itself restarts processes.
+            acted: not used, because Ray itself restarts processes.
 
         Raises:
-            DriverError: if Ray has given up a process.
+            DriverError: if Ray no longer restarts a process.
         """
         self._leaving = {name: process for name, process in self._leaving.items() if not is_done(process.result)}
         for name, process in self._acting.items():
@@ -181,16 +181,16 @@ class RayActors(ActorGroup):
 def ray_actors(
     config: DictConfig, folder: Path, transport: TransportConfig, notify: Callable[[str], None]
 ) -> ActorGroup:
-    """Return the object that has Ray start actors; no actor is started yet."""
+    """Return an object that has Ray start actors; no actor is started yet."""
     return RayActors(config, folder, transport, notify)
 
 
 def process_options(settings: RayRuntimeConfig, resources: Mapping[str, float]) -> dict[str, Any]:
-    """Return Ray's options for a process: its resources, and that it is restarted and its calls are repeated."""
+    """Return Ray's options for a process: its resources, its restart, and the repetition of its calls."""
     return demands(resources) | {
         "max_restarts": settings.restarts,
         "max_task_retries": settings.restarts,
-        "max_concurrency": 3,  # ``run``, ``wait_begun``, and calls that come meanwhile
+        "max_concurrency": 3,  # ``run``, ``wait_begun``, and further calls in the meantime
     }
 
 
@@ -202,7 +202,7 @@ def demands(resources: Mapping[str, float]) -> dict[str, Any]:
 
 
 def config_text(config: DictConfig) -> str:
-    """Return ``config`` as text for other processes, which are allowed to build every object that it names."""
+    """Return ``config`` as text for other processes, which may build every object that it names."""
     copy = config.copy()
     with open_dict(copy):
         copy.allow = needed_packages(config)

@@ -7,7 +7,7 @@ import numpy as np
 from ..core import Agent, CheckpointError, EnvSpec, SpecError, State
 
 KEPT_POLICIES = 3
-"""Policies kept for going back: several policies in a row may give impossible actions."""
+"""Number of policies kept for going back, because several policies in a row may give invalid actions."""
 
 
 class ReceivedPolicies:
@@ -56,10 +56,10 @@ class ReceivedPolicies:
             self._agent.load_policy(self._policies[-1][1])
 
     def _probe(self) -> None:
-        """Check the policy's decision for an observation of zeros, which is an action or a chunk of actions.
+        """Check the policy's decision for an observation of zeros, which is an action or an action chunk.
 
         Raises:
-            SpecError: if an action is impossible.
+            SpecError: if an action is invalid.
         """
         zeros = {key: np.zeros(array.shape, array.dtype) for key, array in self._observation.items()}
         self._agent.forget_plan(explore=False)

@@ -41,17 +41,17 @@ from .safety_record import SafetyRecord
 
 FULL_SECONDS = 0.2
 BLOCKED_NS = 10_000_000_000
-"""Shortest interval between reports that the learner takes in no steps [ns], as rate limits come and go."""
+"""Shortest interval between reports that the learner accepts no steps [ns], because rate limits come and go."""
 
 
 class RemoteActor:
-    """Acts with the newest policy it received, and leaves every step in the spool for the link to send.
+    """Acts with the newest policy that it received, and puts every step into the spool, from which the link sends it.
 
     Args:
         config: the configuration, as in configs/actor.yaml.
         backend: robot or simulator.
         interruption: checked between two steps.
-        takeover: lets a person act instead of the policy; None if nobody does.
+        takeover: lets a person act instead of the policy; None: no person does.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ class ActingSession:
 
     A robot never waits within an episode, neither for the learner nor for the network. A simulator, whose state does
     not change meanwhile, waits if the learner is behind. While the learner cannot be reached, the actor continues with
-    its current policy; a simulator then runs no faster than a real robot. A limit by ``actor.real_time_factor`` always
-    holds. An actor that was held remains held: a person may have paused the run.
+    its current policy, and a simulator runs no faster than a real robot. The limit ``actor.real_time_factor`` always
+    applies. An actor that was held remains held, because a person may have paused the run.
 
     Args:
         config: the configuration, as in configs/actor.yaml.
@@ -137,7 +137,7 @@ class ActingSession:
         interruption: checked between two steps.
         link: connection to the learner process, already joined.
         spool: spool of the session.
-        takeover: lets a person act instead of the policy; None if nobody does.
+        takeover: lets a person act instead of the policy; None: no person does.
         clock: keeps the pace of a simulator.
     """
 
@@ -159,7 +159,7 @@ class ActingSession:
         self._view = View(backend)
         self._encoder = RecordEncoder(backend.spec, section(config, "transport").image_compression)
         self._safety = SafetyRecord()
-        # Random numbers follow from the number of a step and the session, so no two sessions share them.
+        # Random numbers follow from the step number and the session, so no two sessions share them.
         name, seed = self._settings.name, derive_seed(config.seed, "session", link.session)
         self._practice_state = ""
         self._resets = self._make_resets(config, derive_seed(seed, "actor", name), takeover)
@@ -172,7 +172,7 @@ class ActingSession:
         self._collector = Collector(self._actor, backend, self._agent, self._people, expert, seed, (name,))
         self._produced = 0
         self._held_seconds = 0.0
-        self._blocked, self._blocked_ns = "", -BLOCKED_NS  # the last report about the learner, and its time
+        self._blocked, self._blocked_ns = "", -BLOCKED_NS  # last report about the learner, and its time
         self._button = find_stop_button(config)
         self._waited_for = ""  # reason of the last stop that was reported
 
@@ -199,7 +199,7 @@ class ActingSession:
             self._take_policy()
             self._report_blocked()
             if self._actor.is_between_episodes or not self._actor.episode_length:
-                self._link.take_orders()  # discarded: they were about another episode, as this one has no step yet
+                self._link.take_orders()  # discarded, because they concerned another episode: this one has no step yet
             if reason := self._why_held():
                 self._report()
                 self._report_stop_while_held()
@@ -240,7 +240,7 @@ class ActingSession:
             self._collector.policy_version = self._policies.version
 
     def _take_step(self) -> None:
-        """Take one step of the open episode and leave it in the spool.
+        """Take one step of the open episode and put it into the spool.
 
         Raises:
             SafetyStop: if the robot was stopped before it could take a step.
@@ -272,14 +272,14 @@ class ActingSession:
         paused = self._people.paused
         may_wait = self._actor.is_between_episodes or self._world_waits
         status = self._link.status
-        # While the learner is unreachable there is no limit: the spool takes the steps.
+        # While the learner is unreachable there is no limit, because the spool stores the steps.
         used_up = self._world_waits and status.connected and self._actor.sequence >= status.until
         if self._policies and not used_up and not (may_wait and (status.hold or paused)):
             return ""
         return "paused" if paused else "waiting for the learner"
 
     def _report_blocked(self) -> None:
-        """Report when the learner stops taking steps in, and when it does so again."""
+        """Report when the learner stops accepting steps, and when it accepts them again."""
         blocked, now = self._link.status.blocked, self._clock.now_ns()
         if blocked == self._blocked or now - self._blocked_ns < BLOCKED_NS:
             return
@@ -296,7 +296,7 @@ class ActingSession:
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Record an episode that was stopped without a step; wait if the robot has to be released."""
-        is_reported = stop.waits and stop.reason == self._waited_for  # perhaps while no step was taken
+        is_reported = stop.waits and stop.reason == self._waited_for  # possibly reported while no step was taken
         if not is_reported:
             self._notify(f"Stopped: {stop}")
             self._waited_for = stop.reason
@@ -306,7 +306,7 @@ class ActingSession:
             time.sleep(WAIT_SECONDS)
 
     def _keep(self, transition: Transition) -> bool:
-        """Append the step to the spool; return False if that had to wait for space, with the robot stopped."""
+        """Append the step to the spool; return False if the robot was stopped to wait for space."""
         try:
             record = self._encoder.encode(transition)
         except SpecError as error:

@@ -14,9 +14,9 @@ class RemoteOperators:
     """Operators of one actor.
 
     Args:
-        actor: its episodes can be ended by operators.
+        actor: operators may end its episodes.
         link: delivers their orders, and passes a request to end the run to the learner.
-        takeover: lets a person act instead of the policy; None if nobody does.
+        takeover: lets a person act instead of the policy; None: no person does.
     """
 
     def __init__(self, actor: Actor, link: LearnerLink, takeover: Takeover | None) -> None:
@@ -51,7 +51,7 @@ class RemoteOperators:
         return transition
 
     def wait(self, state: str) -> None:
-        """Wait for a moment between episodes, during which the person's keys are read."""
+        """Wait briefly between episodes, and read the person's keys meanwhile."""
         if self._takeover is None:
             time.sleep(WAIT_SECONDS)
             return
@@ -59,13 +59,13 @@ class RemoteOperators:
         self._end_run()
 
     def report_stop(self, stop: SafetyStop) -> None:
-        """Report to the person why the robot was stopped, and wait for a moment."""
+        """Report to the person why the robot was stopped, and wait briefly."""
         if self._takeover is not None:
             self._takeover.wait(f"stopped: {stop}", alarm=True)
             self._end_run()
 
     def _end_run(self) -> None:
-        """Request that the learner end the run, if the person wants that."""
+        """Request that the learner end the run, if the person has pressed the button for it."""
         assert self._takeover is not None
         if not self._takeover.stops:
             return

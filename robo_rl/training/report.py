@@ -27,7 +27,7 @@ class RuntimeReport:
         self._run, self._wire, self._arrivals, self._pace = run, wire, arrivals, pace
         self._published: OrderedDict[int, float] = OrderedDict()
         self._written = 0.0
-        self._blocked = ""  # why no step is taken in, as last reported
+        self._blocked = ""  # why no step is accepted, as last reported
 
     @property
     def is_due(self) -> bool:
@@ -35,7 +35,7 @@ class RuntimeReport:
         return time.monotonic() - self._written >= REPORT_SECONDS
 
     def publish(self) -> None:
-        """Send actors the current policy, and remember the time."""
+        """Send actors the current policy, and store the time."""
         version = self._run.learner.updates
         self._published[version] = time.monotonic()
         if len(self._published) > REMEMBERED_POLICIES:

@@ -1,4 +1,4 @@
-"""Results of a run for people and for summary.json: rates, times, curves and paths of files."""
+"""Results of a run for the terminal and for summary.json: rates, times, curves and paths of files."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Rollbacks of a diverged agent: it returns to the newest good checkpoint, a limited number of times."""
+"""Rollbacks of a diverged agent to the newest good checkpoint, limited in number."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +9,9 @@ from ..learner import Checkpoint, CheckpointFolder, Learner, load_checkpoint, no
 
 
 class Rollbacks:
-    """Rolls back the agent of a run when it diverges, and counts rollbacks in a row.
+    """Rolls back the agent of a run when it diverges, and counts consecutive rollbacks.
 
-    The count starts again after ``run.checkpoint_interval`` environment steps without a rollback.
+    The count restarts after ``run.checkpoint_interval`` environment steps without a rollback.
     """
 
     def __init__(self, learner: Learner, checkpoints: CheckpointFolder, settings: RunConfig) -> None:
@@ -34,7 +34,7 @@ class Rollbacks:
             step: number of environment steps so far.
 
         Raises:
-            DivergenceError: ``error``, if there were too many rollbacks in a row, or no checkpoint is good.
+            DivergenceError: ``error``, if there were too many consecutive rollbacks, or no checkpoint is good.
         """
         if step - self._step >= self._settings.checkpoint_interval:
             self.in_a_row = 0

@@ -55,7 +55,7 @@ class Run:
     Args:
         config: the configuration, as in configs/train.yaml.
         folder: run folder. If it holds a checkpoint and ``config.resume`` is set, the run resumes from that checkpoint.
-            A run that was killed before its first checkpoint starts again from the beginning.
+            A run that was killed before its first checkpoint restarts from the beginning.
         interruption: checked between two steps.
 
     Attributes:
@@ -86,7 +86,7 @@ class Run:
         check_evaluations(components)
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
         self.video = folder / "videos" / "final.mp4"
-        self.live = LiveRun(folder)  # from this line on, no other process uses the folder
+        self.live = LiveRun(folder)  # from now on, no other process uses the folder
         self.goes_on = config.resume is not None and bool(self.checkpoints.folders())
         scorer = components.reward.scorer
         terms = scorer.terms if scorer else ()
@@ -214,7 +214,7 @@ class Run:
         self.checkpoints.save(Checkpoint(self.step, parts, facts))
 
     def attempt(self, write: Callable[[], None]) -> None:
-        """Write something; a failure to write to disk does not end the run."""
+        """Write something. If writing to disk fails, the run continues."""
         try:
             write()
         except (CheckpointError, DataError) as error:

@@ -38,10 +38,10 @@ ENTRIES = (
     "wandb",
     "wandb_id",
 )
-"""All files and folders that runs write into their folders. Anything else there belongs to the user."""
+"""All files and folders that runs write into their folders. All other entries belong to the user."""
 
 BEGINNING = ("demonstrations", "prior", "metrics.jsonl", "tensorboard")
-"""Entries that a run writes before its first checkpoint, and writes again if it has no checkpoint."""
+"""Entries that a run writes before its first checkpoint, and writes again when it restarts without one."""
 
 PATHS = (
     "path",
@@ -54,7 +54,7 @@ PATHS = (
     "base.policy",
     "base.lerobot",
 )
-"""Endings of the names of options whose values are files or folders that a run reads."""
+"""Suffixes of the names of options whose values are files or folders that a run reads."""
 
 
 @contextlib.contextmanager
@@ -120,7 +120,7 @@ def require_own_files(folder: Path) -> None:
             )
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise ConfigError(f"{path} is neither a file nor a folder, and a run writes to nothing else: remove it")
-        if stat.S_ISDIR(mode) and path != folder / "wandb":  # wandb makes its own links, and writes only to new files
+        if stat.S_ISDIR(mode) and path != folder / "wandb":  # wandb makes links itself, and writes only to new files
             try:
                 waiting += path.iterdir()
             except OSError as error:
@@ -148,9 +148,9 @@ def given_up(folder: Path) -> Iterator[None]:
 
 
 def clear_beginning(folder: Path) -> None:
-    """Remove the files of a process of the run in ``folder`` that was killed before its first checkpoint.
+    """Remove the files of a run in ``folder`` whose process was killed before its first checkpoint.
 
-    Such a run starts again: its recordings and logs may be incomplete.
+    Such a run restarts, because its recordings and logs may be incomplete.
 
     Raises:
         ConfigError: if the run has taken steps, so that its checkpoints must have been removed.
@@ -198,7 +198,7 @@ def _holds_run(config: DictConfig, folder: Path) -> bool:
 
 
 def _is_own(file: Path) -> bool:
-    """Return whether robo-rl train wrote this ``config.yaml``: such a file lists the choices of options."""
+    """Return whether ``robo-rl train`` wrote this ``config.yaml``, which then lists the choices of options."""
     try:
         saved = load_config(file)
     except (OSError, DataError):

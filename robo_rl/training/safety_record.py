@@ -1,4 +1,4 @@
-"""Counts of what the safety filters did in a run."""
+"""Counts of the actions of the safety filters in a run."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from ..core import SafetyStop, Verdict, whole_number
 from ..safety import ChangeNotices
 
 MAX_STOPS = 3
-"""Number of episodes in a row, stopped before their first step, after which a person has to look."""
+"""Number of consecutive episodes stopped before their first step after which a person has to look."""
 
 
 class SafetyRecord:
@@ -43,8 +43,8 @@ class SafetyRecord:
         """Record an episode that ended without a step.
 
         Raises:
-            SafetyStop: the third time in a row, as no step was possible in between and a person has to look. Stops that
-                wait for a person (:attr:`SafetyStop.waits`) do not count.
+            SafetyStop: the third time in a row without a step in between, because a person has to look. Stops that wait
+                for a person (:attr:`SafetyStop.waits`) do not count.
         """
         self.awaits_release = stop.waits
         self.stopped_episodes += 1

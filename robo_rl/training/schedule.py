@@ -36,8 +36,8 @@ class BackgroundSchedule:
     """Evaluations and checkpoints of a run that learns while a copy of its policy is evaluated.
 
     The checkpoint of that policy is written when the evaluation begins, and receives its score when the evaluation
-    ends. A run that is interrupted in between repeats the evaluation when it is resumed. A run whose evaluation is good
-    enough goes back to the evaluated policy, and ends.
+    ends. A run that is interrupted in between repeats the evaluation when it is resumed. If an evaluation is good
+    enough to end the run, the run restores the evaluated policy first.
 
     Args:
         run: the run.

@@ -31,8 +31,8 @@ class Start(NamedTuple):
     """Source of a run that starts from another one.
 
     Attributes:
-        facts: the other run, as JSON values: ``run``, the name of its folder, ``task``, ``agent``, ``step``, after
-            which the policy was saved, ``git_commit``, None if unknown, ``parts``, those that the agent took over, and
+        facts: the other run, as JSON values: ``run``, the name of its folder; ``task``; ``agent``; ``step``, after
+            which the policy was saved; ``git_commit``, None if unknown; ``parts`` that the agent took over; and
             ``replay``, number of steps and share in minibatches of the prior data, None if there is none. None if the
             run does not start from another one, or is resumed.
         prior: replay buffer of the other run; None if the run does not use it.
@@ -45,18 +45,18 @@ class Start(NamedTuple):
 def start_run(
     config: DictConfig, components: Components, folder: Path, interruption: Interruption, *, resumes: bool
 ) -> Start:
-    """Let a new run start from the run that ``config.start`` names, if it names one.
+    """Start a new run from the run that ``config.start`` names, if it names one.
 
     Args:
         config: the configuration, as in configs/train.yaml.
         components: components of the run.
         folder: run folder, which receives a copy of the other run's replay buffer, for when the run is resumed.
         interruption: checked while the buffer is copied.
-        resumes: whether the run is resumed; then the agent is left alone, and the copy is used.
+        resumes: whether the run is resumed; the agent is then left unchanged, and the copy is used.
 
     Raises:
         CheckpointError, ConfigError or DataError: if the other run cannot be read.
-        ConfigError: if it does not fit, naming each difference.
+        ConfigError: if it does not match, naming each difference.
         SystemExit: if the run is interrupted.
     """
     settings: StartConfig = section(config, "start")
@@ -74,7 +74,7 @@ def start_run(
 
 
 def _check_reference(config: DictConfig, agent: Any) -> None:
-    """Check that there is a policy for the agent to stay close to, if it is to.
+    """Check that there is a reference policy, if the agent has to stay close to one.
 
     Raises:
         ConfigError: if the run begins with an untrained policy.
@@ -124,8 +124,8 @@ def _load_replay(path: Path, components: Components) -> ReplayRing:
         terms = scorer.terms if scorer else ()
         ring = ReplayRing(max(store.ring_slots(), 2), components.backend.spec, terms, components.agent.features)
         store.load_into(ring)
-    ring.end_episodes()  # the last one may be incomplete, and nothing will follow
-    ring.rows.compute_features()  # all at once, so that they are the same, bit for bit, when the run is resumed
+    ring.end_episodes()  # the last episode may be incomplete, and is not continued
+    ring.rows.compute_features()  # all at once, so that they are identical bit for bit when the run is resumed
     return ring
 
 
@@ -138,7 +138,7 @@ def _copy_replay(run: Path, path: Path, interruption: Interruption) -> int:
     """
     stored = run / "replay" / "episodes"
     with contextlib.ExitStack() as stack:
-        if stored.exists():  # a run with separate actors
+        if stored.exists():  # true for a run with separate actors
             source = stack.enter_context(EpisodeStore.open(stored))
             spec, episodes = source.spec, source.episodes()
         else:
@@ -153,7 +153,7 @@ def _copy_replay(run: Path, path: Path, interruption: Interruption) -> int:
                     raise CheckpointError(f"start.run={run} has an empty replay buffer: leave out start.replay_ratio")
                 return store.summary().steps
         except BaseException:
-            shutil.rmtree(path, ignore_errors=True)  # a resumed run would take it for complete
+            shutil.rmtree(path, ignore_errors=True)  # a resumed run would take an incomplete copy for a complete one
             raise
 
 

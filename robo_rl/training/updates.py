@@ -13,7 +13,7 @@ class Updates:
         self._run = run
 
     def step(self) -> Metrics | None:
-        """Do one learner step and measure its time; return None if the agent was rolled back.
+        """Perform one learner step and measure its time; return None if the agent was rolled back.
 
         Raises:
             DivergenceError: if the step diverged, and :meth:`roll_back` does not help.

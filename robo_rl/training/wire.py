@@ -36,7 +36,7 @@ def actor_processes(
 
 
 def check_actors(config: DictConfig, actors: int) -> None:
-    """Check that there is at most one actor if there is one robot or person.
+    """Check that there is at most one actor if there is only one robot or person.
 
     Raises:
         ConfigError: if there are more.
@@ -48,7 +48,7 @@ def check_actors(config: DictConfig, actors: int) -> None:
 
 
 class Wire:
-    """Inlet for steps: the store, the server that actors join, and the actors that are started locally.
+    """Source of steps: the store, the server that actors join, and the actors that are started locally.
 
     Args:
         config: configuration of the run.
@@ -78,7 +78,7 @@ class Wire:
     def start(self) -> None:
         """Start actors before the server is open, if only actors of this machine may join.
 
-        Actors take seconds to start; demonstrations are recorded meanwhile. They try to connect until the server is
+        Actors take seconds to start, during which demonstrations are recorded. They try to connect until the server is
         open.
         """
         if self._transport.address is None:
@@ -113,7 +113,8 @@ class Wire:
             self._transport = dataclasses.replace(self._transport, address=self.server.address)
             self._start_actors()
         else:
-            self._undo.callback(self.actors.stop)  # runs before the server closes, so that actors hand over their steps
+            # runs before the server closes, so that actors can hand over their steps
+            self._undo.callback(self.actors.stop)
 
     def present(self) -> list[str]:
         """Return the actors that are connected and have not ended their session: they may still hold steps."""
@@ -133,7 +134,7 @@ class Wire:
             self.server.guide(room=0, stop=False, env_steps=env_steps)
 
     def end(self, env_steps: int, take: Callable[[], None]) -> None:
-        """Tell actors that the run is over after ``env_steps``; call ``take`` to take in the steps they still hold."""
+        """Notify actors that the run is over after ``env_steps``; call ``take`` to receive their remaining steps."""
         deadline = time.monotonic() + self._runtime.finish_seconds
         self.server.guide(room=0, stop=True, env_steps=env_steps)
         while time.monotonic() < deadline and (self.actors.running() or self.present()):

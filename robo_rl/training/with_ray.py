@@ -1,4 +1,4 @@
-"""Training with runtime=ray: Ray places and restarts the learner and simulators; the rest is as in runtime=async."""
+"""Training with runtime=ray: Ray places and restarts learner and simulators; the rest is as in runtime=async."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from .run_folder import given_up, require_own_files
 
 POLL_SECONDS = 0.5
 OBJECT_STORE_BYTES = 80_000_000
-"""Ray's minimum suffices, as steps and policies do not travel through Ray."""
+"""Ray's minimum, which suffices because steps and policies do not travel through Ray [bytes]."""
 
 
 def connect(settings: RayRuntimeConfig) -> None:
@@ -55,7 +55,7 @@ def _join(option: str, cluster: str | None) -> None:
             ray.init(cluster)
         else:
             ray.init("local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES)
-    except Exception as error:  # Ray raises many types, bare Exception among them
+    except Exception as error:  # Ray raises many types of exceptions, including bare Exception
         reason = first_line(error)
         if cluster is not None:
             raise ConfigError(
@@ -96,7 +96,7 @@ def run_tasks(
             raise ConfigError(f"hydra.launcher.resources: a run needs {lacking} that the cluster has")
         # Each task gets a new process, free of threads and library settings that an earlier task left behind.
         remote = ray.remote(max_calls=1)(task).options(**demands(resources), max_retries=0)
-        with Interruption() as interruption:  # after Ray has started, as Ray installs its own SIGTERM handler
+        with Interruption() as interruption:  # after Ray has started, because Ray installs a SIGTERM handler
             results, cancelled = [remote.remote(job) for job in jobs], False
             while not are_done(results, POLL_SECONDS):
                 if interruption.signal is not None and not cancelled:
@@ -118,13 +118,13 @@ def _outcome(result: Any) -> str:
 
 
 def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int:
-    """Have Ray run the learner in ``folder``, on the machine that it chooses; return the exit code.
+    """Have Ray run the learner in ``folder``, on a machine that it chooses; return the exit code.
 
     Args:
         config: configuration of the run.
         folder: folder of the run.
-        on_begun: called once the learner has begun. Before that, the learner may wait for resources or reject its
-            configuration, so a run that it is to replace must still exist.
+        on_begun: called once the learner has begun. Until then the learner may wait for resources or reject its
+            configuration, so a run that it replaces must still exist.
 
     Raises:
         RoboRLError: an error of the learner, or if it failed more often than ``runtime.restarts``.
@@ -135,7 +135,7 @@ def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int
     learner = ray.remote(RayLearner).options(**options).remote(config_text(config), str(folder.resolve()))
     placed = learner.__ray_ready__.remote()
     try:
-        # After Ray has started, as Ray installs its own SIGTERM handler.
+        # After Ray has started, because Ray installs a SIGTERM handler.
         with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of the run")) as interruption:
             code, begun = learner.run.remote(), learner.wait_begun.remote()
             interrupted = False
@@ -150,7 +150,8 @@ def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int
                     learner.interrupt.remote(interruption.signal)
                     interrupted = True
             exit_code = int(ray.get(code))
-            if begun is not None and not is_done(begun):  # interrupted before it began: give up the claim on the folder
+            # interrupted before it began, so the claim on the folder is released
+            if begun is not None and not is_done(begun):
                 raise SystemExit(exit_code)
             return exit_code
     except RayTaskError as error:
@@ -205,7 +206,7 @@ class RayLearner:
                 if self._config.resume is None:
                     claim.enter_context(given_up(self._folder))
                 training = AsyncTraining(self._config, self._folder, self._interruption, ray_actors)
-        except SystemExit as ended:  # Ray would treat it as a failure of this process
+        except SystemExit as ended:  # Ray would regard it as a failure of this process
             return int(ended.code or 0)
         self._begun.set()
         try:
@@ -214,7 +215,7 @@ class RayLearner:
             training.close()
 
     def wait_begun(self) -> None:
-        """Return when the run has begun: its configuration is valid, and all that it needs is available."""
+        """Return when the run has begun: its configuration is valid, and everything that it needs is available."""
         self._begun.wait()
 
     def interrupt(self, number: int) -> None:
@@ -223,7 +224,7 @@ class RayLearner:
 
 
 def _lacking(requested: Mapping[str, float]) -> str:
-    """Return the requested resources of which Ray has less, with both amounts."""
+    """Return the requested resources that Ray lacks, with the requested and the available amounts."""
     total = ray.cluster_resources()
     return ", ".join(
         f"{amount:g} {name} of {total.get(name, 0):g}"
