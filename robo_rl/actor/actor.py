@@ -51,9 +51,9 @@ class Actor:
     episode. An interrupted episode is resumed by repeating its actions. In simulation this leads to exactly the same
     state, so no simulator needs to save its state.
 
-    With ``resets``, ``backend.reset(seed)`` begins only the first episode, and later ones that the controller could not
-    begin. An episode then depends on all earlier ones. If the backend can save its state, the state at the beginning of
-    the episode is therefore saved. If it cannot, like a robot, an interrupted episode counts as truncated.
+    With ``resets``, only the first episode, and those that the reset controller could not begin, begin with
+    ``backend.reset(seed)``. An episode then depends on all earlier ones, so the state of the backend at its beginning
+    is saved. If the backend cannot save its state, like a robot, an interrupted episode counts as truncated.
 
     Args:
         backend: robot or simulator.
@@ -171,7 +171,8 @@ class Actor:
         step = None
         if self._resets is not None and self._episode >= 0:
             if not self._has_begun_episode and isinstance(self._backend, PersistentWorld):
-                # Resumed without a saved state: reset with the seed, or the simulator would be in a random state.
+                # A resumed run has no saved state here. Without this reset, the simulator would be in an arbitrary
+                # state.
                 self._backend.reset(seed)
             step = self._resets.run(self._backend).step
         self._step = self._backend.reset(seed) if step is None else step
@@ -180,7 +181,7 @@ class Actor:
         self._episode += 1
 
     def begin_again(self) -> None:
-        """Begin the open episode again, if no step of it was taken; see :meth:`begin_episode`."""
+        """Begin the open episode again, if none of its steps has been taken; see :meth:`begin_episode`."""
         self._episode -= 1
         self.begin_episode()
 

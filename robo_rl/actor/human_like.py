@@ -1,8 +1,8 @@
 """Scripted model of a person who teleoperates: slow to react, smoothed, quantised and sometimes wrong.
 
-Scripts that have access to the whole state give demonstrations that no person could give. This model turns the actions
-of such a script into commands like those of a hand on a SpaceMouse. The commands are stored as the actions; there are
-no hidden labels.
+Scripts with access to the whole state give demonstrations that no person could give. This model turns the actions of
+such a script into commands like those of a hand on a SpaceMouse. The commands are stored as the actions; there are no
+hidden labels.
 
 A person foresees the effect of their own motion, so smooth approaches are not delayed. Unforeseen changes take a
 reaction time, during which the hand continues its motion: it starts late, overshoots when the direction changes, and
@@ -22,7 +22,7 @@ from .actor import ActionChoice, Actor
 REACTION = (0.2, 0.3)
 """Time until a person reacts to an unforeseen change [s]."""
 SURPRISE = 0.7
-"""Change of the expert's action between two steps above which it is unforeseen."""
+"""Change of the expert's action between two steps above which the person did not foresee it."""
 SMOOTHING = (0.06, 0.12)
 """Time constant of the hand [s]."""
 SPEED = (0.5, 1.0)
@@ -32,9 +32,9 @@ CAUTION = (1.0, 1.4)
 NOISE = 0.15
 """Standard deviation of the command's error, as a fraction of the command."""
 NOISE_SECONDS = 0.3
-"""Time constant of that error [s]."""
+"""Time constant of this error [s]."""
 DETOUR = (0.1, 0.5)
-"""Angle between the direction of fast motions and the straight line, to the left or to the right [rad]."""
+"""Angle between the direction of fast motions and the straight line, to either side [rad]."""
 PAUSES_PER_SECOND = 0.1
 PAUSE = (0.3, 1.0)
 """Length of a pause [s]."""
@@ -56,8 +56,8 @@ class HumanLikeChooser:
         spec: spec of the backend. The element ``gripper`` of its actions is a button; ``x`` and ``y`` are horizontal
             motions.
         rng: random generator of the traits and the events of this episode.
-        intervenes: the person takes over from a policy that they have watched: they have reacted already, and make no
-            mistake.
+        intervenes: whether the person takes over from a policy that they have watched. They have then already reacted,
+            and make no mistake.
 
     Attributes:
         rng: random generator of the events from now on.
@@ -93,7 +93,7 @@ class HumanLikeChooser:
         actor.begin_episode()
 
     def __call__(self, observation: Observation) -> ActionChoice:
-        if self._step == 0:  # the backend has been reset by now
+        if self._step == 0:  # not earlier, because the backend has been reset by now
             self._expert.reset()
         expert_action = np.asarray(self._expert.act(observation), np.float64)
         self._react(expert_action)
@@ -143,7 +143,7 @@ class HumanLikeChooser:
         return "failure" if self._step >= self._end else None
 
     def state(self) -> State:
-        """Return what the hand does at present; the traits follow from the random generator."""
+        """Return the current state of the hand; the traits follow from the random generator."""
         hand = [self._expert_action, self._intention, self._command, self._error]
         counts = [self._reaction_steps_left, self._pause_steps_left, self._step]
         return {"motion": np.array(hand, np.float64), "counts": np.array(counts, np.int64)}

@@ -83,14 +83,14 @@ class InterventionConfig(Options, section="intervention"):
 
 
 class Interventions(Protocol):
-    """Somebody simulated who acts instead of the policy now and then."""
+    """Simulated person or expert who acts instead of the policy at times."""
 
     def __call__(self, observation: Observation, choice: ActionChoice, step: int) -> ActionChoice:
         """Return the action for environment step ``step``: the policy's ``choice``, or another one."""
         ...
 
     def note(self, transition: Transition) -> None:
-        """Watch a step that was taken."""
+        """Register a step that was taken."""
         ...
 
     def end_episode(self) -> None:
@@ -151,7 +151,7 @@ class SimulatedIntervention:
         return self._critic.value(observation, action) < best - (1 - self._config.value_share) * abs(best)
 
     def note(self, transition: Transition) -> None:
-        """Do nothing: the expert judges actions, not their results."""
+        """Do nothing, because the expert judges actions and not their results."""
 
     def end_episode(self) -> None:
         """End the intervention of the current episode, if there is one."""

@@ -32,9 +32,9 @@ class SimulatedOperator:
 
     The progress is the sum of the task's reward terms other than ``success``, which grow as the task advances. The
     operator takes over when it has not grown for ``intervention.patience`` seconds, or has fallen by
-    ``intervention.retreat`` below its highest value since the episode began or control was given back. The operator
-    then drives as :class:`HumanLikeChooser` does, without a reaction time, which is part of the patience, and gives
-    control back after a time that is drawn anew for each intervention.
+    ``intervention.retreat`` below its highest value since the episode began or control was last given back. The
+    operator then acts as :class:`HumanLikeChooser` does, without a reaction time, which is part of the patience, and
+    gives control back after a time that is drawn anew for each intervention.
 
     All random numbers depend only on the seed and the numbers of the steps.
 
@@ -45,7 +45,7 @@ class SimulatedOperator:
         seed: seed of the run.
 
     Raises:
-        ConfigError: if the task measures no progress, or is not one of an arm.
+        ConfigError: if the task measures no progress, or has no arm.
     """
 
     def __init__(self, config: InterventionConfig, expert: ScriptedExpert, spec: EnvSpec, seed: int) -> None:
@@ -80,7 +80,7 @@ class SimulatedOperator:
         return ActionChoice(action, Source.SCRIPT)
 
     def note(self, transition: Transition) -> None:
-        """Watch a step that was taken."""
+        """Register a step that was taken."""
         self._progress = sum(transition.rewards[name] for name in self._terms)
         if self._progress > self._best + PROGRESS:
             self._best, self._waited = self._progress, 0
@@ -94,7 +94,7 @@ class SimulatedOperator:
         self._progress, self._best = 0.0, -math.inf
 
     def state(self) -> State:
-        """Return what the operator has seen, and the state of an intervention."""
+        """Return what the operator has observed, and the state of an intervention."""
         counts = [self._begun, self._remaining, self._waited]
         state: State = {
             "operator": np.array([self._progress, self._best]),

@@ -1,4 +1,4 @@
-"""Spool of an actor: it keeps each step on disk, from before it is sent until the learner has stored it."""
+"""Spool of an actor, which keeps each step on disk until the learner has stored it."""
 
 import contextlib
 import errno
@@ -18,7 +18,7 @@ _RUN = "run.json"
 
 
 class SpoolFullError(DataError):
-    """The spool has no room for another step: its capacity or the disk is exhausted."""
+    """Lack of room for another step in the spool: its capacity or the disk is exhausted."""
 
 
 class Spool(Closing):
@@ -26,13 +26,13 @@ class Spool(Closing):
 
     **Durability.** ``append`` returns when the operating system has the record, which then survives if the process is
     killed. A thread flushes the records to disk every ``sync_seconds``, so a power failure loses at most the records of
-    that time. Flushing has its own thread because it may take 100 ms, which a control loop cannot wait.
+    that time. The flush has a separate thread because it may take 100 ms, for which a control loop cannot wait.
 
-    A spool is used by one process at a time; several threads of it may use the spool.
+    Only one process at a time may use a spool, with any number of threads.
 
     Args:
         path: folder; it is made if it is missing.
-        capacity_bytes: most bytes to hold.
+        capacity_bytes: largest number of bytes to hold.
         sync_seconds: time between flushes to disk [s].
 
     Attributes:
@@ -112,7 +112,7 @@ class Spool(Closing):
         """
         with self._lock:
             places = self._sessions[session].places_from(sequence, max_bytes)
-        # Read without the lock, which the control loop needs. Files are deleted only by the thread that reads.
+        # Read without the lock, because the control loop needs it. Only the reading thread deletes files.
         return read_places(places)
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Spool(Closing):
             self._append(sequence, record)
 
     def append_last(self, sequence: int, record: bytes) -> bool:
-        """Add the last step of the current session even beyond the capacity, after :meth:`append` found no room.
+        """Add the last step of the current session, even beyond the capacity, after :meth:`append` found no room.
 
         Returns:
             False if the disk has no room either. The step is then only in memory, and is lost if the process ends
@@ -195,11 +195,11 @@ class Spool(Closing):
         self.held_bytes += place.size
 
     def settle(self, session: int, sequence: int) -> None:
-        """Remove the steps below ``sequence``, which the learner has stored or has counted as refused."""
+        """Remove the steps below ``sequence``, which the learner has stored or counted as refused."""
         with self._lock:
             freed_bytes, settled_files = self._sessions[session].forget(sequence)
             self.held_bytes -= freed_bytes
-        for file in settled_files:  # without the lock, which the control loop needs: deleting may be slow
+        for file in settled_files:  # without the lock, because deletion may be slow and the control loop needs the lock
             file.unlink(missing_ok=True)
 
     def drop_session(self, session: int) -> None:

@@ -25,8 +25,8 @@ class SpoolWriter:
     def __init__(self, lock: threading.RLock, sync_seconds: float) -> None:
         self._lock = lock
         self._sync_seconds = sync_seconds
-        self._descriptor: int | None = None  # of the current file
-        self._size = 0  # of the current file [bytes]
+        self._descriptor: int | None = None  # descriptor of the current file
+        self._size = 0  # size of the current file [bytes]
         self._finished: list[int] = []  # descriptors of full files, to be flushed and closed
         self._changed_folders: set[Path] = set()  # folders with new entries, to be flushed
         self._fault: OSError | None = None  # error of the thread, to be raised by the next ``write``

@@ -8,9 +8,11 @@ from robo_rl.core import Clock, EnvBackend, MonotonicClock, Observation, Renderi
 
 IMAGES = "images/"
 PICTURE_SECONDS = 0.08
-"""Shortest time from one set of pictures to the next [s]: less than 0.1, so that 10, 20 and 30 Hz give ten a second."""
+"""Shortest time between two sets of pictures [s]. It is below 0.1 s, so that rates of 10, 20 and 30 Hz all give ten per
+second.
+"""
 SHARE = 0.3
-"""Largest share of the time that is spent on pictures: they are made by the loop that acts."""
+"""Largest share of the time that is spent on pictures, because the acting loop makes them."""
 JPEG_QUALITY = 80
 
 
