@@ -35,8 +35,8 @@ from robo_rl.core import (
 FORMAT = 3
 MANIFEST_BYTES = 16 << 20
 PART_BYTES = 1 << 38
-_WITHOUT_SIZES = 2  # format whose manifest lacks the sizes of the files
-_WITHOUT_DIGEST = 1  # format whose manifest also lacks a hash of itself
+_WITHOUT_SIZES = 2  # format version in which the manifest lacks the sizes of the files
+_WITHOUT_DIGEST = 1  # format version in which the manifest also lacks a hash of itself
 
 _PART = re.compile(r"\w+")
 _REPLACED = ".partial_replaced_"
@@ -62,9 +62,9 @@ class Checkpoint:
 class CheckpointFolder:
     """Checkpoints of one run, of which the newest ``keep`` and the best one are kept.
 
-    The replay buffer, which is only needed to resume, is kept in the two newest, in case one of these is damaged.
-    If a run resumes before its newest checkpoint, because later steps were lost, the later checkpoints belong to a
-    history that the run has left. Saving the next checkpoint deletes them, even the best one.
+    The replay buffer, which is only needed to resume, is kept in the two newest, in case one of them is damaged. If a
+    run resumes before its newest checkpoint, because later steps were lost, the later checkpoints belong to an
+    abandoned history. Saving the next checkpoint deletes them, even the best one.
 
     Args:
         path: folder of the checkpoints; it is made when the first one is saved.
@@ -99,7 +99,7 @@ class CheckpointFolder:
     def _write(self, checkpoint: Checkpoint, partial: Path, target: Path) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         self._restore_replaced()
-        # Leftovers of a killed process, or folders that another process held open when they were deleted.
+        # Left by a killed process, or because another process held files open when the folder was deleted.
         for folder in self.path.glob(".partial_*"):
             if _LEFTOVER.fullmatch(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -254,7 +254,7 @@ def load_checkpoint(folder: Path, only: tuple[str, ...] | None = None) -> Checkp
             raise CheckpointError(f"{file}: its SHA-256 is not the manifest's; it is damaged, use another checkpoint")
         try:
             parts[name] = load_safetensors(data)
-        # KeyError and ValueError are raised for types and shapes that NumPy does not support.
+        # safetensors raises KeyError and ValueError for types and shapes that NumPy does not support.
         except (SafetensorError, KeyError, ValueError) as error:
             raise CheckpointError(f"{file}: it holds no arrays ({error}); use another checkpoint") from error
     return Checkpoint(step=manifest["step"], parts=parts, facts=manifest["facts"])
