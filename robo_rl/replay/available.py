@@ -32,7 +32,7 @@ class AvailableSlots(SlotSet):
         self.outcome = np.full(capacity, SUCCESS_UNKNOWN, np.int8)
         self.own_success = np.zeros(capacity, np.bool_)
         self._previous: Indices = np.zeros(capacity, np.intp)
-        # Cached, since every learner step reads them and a search of all slots is slow; None: out of date.
+        # Cached, because every learner step reads them and searching all slots is slow. None: out of date.
         self._interventions: Indices | None = None
         self._not_failed: Indices | None = None
 
@@ -92,12 +92,12 @@ class AvailableSlots(SlotSet):
         success = columns.success[slots]
         has_teacher = np.zeros(slots.shape, np.bool_)
         # Walk backwards from the ends, one step of all episodes at a time. The oldest steps are overwritten first, so
-        # the walk may stop at a missing one.
+        # the walk may stop at a missing step.
         while slots.size:
             has_teacher |= IS_TEACHER[columns.source[slots]]
             self.outcome[slots] = success
             self.own_success[slots] = (success == 1) & ~has_teacher
             previous = self._previous[slots]
-            # The previous slot may hold another transition by now.
+            # The previous slot may have been reused for another transition.
             is_linked = (columns.next[previous] == slots) & (self.position[previous] >= 0)
             slots, success, has_teacher = previous[is_linked], success[is_linked], has_teacher[is_linked]

@@ -1,8 +1,8 @@
 """Writer of rows into the files of a Zarr array.
 
-Zarr itself would write the same files, but it takes two to four times the processor time because each chunk is several
-tasks of its event loop. Zarr still does the reading. A file is either one chunk or a shard: several chunks, encoded
-separately, and an index of their positions (https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/).
+Zarr itself would write the same files, but takes two to four times the processor time, because each chunk is several
+tasks of its event loop. Reading uses Zarr. A file is either one chunk or a shard: several chunks, encoded separately,
+and an index of their positions (https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/).
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ _ZSTD = Zstd(level=3, checksum=True)
 # Random frames and windows of images are read fastest with few frames per chunk. Shards keep the number of files low.
 IMAGE_CHUNK_ROWS = 10
 SHARD_ROWS = 200
-# The noise of images is in the low bits: LZ4 on shuffled bits compresses better than Zstandard on bytes, and is ten
-# times faster. Blosc has no checksum of its own, so Crc32cCodec adds one that is checked before data is decoded.
+# The noise of images is in the low bits. LZ4 on shuffled bits compresses it better than Zstandard on bytes, and is ten
+# times faster. Blosc has no checksum, so Crc32cCodec adds one that is checked before data is decoded.
 IMAGE_COMPRESSORS = BloscCodec(typesize=1, cname="lz4", clevel=5, shuffle="bitshuffle"), Crc32cCodec()
 _BLOSC = Blosc("lz4", clevel=5, shuffle=BITSHUFFLE, typesize=1)
 
@@ -131,7 +131,7 @@ def largest_file(array: zarr.Array[Any]) -> int:
 
 
 def is_written_so(array: zarr.Array[Any]) -> bool:
-    """Return whether :class:`ChunkWriter` writes the layout of ``array``; not so for old data sets or empty rows."""
+    """Return whether :class:`ChunkWriter` writes the layout of ``array``; false for old data sets and empty rows."""
     file_shape, compressors = array.shards or array.chunks, COMPRESSORS if array.shards is None else IMAGE_COMPRESSORS
     return array.compressors == compressors and array.chunks[1:] == file_shape[1:] == array.shape[1:]
 

@@ -25,10 +25,10 @@ from .slots import Indices
 
 
 class Columns:
-    """One preallocated array for each field, with a row for each slot.
+    """Preallocated arrays, one for each field, with a row for each slot.
 
     A slot holds one observation and, once it has arrived, the transition that begins there. The observation after that
-    transition is in the slot ``next``. The arrays do not record which slots are in use; that is up to the caller.
+    transition is in the slot ``next``. The caller keeps track of which slots are in use.
 
     Args:
         capacity: number of slots.

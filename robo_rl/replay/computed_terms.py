@@ -86,7 +86,7 @@ class ComputedTerms:
         version = scorer.version
         first = self._relabelled.slot if self._relabelled.version == version else 0
         stale = first + np.flatnonzero(self._columns.terms_version[first : self._cycle.filled] != version)
-        # Slots without a transition and withheld ones are left out: the newest modules will score them later.
+        # Slots without a transition are left out, and so are withheld ones, which the newest modules will score later.
         stale = stale[self._available.contains(stale)][:most]
         self._rescore(stale, scorer)
         end = int(stale[-1]) + 1 if stale.size == most else len(self._columns.terms_version)
@@ -99,7 +99,7 @@ class ComputedTerms:
         self._relabelled = _NOTHING_RELABELLED
 
     def state(self) -> State:
-        """Return all terms, as views. This is all to save of a buffer whose transitions come from a data set."""
+        """Return all terms, as views. This suffices to save a buffer whose transitions come from a data set."""
         filled = self._cycle.filled
         return {"terms": self._columns.values[:filled], "terms_version": self._columns.terms_version[:filled]}
 

@@ -50,7 +50,7 @@ def make_folder(path: Path) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Reject a symbolic link: a data set that somebody else made could otherwise change any file of this user.
+    """Reject a symbolic link, because a data set from another person could otherwise change any file of this user.
 
     Raises:
         DataError: if ``path`` is one.
@@ -107,12 +107,12 @@ class CommitLog:
     def __init__(self, path: Path, writable: bool) -> None:
         self._path = path
         with disk_errors(path, "open the list of episodes"):
-            # Without blocking on a named pipe, which ``read_bytes`` rejects.
+            # Do not block on a named pipe, which ``read_bytes`` rejects.
             if writable:
                 refuse_link(path)
             access = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW if writable else os.O_RDONLY
             descriptor = os.open(path, access | os.O_NONBLOCK | os.O_CLOEXEC)
-            # As a file object, so that the lock is released even if a data set is not closed explicitly.
+            # Opened as a file object, so that the lock is released even if a data set is not closed explicitly.
             self._file = os.fdopen(descriptor, "r+b" if writable else "rb", buffering=0)
             if writable:
                 self._lock()

@@ -11,7 +11,7 @@ from robo_rl.core import ArraySpec, FeatureExtractor, State
 from .slots import Indices
 
 CHUNK = 64
-"""Number of images processed at a time: enough to be fast, few enough to need little memory."""
+"""Number of images processed at a time, as a compromise between speed and memory."""
 
 
 class FeatureCache:

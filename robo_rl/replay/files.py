@@ -119,7 +119,7 @@ class EpisodeFiles:
             self._limits[name].check(starts[0], starts[-1])
             block = np.ascontiguousarray(self._arrays[name][starts[0] : starts[-1]])
         except Exception as error:  # Zarr and its codecs raise any kind of error on a damaged file
-            if len(records) > 1:  # find the damaged episode
+            if len(records) > 1:  # read one by one to find the damaged episode
                 return [
                     rows for number, record in enumerate(records, first) for rows in self.read(name, number, [record])
                 ]

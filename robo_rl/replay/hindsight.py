@@ -25,9 +25,9 @@ ACTOR = "hindsight"
 class Hindsight:
     """Adds copies of each episode to a replay buffer, as if another goal had been given (Andrychowicz et al. 2017).
 
-    The goal of a copy is what the episode had achieved after a step that is drawn uniformly, and the copy ends with
-    that step. The goals of a step therefore lie in its future (the strategy ``future``), and a copy is one segment:
-    n-step returns and chunks of actions remain exact.
+    The goal of a copy is the result that the episode had achieved after a step that is drawn uniformly, and the copy
+    ends with that step. The goals of a step therefore lie in its future (the strategy ``future``), and a copy is one
+    segment, so that n-step returns and action chunks remain exact.
 
     Args:
         ring: replay buffer of the run.
@@ -42,21 +42,21 @@ class Hindsight:
         self._episodes = 0
 
     def add(self, transition: Transition) -> None:
-        """Note a step that was just appended to the buffer, and copy its episode if it is the last."""
+        """Record a step that was just appended to the buffer, and copy its episode if it is the last."""
         slots, newest = self._open.setdefault(transition.actor, []), self._ring.newest
         if slots and not self._ring.rows.follows(slots[-1], newest):
-            slots.clear()  # steps before a gap
-        if newest in slots:  # an episode that is longer than the buffer: its first steps are overwritten
+            slots.clear()  # discards the steps before a gap
+        if newest in slots:  # the episode is longer than the buffer, and its first steps are overwritten
             del slots[: slots.index(newest) + 1]
         slots.append(newest)
         if transition.terminated or transition.truncated:
             self.end(transition.actor)
 
     def end(self, actor: str | None = None) -> None:
-        """Copy the open episode of ``actor`` (None: of all actors), which ends after the step noted last."""
+        """Copy the open episode of ``actor`` (None: of all actors), which ends with the last recorded step."""
         for name in list(self._open) if actor is None else [actor]:
             slots = self._open.pop(name, [])
-            # Later steps may have overwritten some of them: none is left, or those of another episode.
+            # Later steps may have overwritten some of these slots, which then hold nothing or steps of another episode.
             is_whole = all(map(self._ring.rows.follows, slots, slots[1:]))
             if slots and is_whole and self._ring.rows.available.contains(np.array(slots, np.intp)).all():
                 self._copy(self._ring.rows.rows(np.array(slots, np.intp)))

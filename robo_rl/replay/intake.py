@@ -34,15 +34,15 @@ EPISODES_FOLDER = "episodes"
 LEDGER = "ledger.jsonl"
 RETRY_SECONDS = 1.0
 COMMIT_SECONDS = 0.5
-"""Shortest time between the starts of two commits, unless a caller waits for one. The cost of a commit hardly depends
-on its size."""
+"""Shortest time between the starts of two commits, unless a caller waits for one [s]. The cost of a commit hardly
+depends on its size.
+"""
 
 OPEN_BYTES = 64 << 20
 OPEN_STEPS = 100_000
-"""Limits of an open episode in memory (bytes, steps): a longer episode is stored in several pieces.
+"""Limits of an open episode in memory [bytes, steps]. A longer episode is stored in several pieces.
 
-Actors normally start a piece that can be read separately before this limit; the limit protects the memory from an actor
-that does not.
+An actor normally begins a new piece before this limit, which protects the memory from an actor that does not.
 """
 
 _Key = tuple[str, int]
@@ -116,7 +116,7 @@ class Intake:
         except BaseException:
             self.store.close()
             raise
-        # The constant stands for the memory of a step besides its arrays.
+        # 256 bytes stand for the memory of a step besides its arrays.
         self._step_bytes = 256 + sum(array.nbytes for array in spec.observation.values())
         self._backlog_bytes = backlog_bytes
         self._unstored_bytes = 0
@@ -134,11 +134,11 @@ class Intake:
     # --- for the transport -------------------------------------------------------------------------------------------
 
     def open_session(self, actor: str, newest: int) -> int:
-        """Return a session number above ``newest`` that ``actor`` never had; it is reserved on disk on return.
+        """Return a session number above ``newest`` that ``actor`` has never had, after reserving it on disk.
 
         Raises:
-            DataError: if the ledger cannot be written, :data:`MOST_ACTORS` others had sessions, or the numbers of
-                ``actor`` left some out too often.
+            DataError: if the ledger cannot be written, :data:`MOST_ACTORS` other actors have had sessions, or the
+                numbers of ``actor`` have too many gaps.
         """
         with self._changed:
             if actor not in self._numbers and len(self._numbers) >= MOST_ACTORS:
@@ -206,12 +206,12 @@ class Intake:
         """Store the remaining steps of a session that has ended."""
         with self._changed:
             self._close_episode((actor, session))
-            self._is_urgent = True  # the actor waits
+            self._is_urgent = True  # without delay, because the actor waits
             self._changed.notify_all()
 
     def _take_in(self, key: _Key, state: _Session, transition: Transition) -> None:
         last = state.open[-1] if state.open else None
-        # If the observation is another object, an actor began a piece that can be read separately.
+        # A different object for the same observation means that the actor began a piece that can be read separately.
         if last is not None and not (transition.follows(last) and transition.observation is last.next_observation):
             self._close_episode(key)
         size = self._step_bytes + _verdict_bytes(transition)
@@ -304,7 +304,7 @@ class Intake:
                 start_time = time.monotonic()
             try:
                 self._store(batch)
-            except Exception as error:  # including bugs: if this thread ended, actors would stop without a reason
+            except Exception as error:  # also bugs: if this thread ended, actors would stop without a reason
                 with self._changed:
                     self._fault = str(error) if isinstance(error, RoboRLError) else f"{type(error).__name__}: {error}"
                     if self._closing:
@@ -344,7 +344,7 @@ class Intake:
 
 
 def _verdict_bytes(transition: Transition) -> int:
-    """Return about how much memory the texts of a step's verdict take, of which an actor may send kilobytes."""
+    """Return the approximate memory of the texts of a step's verdict, which may be kilobytes [bytes]."""
     verdict = transition.verdict
     return 0 if verdict is PASSED else sum(64 + len(text) for text in (verdict.message, *verdict.reasons))
 

@@ -58,7 +58,7 @@ class LabelBook:
         return self._episodes[number]
 
     def put(self, number: int, labels: Labels) -> None:
-        """Label an episode and save the labels, together with labels that other processes saved meanwhile.
+        """Label an episode and save the labels, together with labels that other processes have saved meanwhile.
 
         Raises:
             DataError: if the file cannot be written, or has become unusable.

@@ -33,7 +33,7 @@ from .encoding import decode_success
 
 _IMAGE_ROW_BYTES = 1024
 _SPARE_ROWS = 1 << 20
-"""Most rows that an array may have beyond those in its files: a killed writer leaves some."""
+"""Largest number of rows that an array may have beyond those in its files, because a killed writer leaves some."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def open_arrays(folder: Path, spec: EnvSpec, writable: bool) -> "dict[str, zarr.
 
 
 def _check_length(array: "zarr.Array[Any]", folder: Path) -> None:
-    """Check the length of an array that is to be truncated: Zarr then looks for the file of every row beyond.
+    """Check the length of an array that will be truncated, because Zarr then looks for the file of every row beyond it.
 
     Raises:
         DataError: if there are not nearly enough files for its rows.
@@ -175,7 +175,7 @@ class EpisodeRecord:
     @classmethod
     def _from_json(cls, value: Any) -> "EpisodeRecord":
         if isinstance(value, dict):
-            value.setdefault("verdicts", {})  # data sets from before verdicts were stored
+            value.setdefault("verdicts", {})  # absent in data sets from before verdicts were stored
         if not isinstance(value, dict) or value.keys() != cls.__dataclass_fields__.keys():
             raise ValueError(f"expected an object with the keys {', '.join(cls.__dataclass_fields__)}")
         record = cls(**value)

@@ -7,15 +7,15 @@ from robo_rl.core import Refusal
 
 
 def refusal_bytes(refusal: Refusal) -> int:
-    """Return about how much memory a refusal takes while it waits for the disk."""
+    """Return the approximate memory of a refusal that waits for the disk [bytes]."""
     return 256 + len(refusal.reason)
 
 
 def ledger_entries(refusals: Iterable[tuple[tuple[str, int], Refusal]]) -> list[dict[str, Any]]:
     """Return the entries of the ledger for refusals.
 
-    Those that follow one another in a session share an entry, with the reason of the first: an actor may send thousands
-    of such steps in a second, for hours.
+    Refusals of consecutive steps of a session share an entry, with the reason of the first, because an actor may send
+    thousands of such steps per second for hours.
     """
     entries: list[dict[str, Any]] = []
     newest: dict[tuple[str, int], dict[str, Any]] = {}

@@ -62,7 +62,7 @@ class RingRows:
         out: Batch | None = None,
         rng: np.random.Generator | None = None,
     ) -> Batch:
-        """Return the transitions in slots ``indices`` as a batch, with n-step returns and chunks of actions.
+        """Return the transitions in slots ``indices`` as a batch, with n-step returns and action chunks.
 
         The discounted rewards of up to ``n_step`` steps are summed. The sum has fewer steps if the segment ends
         earlier: by termination, truncation or a gap, or because it has no newer transition. With k steps summed,
@@ -76,7 +76,7 @@ class RingRows:
         which the policy decides again, as it does after an intervention.
 
         Args:
-            indices: slots, (n,) or (minibatches, rows), for example of :meth:`sample_indices`.
+            indices: slots, (n,) or (minibatches, rows), for example from :meth:`sample_indices`.
             gamma: discount per step.
             n_step: largest number of steps to sum, 1 or more.
             reward: combines the reward terms into one number.
@@ -132,7 +132,7 @@ class RingRows:
         return self._columns.rows(slots)
 
     def follows(self, slot: int, following: int) -> bool:
-        """Return whether the transition in slot ``following`` is the next one of the segment after that in ``slot``."""
+        """Return whether the transition in slot ``following`` comes directly after that in ``slot`` in a segment."""
         return bool(self._columns.next[slot] == following)
 
     def sample_rows(self, n: int, rng: np.random.Generator) -> Batch:

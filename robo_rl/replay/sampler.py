@@ -189,7 +189,7 @@ class MixedSampler:
         if not len(self._online) and not prior:
             return block
         rows = round(self._ratio * block)
-        # With a ratio of 1 an agent imitates every row: the policy's own actions must not be among them.
+        # With a ratio of 1, an agent imitates every row, so the policy's own actions must not be among the rows.
         return rows if demonstrations or self._ratio == 1 else min(rows, interventions)
 
     def _prior_rows(self, remaining: int, block: int) -> int:
@@ -273,7 +273,7 @@ class MixedSampler:
         packed = state.get("generator")
         if packed is None or packed.shape != (6,) or packed.dtype != np.uint64:
             raise CheckpointError(f"sampler: expected an array 'generator' of 6 uint64, found {sorted(state)}")
-        if not int(packed[3]) & 1:  # such a generator may return the same number for ever
+        if not int(packed[3]) & 1:  # with an even increment, a generator may return the same number forever
             raise CheckpointError("sampler: 'generator' is no state of a random generator: its increment is even")
         _unpack(self._rng, packed)
 

@@ -11,7 +11,7 @@ from .encoding import decode_success
 from .ring import ReplayRing
 
 ACTOR = "replay"
-"""The actor of transitions whose actor the buffer has not stored."""
+"""Actor of transitions for which the buffer has stored no actor."""
 _ADVICE = "use another checkpoint"
 
 
@@ -38,7 +38,7 @@ class SavedEpisodes:
             capacity = whole_number(facts["capacity"], 2)
             terms = tuple(map(str, facts["reward_terms"]))
         self.spec = dataclasses.replace(spec, reward_terms=terms)
-        versions = "terms_version"  # held by buffers with computed terms alone
+        versions = "terms_version"  # only held by buffers with computed terms
         self._arrays = {name: array for name, array in state.items() if name != versions}
         self._ring = ReplayRing(capacity, self.spec)
         self._ring.load(self._arrays)

@@ -15,7 +15,7 @@ from .slots import Indices
 def check_saved(
     columns: Columns, cycle: SlotCycle, members: Indices, held: Collection[int], tails: Collection[int]
 ) -> None:
-    """Check the content of a buffer that was loaded, before anything follows its links.
+    """Check the content of a loaded buffer, before anything follows its links.
 
     Args:
         columns: arrays of the buffer.
@@ -25,7 +25,7 @@ def check_saved(
         tails: slots of the newest observations of open episodes.
 
     Raises:
-        ValueError: if a value is not one that a buffer stores, or the links are not those of a buffer.
+        ValueError: if a buffer could not contain such a value or such links.
     """
     filled = cycle.filled
     if cycle.cursor != (filled % cycle.capacity) and filled < cycle.capacity:

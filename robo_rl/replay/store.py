@@ -37,7 +37,9 @@ READ_BYTES = 16 << 20
 """Approximate number of bytes of observations that are read at a time."""
 
 READ_EPISODES = 1000
-"""Most episodes that are read at a time: the objects that describe a short episode take more memory than its data."""
+"""Largest number of episodes that are read at a time. The objects that describe a short episode take more memory than
+its data.
+"""
 
 FACTS_BYTES = 64 << 20
 _FACTS = "dataset.json"
@@ -97,7 +99,7 @@ class EpisodeStore(Closing):
         facts = _facts(spec, metadata or {})
         if path.is_file() or (path.is_dir() and any(path.iterdir())):
             raise DataError(f"{path} exists already; open it to add episodes, or choose another path")
-        # Made under another name and renamed, so that a data set never exists half-made.
+        # Made under another name and renamed, so that an incomplete data set never exists.
         with disk_errors(path, "create the data set"), contextlib.ExitStack() as stack:
             make_folder(path.parent)
             draft = stack.enter_context(draft_of(path))

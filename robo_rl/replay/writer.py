@@ -22,7 +22,7 @@ from .layout import EpisodeRecord, Field, observation_fields, step_fields
 Block = dict[str, NDArray[Any]]
 
 BLOCK_ROWS = 2 * SHARD_ROWS
-"""Most rows collected before they are written: enough to reach the second shard boundary from any row."""
+"""Largest number of rows collected before they are written: enough to reach the second shard boundary from any row."""
 
 
 class _Rows:

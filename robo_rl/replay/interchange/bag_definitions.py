@@ -13,26 +13,32 @@ from robo_rl.core import DataError
 from .data import library
 
 _TEXT_BYTES = 2**17
-"""Most characters of a definition, including the types that it uses; the longest of ROS 2 has 4 kB without comments."""
+"""Largest length of a definition, including the types that it uses [characters]. The longest one of ROS 2 has 4000
+without comments.
+"""
 _ALL_BYTES, _ALL_LINES = 2**18, 20_000
-"""Most characters and lines of the definitions of all topics that are read. rosbags takes up to 10 us per character and
-0.1 ms per line."""
+"""Largest length of the definitions of all topics that are read, in characters and lines. rosbags takes up to 10 us per
+character and 0.1 ms per line.
+"""
 _IDL_FACTOR = 8
-"""Number of characters that a character of IDL counts for."""
+"""Number of characters that one character of IDL counts as."""
 _IDL_LINES = {"@": 50, '"': 2, "const": 15}
-"""Number of additional lines that a part of IDL counts for, by the time that rosbags takes for it."""
+"""Number of additional lines that a construct of IDL counts as, according to the time that rosbags takes for it."""
 _MEMBERS = 1500
-"""Most fields of all messages that are read. Each string or message in a fixed array counts, because code is generated
-for each of them, which takes a millisecond and 60 kB. An array of numbers counts once, because NumPy reads it; three
-constants count as one field."""
+"""Largest number of fields of all messages that are read. Each string or message in a fixed array counts, because code
+is generated for each of them, which takes a millisecond and 60 kB. An array of numbers counts once, because NumPy reads
+it; three constants count as one field.
+"""
 _DEPTH = 32
 """Greatest nesting of messages; those of ROS 2 have at most seven levels."""
 _OBJECTS = 2_000_000
-"""Most Python objects of one message, which take 100 to 200 bytes and a microsecond each."""
+"""Largest number of Python objects of one message. Each takes 100 to 200 bytes and a microsecond."""
 _DENSITY = 4
-"""Most objects per byte. A message of a single byte is one object, and is rarely nested alone in another message."""
+"""Largest number of objects per byte. A message of a single byte is one object, and is rarely nested alone in another
+message.
+"""
 _TEXT = 0.25
-"""Number of objects that a string counts for."""
+"""Number of objects that a string counts as."""
 
 _SKIPPED = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 """Comments and string literals of IDL."""
@@ -115,7 +121,7 @@ class MessageTypes:
                     raise ValueError(f"hash mismatch: {name} has {computed}, the bag states {connection.digest}")
         except DataError:
             raise
-        except Exception as error:  # of the parser, which quotes the whole text, or of the generated code
+        except Exception as error:  # raised by the parser, which quotes the whole text, or by the generated code
             reason = f"{type(error).__name__}: {str(error)[:300]}"
             raise DataError(f"{self._where}: a message definition is damaged ({reason})") from error
         return store

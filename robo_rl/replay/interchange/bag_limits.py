@@ -24,14 +24,16 @@ RATIO = 200
 
 _METADATA_BYTES = 2**19
 _YAML_VALUES = 20_000
-"""Most YAML values in ``metadata.yaml``, or in the QoS profiles of a file; a profile has 27. rosbags takes 50 to 80 us
-for each, and a bag is opened three times. A bag of 150 topics in 1000 files, the most that it can open, has 20 000."""
+"""Largest number of YAML values in ``metadata.yaml``, or in the QoS profiles of a file; a profile has 27. rosbags takes
+50 to 80 us for each, and a bag is opened three times. A bag of 150 topics in 1000 files, the largest number that it can
+open, has 20 000.
+"""
 _TOPIC_VALUES = 10
-"""Number of values that a topic counts for, without its profiles."""
+"""Number of values that a topic counts as, without its profiles."""
 _DEFINITIONS = 4000
-"""Most message definitions of a SQLite file."""
+"""Largest number of message definitions in an SQLite file."""
 _ENTRIES = 1000
-"""Most tables and indices of a SQLite file."""
+"""Largest number of tables and indices in an SQLite file."""
 _SUFFIXES = {"mcap": ".mcap", "sqlite3": ".db3"}
 _PIECE = 2**20
 _FOOTER, _SCHEMA, _CHANNEL, _CHUNK, _CHUNK_INDEX, _STATISTICS, _SUMMARY_OFFSET = 2, 3, 4, 6, 8, 0x0B, 0x0E
@@ -103,7 +105,7 @@ def check_bag_files(path: Path) -> None:
                 _check_metadata(file)
         except (DataError, OSError):
             raise
-        except Exception as error:  # of the decompression libraries
+        except Exception as error:  # the decompression libraries raise many kinds of errors
             raise DataError(f"{file} is damaged ({type(error).__name__}: {error})") from error
 
 
@@ -193,7 +195,7 @@ def _records(data: mmap.mmap | bytes, position: int) -> Iterator[tuple[int, int,
         kind, size = struct.unpack_from("<BQ", data, position)
         begin, position = position + 9, position + 9 + size
         if position > len(data):
-            return  # rosbags reports it
+            return  # rosbags reports the error
         yield kind, begin, position
 
 

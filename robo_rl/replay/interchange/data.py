@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 IMAGES = "images/"
 PACKED = 1100
-"""Largest accepted compression ratio, if nothing else limits the size; gzip reaches 1032."""
+"""Largest accepted compression ratio if nothing else limits the size; gzip reaches 1032."""
 FREE_BYTES = 2**26
 """Decompressed bytes of a file that are always allowed."""
 _OF_DESKTOPS = re.compile(r"\._.*|\.DS_Store|__MACOSX|Thumbs\.db|desktop\.ini", re.IGNORECASE | re.DOTALL)
@@ -107,8 +107,7 @@ def read_small(path: Path, most: int = 2**25) -> bytes:
 def data_files(folder: Path, pattern: str) -> list[Path]:
     """Return the files and folders of a data set that match ``pattern``, sorted.
 
-    Those that macOS and Windows leave in folders, such as ``._NAME``, ``.DS_Store`` and ``Thumbs.db``, are not part of
-    it.
+    Files that macOS and Windows leave in folders, such as ``._NAME``, ``.DS_Store`` and ``Thumbs.db``, are left out.
     """
     found = sorted(folder.glob(pattern))
     return [path for path in found if not any(map(_OF_DESKTOPS.fullmatch, path.relative_to(folder).parts))]

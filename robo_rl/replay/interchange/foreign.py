@@ -193,7 +193,7 @@ def as_float32(rows: NDArray[Any], name: str, notes: ImportNotes) -> NDArray[np.
     with np.errstate(over="ignore", invalid="ignore"):  # too large numbers become infinite, which is detected later
         floats = rows.astype(np.float32)
         if rows.dtype.kind in "iu":
-            too_large = floats >= np.float32(float(np.iinfo(rows.dtype).max) + 1)  # cannot be converted back
+            too_large = floats >= np.float32(float(np.iinfo(rows.dtype).max) + 1)  # these cannot be converted back
             if (too_large | (floats.astype(rows.dtype) != rows)).any():
                 notes.add("Integers too large for float32, rounded", name)
     return floats

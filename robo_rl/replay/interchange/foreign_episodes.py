@@ -315,7 +315,7 @@ def _scale_actions(
         with np.errstate(over="ignore", invalid="ignore"):  # infinite and invalid values are out of range
             values = 2 * (values - low) / (high - low) - 1
     values = np.where(valid[:, None], values, 0)
-    outside = np.abs(values) > 1 + 1e-6  # with a tolerance for rounding
+    outside = np.abs(values) > 1 + 1e-6  # the tolerance is for rounding
     if outside.any():
         frame, element = map(int, np.argwhere(outside)[0])
         example = f"'action' of frame {frame} is {episode.actions[frame, element]:g} in element {element}"
@@ -370,7 +370,8 @@ def _time_gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count
 def _segments(valid: NDArray[np.bool_], cuts: set[int], done: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return begin and end of the runs of valid steps of which only the last may be done; (0, 0) if there are none."""
     is_usable = valid.copy()
-    # A step that is done is valid even if the observation after it is not, which may be of the next episode.
+    # A step that is done is valid even if the observation after it is invalid, since that may belong to the next
+    # episode.
     is_usable[[step for step in cuts if step < len(is_usable) and not done[step]]] = False
     edges = np.flatnonzero(np.diff(np.concatenate([[False], is_usable, [False]]).astype(np.int8)))
     runs = list(pairwise(edges.tolist()))[::2] or [(0, 0)]

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 _PACKED = 2000
 """Largest accepted compression ratio; gzip reaches 1032."""
 _LINKS = 2**20
-"""Most members of all groups of a file; 10 000 demonstrations have a few hundred thousand."""
+"""Largest number of members of all groups of a file; 10 000 demonstrations have a few hundred thousand."""
 
 
 def open_hdf5(path: Path, group: str) -> Any:
@@ -99,7 +99,7 @@ def find_array(demo: Any, name: str, path: Path) -> Any:
         rows = demo[name]
         if rows.file.filename != str(path) or (hasattr(rows, "external") and (rows.external or rows.is_virtual)):
             raise DataError(f"{path}: {demo.name}/{name} is stored in another file; copy it into this one (h5repack)")
-    except (KeyError, OSError, RuntimeError) as error:  # RuntimeError: circular links
+    except (KeyError, OSError, RuntimeError) as error:  # RuntimeError is raised for circular links
         raise DataError(f"{path}: {demo.name}/{name} is missing or damaged ({error})") from error
     if not hasattr(rows, "shape") or rows.shape is None:
         raise DataError(f"{path}: {demo.name}/{name} is not an array")

@@ -9,7 +9,7 @@ from isal import isal_zlib
 from robo_rl.core import DataError
 
 _CHUNK_BYTES = 2**26
-"""Size that a chunk may always have, even if its array is smaller; h5py itself chooses at most one megabyte."""
+"""Size that a chunk may always have [bytes], even if its array is smaller; h5py chooses at most one megabyte."""
 _DEFLATE, _SHUFFLE, _FLETCHER32, _SZIP, _LZF = 1, 2, 3, 4, 32000
 _CHECKSUM_BYTES = 4
 

@@ -26,9 +26,11 @@ _TASK_BYTES = 2**16
 _REQUIRED = ("features", "fps", "total_frames", "total_episodes")
 _COUNTS = ["episode_index", "length"]
 _IMAGE_BYTES = 2**20
-"""Bytes that an image file may have in addition to four times the bytes of its pixels."""
+"""Size that an image file may have in addition to four times the size of its pixels [bytes]."""
 _FIRST_IMAGE_BYTES = 2**25
-"""Most bytes of the first image of a camera, whose header may state another size than the declared one."""
+"""Largest size of the first image file of a camera [bytes], whose header may state another size than the declared
+one.
+"""
 
 
 class LeRobotFiles:

@@ -22,7 +22,7 @@ from .pictures import from_file
 Array = NDArray[Any]
 
 _RECORD_BYTES = 2**26
-"""Most bytes of the record of an episode, which may hold a verdict for each step."""
+"""Largest size of the record of an episode [bytes], which may hold a verdict for each step."""
 _TIMES = ("timestamp", "frame_index")
 _OF_STEPS = ("next.reward", "next.success", "next.done")
 

@@ -116,7 +116,7 @@ def features_of(spec: EnvSpec, images: str) -> dict[str, Feature]:
         features["next.success"] = {"dtype": "bool", "shape": [1], "names": None}
     for field in step_fields(spec):
         size = int(np.prod(field.shape))
-        if size:  # a task may have no reward terms
+        if size:  # false if a task has no reward terms
             terms = list(spec.reward_terms) if field.name == "rewards" else names
             feature = {"dtype": field.dtype, "shape": [size], "names": terms if field.shape else None}
             features[_column(field.name)] = feature
@@ -230,7 +230,7 @@ def from_arrow(column: Any, shape: tuple[int, ...], name: str) -> Array:
     arrow, compute = library("pyarrow"), library("pyarrow.compute")
     values, count, rows_per = column.combine_chunks(), len(column), 1
     for size in shape:
-        values = getattr(values, "storage", values)  # if it has an extension type
+        values = getattr(values, "storage", values)  # for values with an extension type
         if not _is_list(values.type):
             if rows_per * size == 1:
                 continue

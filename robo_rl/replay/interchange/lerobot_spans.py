@@ -10,7 +10,7 @@ from robo_rl.core import DataError
 from . import lerobot_layout as layout
 
 _ROUNDING = 0.5
-"""Difference between the durations of an episode and of its part of a video, in periods, that rounding explains."""
+"""Difference between the durations of an episode and of its part of a video that rounding explains, in periods."""
 _LATEST = 10**9
 
 

@@ -1,4 +1,4 @@
-"""Check of the sample tables of MP4 files, whose counts are compared with the expected ones before FFmpeg reads them.
+"""Check of the sample tables of MP4 files. Their counts are compared with the expected ones before FFmpeg reads them.
 
 Written from ISO/IEC 14496-12: a file consists of boxes with a size and a name, some of which contain boxes.
 """
@@ -15,7 +15,7 @@ _FULL_COUNTS = {b"stsz": 8, b"stz2": 8, b"stts": 4, b"ctts": 4, b"stsc": 4, b"st
 _RUNS = {b"stts", b"ctts"}
 """Run-length tables: an entry is a number of samples and their common value."""
 _WITH_CHROMA_FORMAT = {44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244}
-"""Profiles of H.264 whose parameters state whether there are colours (ITU-T H.264, 7.3.2.1.1)."""
+"""H.264 profiles whose parameters state whether there are colours (ITU-T H.264, 7.3.2.1.1)."""
 _MAX_BOXES = 10_000
 _SPARE = 1000
 """Additional samples that are allowed besides the images of a video, for other tracks and edit lists."""
@@ -58,7 +58,7 @@ class _Boxes:
 
     def _table(self, name: bytes, begin: int, end: int) -> None:
         (count,) = struct.unpack_from(">I", self._data, begin + _FULL_COUNTS[name])
-        if name == b"trun":  # fragments add up
+        if name == b"trun":  # counts of fragments add up
             self._samples += count
         largest = max(count, self._samples)
         if name in _RUNS and largest <= self._most:
@@ -83,7 +83,7 @@ def grey_bits(configuration: bytes | None) -> int | None:
     """
     if configuration is None or len(configuration) < 12 or configuration[9] not in _WITH_CHROMA_FORMAT:
         return None
-    parameters = configuration[12:].replace(b"\x00\x00\x03", b"\x00\x00")[:32]  # without emulation prevention bytes
+    parameters = configuration[12:].replace(b"\x00\x00\x03", b"\x00\x00")[:32]  # removes the emulation prevention bytes
     bits = "".join(f"{byte:08b}" for byte in parameters)
     numbers = []
     for _ in range(3):  # number of the set, chroma format, bits of the grey values: each an Exp-Golomb code

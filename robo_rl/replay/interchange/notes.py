@@ -1,7 +1,7 @@
 """Notes of an import: omissions and changes, with counts."""
 
 SHOWN = 10
-"""Number of places that a note lists; further places are only counted."""
+"""Number of places that a note lists. Further places are only counted."""
 
 
 class ImportNotes:

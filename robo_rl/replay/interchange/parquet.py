@@ -16,15 +16,15 @@ from robo_rl.core import DataError
 from .data import check_packed, library
 
 BATCH_BYTES = 2**27
-"""Most bytes of a batch of rows whose values are repeated from a dictionary."""
+"""Largest size of a batch of rows whose values are repeated from a dictionary [bytes]."""
 MAX_BATCH = 64
 
 _SLACK = 2**16
-"""Bytes that a page or a column may have besides its values: levels, a dictionary, alignment."""
+"""Size that a page or a column may have besides its values [bytes]: levels, a dictionary, alignment."""
 _PAGE_BYTES = 2**28
-"""Most bytes of a page; writers make pages of one megabyte."""
+"""Largest size of a page [bytes]; writers make pages of one megabyte."""
 _ENCODINGS = (0, 2, 3, 5, 6, 8, 9)
-"""Supported encodings: all of Parquet except those in which a value can repeat the bytes of another at no cost."""
+"""Supported encodings: all of Parquet's except those in which one value can repeat the bytes of another at no cost."""
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 
 
@@ -182,7 +182,7 @@ class _Thrift:
         return fields
 
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (1, 2):  # the type itself is true or false
+        if kind in (1, 2):  # the type itself is the value
             return kind == 1
         if kind == 3:
             return self._byte()

@@ -27,9 +27,9 @@ _LEAST_ROWS, _SPARE_COLUMNS = 280, 192
 """Rows and additional columns in the limit on the pixels of a frame, for buffers of FFmpeg's decoder of MPEG-4."""
 
 _DARKEST, _BRIGHTEST, _SHARE = 5, 250, 0.01
-"""Brightness (16 is black and 235 white) beyond which encoders put at most this share of the pixels of an image."""
+"""Brightness (16 is black and 235 white) beyond which encoders leave at most this share of the pixels of an image."""
 _FULL_RANGE = 2
-"""Range of colours of a video that states the full one."""
+"""Number by which a video states the full range of colours."""
 
 _LATE = 0.4
 """Deviation of an image's time from its nominal time, in periods, that rounding cannot explain."""

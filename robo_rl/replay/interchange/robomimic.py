@@ -22,7 +22,7 @@ from .robomimic_import import OURS, name_of, read_robomimic
 Array = NDArray[Any]
 
 _GYM_ENVIRONMENT = 2
-"""``EnvType.GYM_TYPE`` of robomimic, the most similar of its kinds of environments."""
+"""``EnvType.GYM_TYPE`` of robomimic, the most similar of its environment types."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Robomimic(Options, section="format"):
                 demo = group.create_group(f"demo_{number}")
                 demo.attrs["num_samples"] = episode.record.steps
                 demo.attrs["lang"] = data.instructions[number]
-                demo.attrs["ep_meta"] = json.dumps({"lang": data.instructions[number]})  # as robosuite stores it
+                demo.attrs["ep_meta"] = json.dumps({"lang": data.instructions[number]})  # the format of robosuite
                 demo.create_dataset(f"{OURS}/record", data=record_json(episode.record))
                 for name, rows in self._arrays(episode, spec).items():
                     demo.create_dataset(name, data=rows, **compression)

@@ -32,9 +32,9 @@ _TIME_NAME = re.compile(r"(^|[/_])time(_?stamp)?s?(_|$)|stamp")
 _SMALLEST = 16
 """Smallest side of an array of bytes with two axes that counts as an image by its shape [pixels]."""
 _SAME = 1e-3
-"""Difference of two observations that count as the same one: relative, or absolute for small numbers."""
+"""Difference up to which two observations count as equal: relative, or absolute for small numbers."""
 _FEWEST_APART, _MOST_APART = 3, 0.9
-"""Number and share of steps that their ``next_obs`` does not follow, from which on ``next_obs`` itself is wrong."""
+"""Number and share of steps not followed by their ``next_obs`` from which on ``next_obs`` itself is wrong."""
 _NUMBERS = "buif"
 """NumPy's kinds of types for numbers."""
 
@@ -61,7 +61,7 @@ def read_robomimic(path: Path, foreign: ForeignConfig, time: str | None = None) 
         demos = sorted((name for name in group if re.fullmatch(r"demo_\d+", name)), key=lambda name: int(name[5:]))
         if not demos:
             raise DataError(f"{path}: it has no episode data/demo_0")
-        holder = file if OURS in file else group  # older files have it in ``data``
+        holder = file if OURS in file else group  # older files contain it in ``data``
         if OURS in holder:
             spec, metadata, instructions = read_facts(read_array(holder, OURS, path).item(), path)
             count = len(instructions)

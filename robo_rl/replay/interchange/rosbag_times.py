@@ -13,7 +13,7 @@ _UNORDERED = 0.2
 _SWAPPED = 3
 """Number of consecutive messages of a topic that may be late without a jump of the clock."""
 _EXAMINED = 100
-"""Number of places that are examined for a jump of the clock; further places are treated like these."""
+"""Number of places that are examined for a jump of the clock. Further places are treated alike."""
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def _varint(message: memoryview, position: int) -> tuple[int, int]:
 
 
 def _varints(data: bytes) -> NDArray[np.int64]:
-    """Return the numbers of a packed field. It is decoded in blocks, since decoding takes fifty bytes per octet."""
+    """Return the numbers of a packed field, decoded in blocks because decoding takes fifty bytes per byte."""
     octets, begin, blocks = np.frombuffer(data, np.uint8), 0, [np.zeros(0, np.uint64)]
     while begin < len(octets):
         block = octets[begin : begin + _BLOCK]
