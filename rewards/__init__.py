@@ -42,7 +42,7 @@ OPTIONS = ClassTable(
     perceptual="perceptual_options.PerceptualOptions",
     stages="stages_options.StagesOptions",
 )
-"""Options, which need no PyTorch, of the modules that commands choose unless others are chosen."""
+"""Options of the modules that commands choose by default. They need no PyTorch."""
 
 
 def register_configs() -> None:

@@ -30,12 +30,14 @@ from .parts.arrays import take_over, with_prefix, without_prefix
 from .parts.module import Floats
 
 BEFORE = "/before"
-"""Suffix of the second term of a potential: the state before a step; the term without it is the state after."""
+"""Suffix of the second term of a potential, for the state before a step. The term without it is for the state after."""
 
 _FORGETTING = 1e-3
-"""Weight of the newest step in the running mean square behind ``normalise``: a memory of 1000 steps."""
+"""Weight of the newest step in the running mean square of ``normalise``, which thus averages over about 1000 steps."""
 _FIRST_ROWS = 256
-"""Rows of the replay buffer that the mean square starts from once a module has learned for the first time."""
+"""Number of rows of the replay buffer from which the mean square starts once a module has learned for the first
+time.
+"""
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,7 @@ class RunningScale:
 
     def __init__(self, clip: tuple[float, float] | None = None) -> None:
         self._clip = clip or (-np.inf, np.inf)
-        self.sums = np.zeros(2)  # of squares, of weights
+        self.sums = np.zeros(2)  # sums of squares and of weights
 
     def update(self, values: Floats) -> None:
         """Add values (n,), the newest last."""
@@ -341,7 +343,7 @@ class ModuleScorer:
             had_learned = module.version > 0
             metrics |= {f"{name}/{metric}": value for metric, value in module.update(experience).items()}
             if module.version and not had_learned and name in self._scales and len(experience):
-                # Many scores are 0 until then. Stored steps are scored again at once, so the scale cannot wait for new
+                # Until then, many scores are 0. Stored steps are scored again at once, so the scale cannot wait for new
                 # steps. New steps soon outweigh the stored ones, which a module that learned from them may score lower.
                 rows = experience.sample_rows(_FIRST_ROWS, generator(0, "scale", name))
                 self._scales[name].restart(self._scored(name, module, rows)[name])

@@ -1,1 +1,1 @@
-"""Client for questions to vision-language models, language models and people over HTTP, and oracles that use it."""
+"""Client for questions to vision-language models, language models and people over HTTP, and the oracles that use it."""

@@ -1,4 +1,4 @@
-"""Cache of answers on disk, so that a question is paid for only once."""
+"""Cache of answers on disk, so that each question is paid for only once."""
 
 import hashlib
 import json

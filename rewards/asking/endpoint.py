@@ -39,7 +39,7 @@ Picture = NDArray[np.uint8]
 LARGEST_ANSWER = 1 << 20
 """Largest size of an answer [bytes]; longer ones are rejected."""
 MOST_TOKENS = 1 << 40
-"""Limit of the number of tokens of one answer; a larger number is not plausible, and would overflow the sum."""
+"""Largest plausible number of tokens of one answer. A larger number would overflow the sum."""
 LONGEST_WAIT = 60.0
 """Longest wait between two attempts, even if the server requests a longer one [s]."""
 PASSING = (408, 409, 425, 429)
@@ -51,7 +51,7 @@ class EndpointError(RoboRLError):
 
 
 class BudgetSpentError(EndpointError):
-    """Raised if the run may not send more requests."""
+    """Raised if the run may send no more requests."""
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,10 @@ class Endpoint:
         headers = {"Content-Type": "application/json"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
-        # A request to this machine may contain a key and be unencrypted: it must not pass a proxy of the environment.
+        # A request to this machine may contain a key and be unencrypted, so it must not pass through a proxy.
         direct = is_loopback(urlsplit(config.url).hostname or "")
         mounts = {"http://": None, "https://": None} if direct else None
-        # The timeouts of the library apply to single reads: a server that sends a byte now and then never exceeds them.
+        # The timeouts of the library apply to single reads. A server that sends a byte at intervals never exceeds them.
         self._client = partial(
             httpx2.AsyncClient, headers=headers, timeout=None, mounts=mounts, verify=httpx2.create_ssl_context()
         )
@@ -209,7 +209,7 @@ class Endpoint:
             if reply.is_whole and readable(reply.text):
                 try:
                     self._cache.keep(request, reply.text)
-                except ConfigError as error:  # a full disk; the answer exists, and may have been paid for
+                except ConfigError as error:  # for example a full disk; the answer exists, and may have been paid for
                     self.report(error)
             return reply.text
         attempts = self.config.retries + 1

@@ -91,7 +91,7 @@ class EndpointOracle(ABC):
         )
         self._open = self._spent = False
         self._values: list[tuple[int, float]] = []  # index and answer of questions of the round
-        self._failures: list[RoboRLError] = []  # of the round
+        self._failures: list[RoboRLError] = []  # errors of the round
         self._counts = dict.fromkeys(("equal", "unreadable", "failed"), 0)
 
     @abstractmethod

@@ -63,7 +63,7 @@ class ScriptedOracle:
 
     def ask(self, segments: Batch, rng: np.random.Generator) -> None:
         """See :class:`.Oracle`."""
-        values = np.stack([segments[f"term/{name}"] for name in self._terms], axis=-1)  # (2 n, length, terms)
+        values = np.stack([segments[f"term/{name}"] for name in self._terms], axis=-1)  # shape (2 n, length, terms)
         segment_values = values[:, -1] - values[:, 0] if self._regret else values.sum(1)
         pairs = segment_values.reshape(-1, 2, len(self._terms))
         differences: Floats = pairs[:, 1] - pairs[:, 0]

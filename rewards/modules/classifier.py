@@ -153,7 +153,7 @@ class ClassifierReward(GoalClassifier):
     def __init__(self, config: ClassifierConfig, name: str, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, name, spec, seed)
         self.whole_episodes = self._input.encodes
-        self._arrays["threshold"] = np.zeros(1, dtype=np.float32)  # of the logit
+        self._arrays["threshold"] = np.zeros(1, dtype=np.float32)  # threshold of the logit
 
     def __call__(self, batch: Batch) -> Floats:
         """Return 1 or 0 for each of the n rows."""
@@ -162,7 +162,7 @@ class ClassifierReward(GoalClassifier):
 
     def _calibrate(self, failures: Floats) -> None:
         allowed = int(self.config.false_positives * len(failures))
-        # A success is strictly above the threshold, so at most ``allowed`` of the failures are called successes.
+        # Only values strictly above the threshold are successes, so at most ``allowed`` failures count as successes.
         self._arrays["threshold"][0] = max(0.0, float(np.sort(failures)[len(failures) - 1 - allowed]))
 
 
@@ -240,6 +240,6 @@ class ViceReward(GoalClassifier):
         label = share[:, 0] * labels + (1 - share[:, 0]) * labels[order]
         logits = self._network.judge(mixed)[:, 0]
         (gradient,) = torch.autograd.grad(logits.sum(), mixed, create_graph=True)
-        # The square root has no derivative at 0, which is the gradient at inputs that activate no unit.
+        # The square root has no derivative at 0, and inputs that activate no unit have a gradient of 0.
         norm = (gradient.square().sum(1) + 1e-12).sqrt()
         return cross_entropy(logits, label) + self.config.penalty * (norm - 1).square().mean()

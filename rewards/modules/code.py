@@ -29,7 +29,7 @@ from ..sandbox.process import RewardCodeError, Sandbox
 BEFORE = "before_"
 ACTION = "action_"
 CODE_BYTES = 1 << 20
-"""Largest file of code."""
+"""Largest size of a code file [bytes]."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class CodeReward(Module):
         for column, (key, index) in zip(columns, self._columns, strict=True):
             column[...] = batch[key].reshape(rows, -1)[:, index]
         rewards = self._sandbox(columns)
-        invalid = np.flatnonzero(~(np.abs(rewards) <= self.config.largest))  # also finds NaN
+        invalid = np.flatnonzero(~(np.abs(rewards) <= self.config.largest))  # written so that NaN is also found
         if len(invalid):
             arguments = zip(self._sandbox.arguments, columns[:, invalid[0]].tolist(), strict=True)
             values = ", ".join(f"{key}={value:.6g}" for key, value in arguments)

@@ -124,10 +124,11 @@ class DistilledReward(NetworkModule, ABC):
         self._question_shape = question_shape
         for member in range(config.members):
             self._make_network(member)
-        self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, questions that count
+        self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, and questions that count
         self._arrays |= {"counters": self._counters, "version": self._version}
         self._open = np.zeros((0, *question_shape, self._input.size), dtype=np.float32)  # inputs of the open round
-        self._rows |= {"asked": self._open, "answers": np.zeros(0, dtype=np.float32)}  # answered so far
+        # inputs and answers of all questions answered so far
+        self._rows |= {"asked": self._open, "answers": np.zeros(0, dtype=np.float32)}
 
     @abstractmethod
     def _rewards(self, outputs: Tensor) -> Tensor:

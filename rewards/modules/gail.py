@@ -89,7 +89,7 @@ class GailReward(NetworkModule):
         self._absorbing[0, -1] = 1.0
         self._rows |= {
             "demonstrated": np.zeros((0, inputs), dtype=np.float32),
-            "terminated": np.zeros(0, dtype=np.bool_),  # for each demonstrated row
+            "terminated": np.zeros(0, dtype=np.bool_),  # one for each demonstrated row
         }
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
@@ -165,7 +165,7 @@ class GailReward(NetworkModule):
         share = shares[:, part]
         between = (share * first + (1 - share) * second).requires_grad_()
         (gradient,) = torch.autograd.grad(self._network(between).sum(), between, create_graph=True)
-        # The square root has no derivative at 0, which is the gradient at inputs that activate no unit.
+        # The square root has no derivative at 0, and inputs that activate no unit have a gradient of 0.
         norm = (gradient.square().sum(1) + 1e-12).sqrt()
         return (norm - 1).clamp(min=0).square().mean()
 

@@ -103,7 +103,7 @@ class View:
         forward /= np.linalg.norm(forward)
         right = np.cross(forward, (0, 0, 1))
         right /= np.linalg.norm(right)
-        axes = np.stack([right, np.cross(forward, right), forward])  # right, down, forward in the picture
+        axes = np.stack([right, np.cross(forward, right), forward])  # directions right, down and forward of the picture
         focal = 0.5 / np.tan(np.radians(self.field_of_view) / 2)
         intrinsics = np.array([[focal / aspect, 0, 0.5], [0, focal, 0.5], [0, 0, 1]])
         projection: Doubles = intrinsics @ np.column_stack([axes, -axes @ position])
@@ -123,7 +123,7 @@ FRONT = {
     "bin_relocate": View((1.02, 0.0, 0.52), (0.49, 0.0, 0.04)),
     "wipe": View((1.0, 0.0, 0.46), (0.49, 0.0, 0.06)),
 }
-"""The camera ``front`` of each simulated task."""
+"""Camera ``front`` of each simulated task."""
 
 
 class KeypointsReward(Module):
@@ -161,9 +161,9 @@ class KeypointsReward(Module):
         self._elements = [_element(element_name, spec, f"{option}.position") for element_name in config.position]
         self._endpoint: Endpoint | None = None
         self._inquiries = Inquiries(self._ask, config.endpoint.parallel)
-        self._requested: set[bytes] = set()  # bytes of pictures
+        self._requested: set[bytes] = set()  # contents of pictures whose waypoints were requested
         self._answers: dict[bytes, Doubles | None] = {}
-        self._reported = 0  # answers included in metrics so far
+        self._reported = 0  # number of answers included in metrics so far
         self._arrived = 0
         aspect, camera = 1.0, "front"
         if not config.waypoints:
@@ -290,7 +290,7 @@ def waypoint_rewards(places: Doubles, waypoints: Doubles, radius: float) -> Floa
     for step, row in enumerate(distances):
         while passed < len(waypoints) and row[passed] <= radius:
             passed += 1
-        # Waypoints at the same place are passed together, so the length is not 0 here.
+        # Waypoints at the same position are passed together, so the length is not 0 here.
         done[step] = passed + (1 - min(1, row[passed] / lengths[passed]) if passed < len(waypoints) else 0)
     return (done[1:] / len(waypoints)).astype(np.float32)
 

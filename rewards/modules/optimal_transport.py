@@ -19,7 +19,7 @@ from ..parts.vector_module import VectorModule
 from .optimal_transport_options import OptimalTransportOptions
 
 ALIKE = 0.1
-"""Difference of an element, in its deviations, above which the metric ``cauchy`` grows like its logarithm."""
+"""Difference of an element, in standard deviations, above which the metric ``cauchy`` grows logarithmically."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class OptimalTransportReward(VectorModule):
         self._scale = np.ones(self._input.size, dtype=np.float32)
         self._unit = np.ones(1, dtype=np.float32)
         self._farthest = np.ones(1, dtype=np.float32)
-        self._counters = np.zeros(2, dtype=np.int64)  # progress k, episodes
+        self._counters = np.zeros(2, dtype=np.int64)  # progress k, and number of episodes
         self._arrays |= {
             "scale": self._scale,
             "unit": self._unit,

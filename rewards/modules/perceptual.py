@@ -76,7 +76,7 @@ class PerceptualReward(VectorModule):
         trajectories = long_enough([self._input.trajectory(each) for each in episodes], least, self._name)
         all_observations = np.concatenate(trajectories).astype(np.float64)
         scale = all_observations.std(0)
-        # A constant element contains no information: its scale is 1, and its value in the demonstrations becomes 0.
+        # A constant element contains no information. Its scale is 1, and its value in the demonstrations becomes 0.
         shift, scale = all_observations.mean(0), np.where(scale > 1e-6, scale, 1.0)
         scaled = [(trajectory - shift) / scale for trajectory in trajectories]
         steps, least = self.config.steps, self.config.min_length

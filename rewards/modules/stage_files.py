@@ -12,7 +12,7 @@ from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, SpecError, 
 
 FORMAT = "robo_rl stages 2"
 MOST_BYTES = 1 << 28
-"""Largest file that is read."""
+"""Largest size of a file that is read [bytes]."""
 
 OF_FILE = ("keys", "images", "stages", "hidden", "guard")
 """Options whose values in the file replace those of the configuration."""

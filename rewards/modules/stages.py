@@ -72,7 +72,7 @@ class StagesReward(NetworkModule):
         self._spec = spec
         self.whole_episodes = self._input.encodes
         self._network = self._make_network(outputs=config.stages + 1)
-        self._arrays["thresholds"] = np.zeros(config.stages, dtype=np.float32)  # of the log odds
+        self._arrays["thresholds"] = np.zeros(config.stages, dtype=np.float32)  # thresholds of the log odds
         self._guard = StateGuard(config.guard, spec, f"reward.modules.{name}.guard")
 
     def __call__(self, batch: Batch) -> Floats:

@@ -36,7 +36,7 @@ def _fault(key: str, array: NDArray[Any]) -> str:
     if array.dtype.kind == "f" and np.isnan(array).any():
         return "is not a number"
     least = array.min() if array.size and array.dtype.kind in "fiu" else SMALLEST_SCALE
-    if key == "scale" and least < SMALLEST_SCALE:  # infinite where an element of the observation is unseen
+    if key == "scale" and least < SMALLEST_SCALE:  # infinite for an element that is ignored
         return f"divides by {least:.3g}"
     if (key.startswith("scale/") or key.endswith("/exp_avg_sq") or array.dtype.kind in "iu") and least < 0:
         return f"holds {least:.3g}, expected none below 0"

@@ -10,7 +10,7 @@ from robo_rl.core import Batch, DataError
 from .module import Floats
 
 _CHANGES = 0.1
-"""Range, in deviations, that an element must cover to contain information about the progress of an episode."""
+"""Range, in deviations, that an element must cover to be informative about the progress of an episode."""
 
 
 def constant_elements(trajectories: Sequence[NDArray[np.floating]]) -> NDArray[np.bool_]:
@@ -55,7 +55,7 @@ def succeeded(episodes: Sequence[Batch], name: str) -> Sequence[Batch]:
 
 
 def long_enough(trajectories: Sequence[Floats], least: int, name: str) -> list[Floats]:
-    """Return the trajectories with at least ``least`` observations: one that begins near its end contains too little.
+    """Return the trajectories with at least ``least`` observations; shorter ones contain too little.
 
     Raises:
         DataError: if there are none.

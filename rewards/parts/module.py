@@ -25,18 +25,18 @@ class Module:
 
     @property
     def waiting(self) -> bool:
-        """False: the module requests no answers."""
+        """False, because the module requests no answers."""
         return False
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Do nothing: there is nothing to prepare."""
+        """Do nothing, because there is nothing to prepare."""
         return {}
 
     def observe(self, batch: Batch) -> None:
-        """Do nothing: the module stores no rows."""
+        """Do nothing, because the module stores no rows."""
 
     def update(self, experience: Experience) -> Metrics:
-        """Do nothing: there is nothing to learn."""
+        """Do nothing, because there is nothing to learn."""
         return {}
 
     def discount(self) -> float | None:
@@ -48,7 +48,7 @@ class Module:
         return None
 
     def ready(self, first: Batch) -> bool:
-        """Return True: the module requests no answers."""
+        """Return True, because the module requests no answers."""
         return True
 
     def state(self) -> State:
@@ -56,7 +56,7 @@ class Module:
         return {}
 
     def load(self, state: State) -> None:
-        """Do nothing: the state is empty."""
+        """Do nothing, because the state is empty."""
 
 
 class FunctionModule(Module):

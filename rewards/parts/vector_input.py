@@ -23,7 +23,7 @@ TRAINERS = "classifier, vice, stages, preferences and annotations"
 """Modules that can train a convolutional network."""
 
 STILL = (0, 0)
-"""The move that leaves images in place."""
+"""Move that leaves images in place."""
 
 
 class VectorInput:
@@ -109,10 +109,10 @@ class VectorInput:
         return np.concatenate([self(episode, "observation", move)[:1], self(episode, move=move)])
 
     def moves(self, views: int, largest: int, seed: int) -> list[tuple[int, int]]:
-        """Return the moves of ``views`` views of images, by up to ``largest`` pixels. The first is :data:`STILL`, and
-        the only one if there are no images, or if each minibatch moves them (:meth:`varied`).
+        """Return the moves of ``views`` views of images, by up to ``largest`` pixels. The first is :data:`STILL`.
 
-        The moves are the same for all images, so that the features of a view of a repeated image are cached.
+        There are no others if there are no images, or if each minibatch moves them (:meth:`varied`). The moves are the
+        same for all images, so that the features of a view of a repeated image are cached.
         """
         if not (self._has_views and largest):
             return [STILL]

@@ -36,9 +36,9 @@ class VectorModule(Module):
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
         self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=trains)
-        self._arrays: dict[str, NDArray[Any]] = {}  # saved, of fixed shapes
-        self._rows: dict[str, NDArray[Any]] = {}  # saved, with any number of rows
-        # Modules that learn add these arrays, or replacements for them, to _arrays.
+        self._arrays: dict[str, NDArray[Any]] = {}  # saved arrays of fixed shape
+        self._rows: dict[str, NDArray[Any]] = {}  # saved arrays with any number of rows
+        # Modules that learn add these arrays, or replacements for them, to ``_arrays``.
         self._version = np.zeros(1, dtype=np.int64)
         self._waited = np.zeros(1, dtype=np.int64)  # calls of _is_due since the last update
 

@@ -31,7 +31,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 """Functions that reward code may call, in addition to its own. All work on arrays element by element."""
 LOOP = "range"
-"""Only iterable of a ``for``, not allowed elsewhere: one row of an array must not depend on other rows."""
+"""The only iterable of a ``for`` loop, not allowed elsewhere: one row of an array must not depend on other rows."""
 
 NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AugAssign, ast.For, ast.Pass, ast.Expr,
@@ -62,7 +62,8 @@ def check(code: str) -> tuple[str, ...]:
     functions: dict[str, ast.FunctionDef] = {}
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
-            if statement.name in functions:  # the first definition would run unchecked: its defaults and decorators
+            # otherwise the defaults and decorators of the first definition would run unchecked
+            if statement.name in functions:
                 raise CodeError(f"line {statement.lineno}: {statement.name!r} is defined twice")
             functions[statement.name] = statement
         elif not _is_docstring(statement):
@@ -77,7 +78,7 @@ def check(code: str) -> tuple[str, ...]:
 def _check_function(function: ast.FunctionDef, functions: set[str]) -> None:
     arguments = function.args
     extra = (*arguments.posonlyargs, *arguments.kwonlyargs, *arguments.defaults, arguments.vararg, arguments.kwarg)
-    typed = getattr(function, "type_params", ())  # from Python 3.12 on
+    typed = getattr(function, "type_params", ())  # exists from Python 3.12 on
     annotated = function.returns or any(argument.annotation for argument in arguments.args)
     if any(extra) or function.decorator_list or annotated or typed:
         raise CodeError(

@@ -66,7 +66,7 @@ class Sandbox:
         count, rows = columns.shape
         head = json.dumps({"shape": [count, rows]}).encode() + b"\n"
         self._send(process, head + np.ascontiguousarray(columns, dtype=np.float64).tobytes())
-        # The process limits its processor time; this deadline is for a process that neither computes nor answers.
+        # The process limits its processor time. This deadline is for a process that neither computes nor answers.
         deadline = time.monotonic() + 30.0 * (self._cpu_seconds + 1)
         self._read_head(process, deadline)
         return np.frombuffer(self._receive(process, 8 * rows, deadline))
@@ -92,7 +92,7 @@ class Sandbox:
         pipe, remaining = cast(IO[bytes], process.stdin), memoryview(data)
         try:
             while remaining:
-                remaining = remaining[pipe.write(remaining) :]  # a signal may cut a write short
+                remaining = remaining[pipe.write(remaining) :]  # because a signal may cut a write short
         except BrokenPipeError:
             self._raise_ended(process)
 

@@ -18,7 +18,7 @@ import numpy as np
 def limit(memory: int) -> None:
     """Limit memory, files and processes to what reward code needs."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    memory += pages * resource.getpagesize()  # memory that the interpreter has already mapped does not count
+    memory += pages * resource.getpagesize()  # so that memory which the interpreter has already mapped is not counted
     limits = {"RLIMIT_AS": memory, "RLIMIT_FSIZE": 0, "RLIMIT_CORE": 0, "RLIMIT_NPROC": 0, "RLIMIT_NOFILE": 3}
     for name, value in limits.items():
         resource.setrlimit(getattr(resource, name), (value, value))

@@ -1,1 +1,1 @@
-"""CLIP models through open_clip: loading, encoding, and training a small one on pictures of our own simulations."""
+"""CLIP models through open_clip: loading, encoding, and training a small one on pictures of the simulations."""

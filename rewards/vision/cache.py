@@ -51,7 +51,7 @@ class FrameCache:
         try:
             return self._vectors[[self._slots[key] for key in keys]]
         except KeyError:
-            pass  # the common case, all frames cached, is fast
+            pass  # not all frames are cached; the attempt makes the common case fast
         first = {key: row for row, key in reversed(list(enumerate(keys)))}
         missing = [key for key in dict.fromkeys(keys) if key not in self._slots]
         vectors = self._encode(frames[[first[key] for key in missing]])

@@ -46,7 +46,7 @@ class TimeContrastiveTrainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(seed, "weights") % 2**63)
             model = timm().create_model(ARCHITECTURE, num_classes=0, **self._arguments())
-        # Reduces the time on a CPU by a third.
+        # This memory format reduces the time on a CPU by a third.
         self._model: Any = model.to(memory_format=torch.channels_last)
         self._preprocess = Preprocessing(
             {
@@ -99,7 +99,8 @@ class TimeContrastiveTrainer:
         for number in rng.integers(0, len(episodes), config.episodes):
             cameras, length = episodes[number].shape[:2]
             chosen = other_moments = rng.integers(0, length, count)
-            # Cameras in order: if each side mixed cameras, the camera would be a cue for distinguishing moments.
+            # The cameras are sorted: if both sides contained mixed cameras, the camera would help to distinguish
+            # moments.
             camera, other_camera = np.sort(rng.permutation(cameras)[:2]) if cameras > 1 else (0, 0)
             if cameras == 1:
                 other_moments = (chosen + rng.integers(-config.window, config.window + 1, count)).clip(0, length - 1)

@@ -37,7 +37,7 @@ class FrozenEncoder(ABC):
         files = find_files(config.model, config.pretrained, config.download)
         try:
             model, preprocessing = self._load(files)
-        except Exception as error:  # safetensors, PyTorch and open_clip or timm raise many kinds
+        except Exception as error:  # safetensors, PyTorch, open_clip and timm raise many kinds of errors
             reason = " ".join(str(error).split())
             message = f"the model {config.model} cannot be loaded from {files.weights}: {reason[:400]}"
             raise DataError(message) from error
@@ -104,7 +104,7 @@ class TimmEncoder(FrozenEncoder):
 
     def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
         model = timm().create_model(files.name, pretrained=False, num_classes=0)
-        # Unexpected keys are those of the head.
+        # Unexpected keys belong to the head.
         missing = model.load_state_dict(load_file(files.weights), strict=False).missing_keys
         if missing:
             raise ValueError(f"it lacks {missing[0]!r}")

@@ -1,4 +1,4 @@
-"""Configuration of encoders of images, and of what reward modules read of images."""
+"""Configuration of image encoders, and of the representation of images in reward modules."""
 
 from dataclasses import dataclass, fields
 

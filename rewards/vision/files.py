@@ -69,7 +69,7 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
         ConfigError: if there is no such model, it has no safetensors, or it would have to be downloaded.
         DataError: if the files of the model are damaged.
     """
-    if download:  # the variable is read when the client of the Hub is imported
+    if download:  # set now, because the variable is read when the client of the Hub is imported
         os.environ.setdefault("HF_HUB_OFFLINE", "0")
     schema, _, name = model.partition(":")
     if model in BUNDLED or schema in ("local-dir", "hf-hub"):
@@ -85,7 +85,7 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
         return ModelFiles("torch", name, _weights(pretrained), {})
     architectures: list[str] = open_clip().list_models()
     if model not in architectures:
-        # Only close matches, as there are more than a hundred architectures.
+        # Only close matches, because there are more than a hundred architectures.
         candidates = difflib.get_close_matches(model, [*BUNDLED, *architectures]) or BUNDLED
         raise ConfigError(
             f"unknown CLIP model {model!r}: {nearest(model, candidates)}; or another of open_clip.list_models(), "
@@ -156,7 +156,7 @@ def _files_in_folder(folder: Path) -> ModelFiles:
             f"{folder / CONFIG_NAME} is not a configuration of open_clip with model_cfg.vision_cfg and .text_cfg "
             f"({type(error).__name__}: {error})"
         ) from error
-    # The text configuration is passed to the tokenizer of transformers, which can be made to run code in the folder.
+    # The text configuration is passed to the tokenizer of transformers, which can execute code in the folder.
     if any(name == "trust_remote_code" for tower in towers for name in _keys(tower)):
         raise DataError(f"{folder / CONFIG_NAME} requires its own code (trust_remote_code), which is refused")
     # The order of preference of open_clip.
@@ -275,7 +275,7 @@ def _repository_folder(repository: str, download: bool) -> Path:
 
     try:
         folder = snapshot_download(repository, allow_patterns=list(WANTED), local_files_only=not download)
-    except Exception as error:  # the network, the Hub and its client raise many kinds
+    except Exception as error:  # the network, the Hub and its client raise many kinds of errors
         advice = "" if download else "; download=true beside the model (reward.modules.clip.download=true) fetches it"
         raise ConfigError(
             f"{repository} is not at hand ({str(error).strip().partition(chr(10))[0]}){advice}. Without a network: "

@@ -15,7 +15,7 @@ Pictures = TypeVar("Pictures", Floats, Images)
 CELLS = 16
 """Largest number of cells along each side of an image, whose colours are averaged."""
 FINE_CELLS = 64
-"""The same limit for a convolutional network that is trained with the module."""
+"""Largest number of cells along each side for a convolutional network that is trained with the module."""
 
 
 def images_encoder(config: ImagesConfig) -> FrozenEncoder | None:

@@ -70,4 +70,4 @@ def _declare_operators() -> None:
 
 
 _declarations: list[torch.library.Library] = []
-"""Libraries of declarations, stored because a declaration lives only as long as its library object."""
+"""Libraries of declarations. They are stored because a declaration exists only as long as its library object."""
