@@ -14,14 +14,16 @@ from .questions import Question
 
 PAGES = {"/": "answer.html"} | {f"/{name}": name for name in ("answer.js", "link.js", "page.css", "icon.svg")}
 MESSAGE_BYTES = 1 << 17
-"""Largest message of a page: an answer of 20,000 characters, such as reward code, of at most 6 bytes each in JSON."""
+"""Largest message of a page [bytes]: an answer of 20,000 characters, such as reward code, of at most 6 bytes each in
+JSON.
+"""
 LOOK_SECONDS = 0.1
 """Interval between two checks for changes [s]."""
 ALIVE_SECONDS = 1.0
 
 
 class AnswerPage:
-    """Shows the oldest unanswered question on all pages; the first answer counts.
+    """Server of pages that display the oldest unanswered question. The first answer counts.
 
     A page receives ``{"question": {number, parts, form}}``, with number 0 if there is no question; parts are texts, or
     null for a picture. Pictures follow: bytes whose first line is ``{"question": number, "part": index, "type":

@@ -1,4 +1,4 @@
-"""Episodes of a comparison of policies, each of which is on disk when it has ended."""
+"""Episodes of a comparison of policies, each of which is written to disk when it ends."""
 
 import dataclasses
 import json
@@ -33,11 +33,11 @@ from .takeover import has_person
 
 
 class ComparisonJournal(Closing):
-    """File of an unfinished comparison: a line with the plan, and a line for each episode that has ended.
+    """File of an unfinished comparison: a line with the plan, and a line for each finished episode.
 
     Args:
         path: the file, which is continued if it exists.
-        plan: the plan; that of an existing file must not differ, and its secret counts.
+        plan: the plan, which must match that of an existing file; the secret in that file applies.
 
     Attributes:
         comparison: plan and episodes.
@@ -58,7 +58,7 @@ class ComparisonJournal(Closing):
             raise
 
     def _begun(self, plan: ComparisonPlan) -> Comparison:
-        if len(self._log.lines) == 1:  # nothing has happened yet
+        if len(self._log.lines) == 1:  # no episode has ended yet: the plan is written again
             self._log.drop_last()
         if not self._log.lines:
             self._log.append(json.dumps(dataclasses.asdict(plan)).encode())
@@ -83,7 +83,7 @@ class ComparisonJournal(Closing):
         self._log.close()
 
     def remove(self) -> None:
-        """Remove the file of a comparison that has been written elsewhere."""
+        """Remove the file of a comparison that has been stored elsewhere."""
         self.close()
         self.path.unlink()
 
@@ -103,12 +103,12 @@ def kept(journal: ComparisonJournal, report: Callable[[str], None] = print) -> I
 
 @contextmanager
 def watched(config: DictConfig, backend: EnvBackend, by_person: bool, confirms: bool | None) -> Iterator[MarkedBackend]:
-    """Open the panel of the person whom ``config`` names, if it does, for the block.
+    """Open the panel of the person whom ``config`` names, if any, for the block.
 
     Args:
         config: configuration with the sections ``teleop``, ``steering``, ``web`` and ``safety``.
         backend: robot or simulator.
-        by_person: whether the person's judgement counts, not that of the task.
+        by_person: whether the person's judgement counts instead of the task's.
         confirms: whether each episode waits until the person has restored the start; None: on a robot.
 
     Raises:
@@ -136,8 +136,8 @@ def compare(
 ) -> Comparison:
     """Run the remaining episodes of a comparison until it is decided.
 
-    All policies act from a start state before the next one, in random order. Nothing that is displayed or reported
-    names a policy.
+    All policies act from a start state before any acts from the next one, in random order. No displayed or reported
+    text names a policy.
 
     Args:
         journal: plan and episodes so far.
@@ -145,7 +145,7 @@ def compare(
         policies: policies in the order of the plan.
         clips: folder for videos of failures; None: no videos.
         spot_checks: share of the episodes that a person judges in addition to the task.
-        report: gets a line for each episode.
+        report: receives a line for each episode.
 
     Raises:
         SafetyStop, RenderingError: see :func:`evaluate`.
@@ -166,9 +166,10 @@ def compare(
             report(f"Episode {number + 1} was discarded and is repeated")
             continue
         except SafetyStop as stop:
-            # It counts: otherwise only those episodes would in which nobody had to stop the robot.
+            # A stopped episode counts. Otherwise only episodes would count in which no person had to stop the robot.
             if backend.marks.steps and stop.reason in (EMERGENCY_STOP, DEADMAN):
-                solved = plan.success == "task" and bool(backend.marks.task)  # the person stopped it later
+                # true if the person stopped the robot only after the success
+                solved = plan.success == "task" and bool(backend.marks.task)
                 journal.append(_stopped(start, acting, solved, backend.marks, stop))
             raise
         episode = _compared(start, acting, result.episodes[0], backend.marks)

@@ -1,4 +1,4 @@
-"""Guard: a separate process that watches a robot and stops it, whichever process drives it."""
+"""Guard, a separate process that watches a robot and stops it, whichever process drives it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -64,14 +64,14 @@ class Watch(Protocol):
 
 
 class Guard:
-    """Checks a robot again and again. If it exceeds a limit, the guard presses the emergency stop, which is latched.
+    """Repeated check of a robot. If the robot exceeds a limit, the guard presses the emergency stop, which is latched.
 
     The guard is *inactive* until every source has sent data once, and while a person pauses it. It also passes a stop
-    that someone else pressed on to the robot. After a person has re-armed, it watches again.
+    that was pressed elsewhere on to the robot. After a person has re-armed the robot, it watches again.
 
-    Each look is a heartbeat for the process that drives the robot: a guard that hangs or is killed stops the robot. If
-    ``robo-rl launch`` started the guard, the two monitor each other, and a launch that hangs or is killed also stops
-    it.
+    Each look is a heartbeat for the process that drives the robot, so the robot is stopped if the guard hangs or is
+    killed. If ``robo-rl launch`` started the guard, the two monitor each other, and the robot is also stopped if the
+    launch hangs or is killed.
 
     Args:
         settings: rate and longest silence.
@@ -107,7 +107,7 @@ class Guard:
         self._settled_ns = 0
 
     def close(self) -> None:
-        """Leave properly, so that the robot may move without a guard again."""
+        """End the watch in an orderly way, so that the robot may move without a guard again."""
         self._beat.end()
 
     def turn(self) -> None:
@@ -127,7 +127,7 @@ class Guard:
         self._steering.report(state, inactive, reason is not None, facts)
 
     def _give_sign_of_life(self) -> None:
-        """Beat for the robot's driving process and for ``robo-rl launch``; stop the robot if the latter is gone."""
+        """Send a heartbeat to the driving process and to ``robo-rl launch``; stop the robot if the latter is gone."""
         now_ns = self._clock.now_ns()
         if now_ns >= self._beat_ns:
             self._beat_ns = now_ns + round(BEAT_SECONDS * 1e9)
@@ -162,10 +162,10 @@ class Guard:
         return self._press(verdict.message) if verdict.stop else "watching"
 
     def _note_delay(self) -> None:
-        """Give sources time to be heard again if this process was suspended since the last look.
+        """Allow sources time to send again if this process was suspended since the last look.
 
-        Messages of that time may not have been received yet. Only a single delay counts: a guard that keeps being late
-        judges silence as usual.
+        Messages of that time may not have been received yet. Only a single delay is excused: if the guard is late
+        repeatedly, it judges silence as usual.
         """
         silence_ns = round(1e9 * self._settings.silence)
         now_ns, last_ns = self._clock.now_ns(), self._looked_ns

@@ -10,24 +10,24 @@ from ..core import EMERGENCY_STOP, EnvSpec, Intervention, RenderingError, Safety
 from .panel import Panel
 
 REPEATING = ("discard", "pause")
-"""Buttons that end an episode which does not count."""
+"""Buttons that end an episode without a result."""
 
 
 class EpisodeDiscarded(Exception):  # noqa: N818 - an outcome, not a mistake
-    """The person discarded the episode."""
+    """Raised when the person discards the episode."""
 
 
 class SessionEnded(Exception):  # noqa: N818 - an outcome, not a mistake
-    """The person ended the session; the open episode is discarded."""
+    """Raised when the person ends the session; the open episode is discarded."""
 
 
 @dataclass
 class EpisodeMarks:
-    """What a person did in an episode.
+    """Actions of a person in an episode.
 
     Attributes:
         pressed: whether the person ended the episode with Success or Failure.
-        person: judgement of the person; None if nobody was asked.
+        person: judgement of the person; None if the person was not asked.
         task: judgement of the task; None if it has none.
         interventions: number of times that the person took over.
         steps: number of control steps.
@@ -65,17 +65,17 @@ class StartView(WrappedBackend):
 class MarkedBackend(WrappedBackend):
     """Backend whose episodes are watched by a person.
 
-    Success or Failure ends an episode if the person judges it; the person is asked at its end otherwise. Discard and
+    If the person judges an episode, Success or Failure ends it; otherwise the person is asked at its end. Discard and
     Pause discard it. A person in control replaces the actions of the policy.
 
     Args:
         view: the backend, which ``panel`` displays.
-        panel: panel of the person; None: nobody watches.
-        by_person: the person's judgement counts, not that of the task.
-        confirms_start: each episode waits until the person has restored the start state.
+        panel: panel of the person; None: no person watches.
+        by_person: whether the person's judgement counts instead of the task's.
+        confirms_start: whether each episode waits until the person has restored the start state.
 
     Attributes:
-        marks: what the person did in the current episode.
+        marks: actions of the person in the current episode.
     """
 
     def __init__(self, view: StartView, panel: Panel | None, by_person: bool, confirms_start: bool) -> None:
@@ -108,9 +108,10 @@ class MarkedBackend(WrappedBackend):
             self._panel.begin()
             if self._confirms_start:
                 self._wait_for_start(self._panel)
-                step = self.inner.reset(seed)  # the observation is old, and the watchdog may have stopped the robot
+                # again, because the observation is old and the watchdog may have stopped the robot
+                step = self.inner.reset(seed)
             self._read(self._panel.look())
-            self._panel.forget_buttons()  # those pressed before the first step are not about this episode
+            self._panel.forget_buttons()  # buttons that were pressed before the first step do not concern this episode
         self._observation = step.observation
         return step
 
@@ -154,8 +155,8 @@ class MarkedBackend(WrappedBackend):
         """Return the buttons that are pressed.
 
         Raises:
-            SafetyStop: if the emergency stop is.
-            SessionEnded, EpisodeDiscarded: if the buttons of these are.
+            SafetyStop: if the emergency stop is pressed.
+            SessionEnded, EpisodeDiscarded: if their buttons are pressed.
         """
         assert self._panel is not None
         if EMERGENCY_STOP in reading.buttons:
@@ -166,7 +167,7 @@ class MarkedBackend(WrappedBackend):
             raise SessionEnded
         if reading.buttons & set(REPEATING):
             self.inner.stop("discarded")
-            self._panel.paused = False  # the episode begins again
+            self._panel.paused = False  # because the episode begins again
             self._panel.forget_buttons()
             raise EpisodeDiscarded
         return reading.buttons
@@ -182,7 +183,7 @@ class MarkedBackend(WrappedBackend):
                 return "failure" not in buttons
 
     def _wait_for_start(self, panel: Panel) -> None:
-        """Wait until the person has prepared the start state; remember or display its picture."""
+        """Wait until the person has prepared the start state; store or display its picture."""
         self._view.start = self._picture if self._repeats_start else None
         again = "as in the mixed picture" if self._view.start is not None else "as for the last episode"
         hint = again if self._repeats_start else "as you like"

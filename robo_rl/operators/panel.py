@@ -1,4 +1,4 @@
-"""Panel of a person beside a robot: it displays the robot, and is read once per control period."""
+"""Panel of a person beside a robot, which displays the robot and is read once per control period."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -41,7 +41,7 @@ class TeleopDevice(Teleop, Protocol):
         ...
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow another actor: commands continue from a gripper that is open or ``closed``."""
+        """Begin an episode, or continue after another actor, with a gripper that is open or ``closed``."""
         ...
 
 
@@ -62,7 +62,7 @@ class Steering(Protocol):
         ...
 
     def report(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
-        """Publish what the robot is doing; ``alarm``: the robot was stopped."""
+        """Publish the activity of the robot; ``alarm`` means that the robot was stopped."""
         ...
 
     def offer(self, name: str, value: bool | int | float | str, change: Callable[[Any], None] | None = None) -> None:
@@ -114,7 +114,7 @@ class ActionFrame:
 
 
 class Panel:
-    """Device and the display of a person, read once per control period.
+    """Device and display of a person, read once per control period.
 
     Args:
         backend: displayed, and stopped if the emergency stop is pressed.
@@ -126,7 +126,7 @@ class Panel:
         button: the stops that hold the robot still, which are displayed while it waits; None if it has none.
 
     Attributes:
-        input: what the person did in the last control period.
+        input: the person's input in the last control period.
         paused: whether the person has paused; a second press of the button ends the pause.
 
     Raises:
@@ -166,7 +166,7 @@ class Panel:
 
     @property
     def held(self) -> bool:
-        """Whether a stop holds the robot still until a person releases it, or its guard looks again."""
+        """Whether a stop holds the robot still until a person releases it, or its guard watches again."""
         return self._button is not None and self._button.reason(waits=True) is not None
 
     def begin(self) -> None:
@@ -178,13 +178,13 @@ class Panel:
     ) -> Intervention:
         """Display the robot and ``state``, wait for the end of the control period, and return the person's input.
 
-        There is no wait between two steps of a robot, which keeps its own time: a second clock would only delay
-        commands. If the device has no new input, the last input stays in effect; buttons count once.
+        There is no wait between two steps of a robot, because the robot keeps its own time, and a second clock would
+        only delay commands. If the device has no new input, the last input stays in effect; buttons count once.
 
-        A stop that was pressed while the robot waits, for example during a pause, is displayed and reported, too.
+        A stop that is pressed while the robot waits, for example during a pause, is displayed and reported, too.
 
         Args:
-            state: what the robot is doing.
+            state: activity of the robot.
             lines: displayed below the state.
             facts: published by ``steering``.
             alarm: whether the robot was stopped.
@@ -238,7 +238,7 @@ class Panel:
         if self._screen is None:
             return
         picture = None
-        # A simulator that cannot render never will, and is slow to find out; a robot's picture may still arrive.
+        # A simulator that cannot render never will, and takes long to find out. A robot's picture may still arrive.
         if not (self._simulated and self._render_problem):
             try:
                 picture, self._render_problem = self.backend.render(), ""
@@ -284,7 +284,8 @@ def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> No
     """Offer the values on the first level of sections of the configuration for reading."""
     for name in sections:
         part = config.get(name)
-        for key, value in part.items() if isinstance(part, DictConfig) else ():  # an actor's run is a folder
+        # a section may be plain text, as an actor's run
+        for key, value in part.items() if isinstance(part, DictConfig) else ():
             if isinstance(value, bool | int | float | str) and not str(key).startswith("_"):
                 steering.offer(f"{name}." + str(key), value)
 

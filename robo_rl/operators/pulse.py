@@ -9,16 +9,16 @@ VARIABLE = "ROBO_RL_PULSE"
 """Environment variable of a launched process, with the descriptors that it reads and writes."""
 BEAT_NS = 100_000_000
 SILENT_SECONDS = 1.0
-"""An end that has sent nothing for longer counts as hung [s]."""
+"""Time without a heartbeat after which the other end counts as hung [s]."""
 READ_BYTES = 65536
 
 
 class Pulse:
-    """One end of two pipes. It beats, and receives the beats of the other end; a hung process does neither.
+    """One end of two pipes. It sends heartbeats and receives those of the other end. A hung process does neither.
 
     Args:
-        reads: descriptor from which the beats of the other end are read.
-        writes: descriptor to which this end beats.
+        reads: descriptor from which heartbeats of the other end are read.
+        writes: descriptor to which this end sends heartbeats.
         clock: monotonic time.
 
     Attributes:
@@ -37,7 +37,7 @@ class Pulse:
 
     @classmethod
     def inherited(cls) -> "Pulse | None":
-        """Return this process's end if it was launched, else None."""
+        """Return this process's end if ``robo-rl launch`` started it, else None."""
         words = os.environ.get(VARIABLE, "").split(",")
         try:
             reads, writes = map(int, words)
@@ -46,11 +46,11 @@ class Pulse:
             return None
 
     def turn(self) -> None:
-        """Beat and read; takes microseconds."""
+        """Send and read heartbeats; takes microseconds."""
         now_ns = self._clock.now_ns()
         if now_ns - self._beaten_ns >= BEAT_NS:
             self._beaten_ns = now_ns
-            with contextlib.suppress(OSError):  # the other end does not read, or is gone and will be found silent
+            with contextlib.suppress(OSError):  # the other end does not read, or is gone, which its silence reveals
                 os.write(self._writes, b".")
         try:
             beats = os.read(self._reads, READ_BYTES)
@@ -63,7 +63,7 @@ class Pulse:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the other end has beaten before, but not within the last :data:`SILENT_SECONDS`."""
+        """Whether the other end has sent heartbeats before, but not within the last :data:`SILENT_SECONDS`."""
         return self._received_ns is not None and self._clock.now_ns() - self._received_ns > SILENT_SECONDS * 1e9
 
     def close(self) -> None:

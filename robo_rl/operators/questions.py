@@ -1,4 +1,4 @@
-"""Server of chat completions over HTTP whose questions, meant for a vision-language model, a person answers."""
+"""Server of chat completions over HTTP, at which a person answers questions meant for a vision-language model."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ class Question:
     Attributes:
         parts: texts and pictures (PNG) in order.
         form: choices for answering without typing, as sent by the client; see :func:`read_form`.
-        answer: receives the answer; cancelled when the client has gone.
+        answer: receives the answer; cancelled when the client has disconnected.
     """
 
     parts: list[str | bytes]
@@ -37,7 +37,7 @@ class Question:
     answer: "Future[str]"
 
     def give(self, text: str) -> bool:
-        """Answer; return whether the client is still connected."""
+        """Answer the question; return whether the client is still connected."""
         if not self.answer.set_running_or_notify_cancel():
             return False
         self.answer.set_result(text)
@@ -80,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Return the answer.
 
         Raises:
-            CancelledError: if there will be no answer, or the client has gone.
+            CancelledError: if there will be no answer, or the client has disconnected.
         """
         while True:
             try:
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
                     answer.cancel()
 
     def _is_alone(self) -> bool:
-        """Return whether the other side has closed the connection."""
+        """Return whether the client has closed the connection."""
         try:
             return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
             return True
 
     def _parts(self) -> list[str | bytes]:
-        # A page in a browser cannot send this type without a preflight request, which is not answered.
+        # A page in a browser cannot send this content type without a preflight request, which is not answered.
         if self.path != "/v1/chat/completions" or self.headers.get("Content-Type") != "application/json":
             raise ValueError("expected JSON at /v1/chat/completions")
         length = self.headers.get("Content-Length", "")
@@ -112,12 +112,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
-        with suppress(ConnectionError):  # the client may have gone
+        with suppress(ConnectionError):  # the client may have disconnected
             self.end_headers()
             self.wfile.write(data)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Print nothing, so that requests do not appear among the questions."""
+        """Print nothing, because requests would appear among the questions."""
 
 
 @contextmanager

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 OWN_STOP = "robo_rl.drivers.robot.own_stop.rearm_robot"
-"""The function that calls the service by which a robot's own controller is re-armed."""
+"""Function that calls the service by which a robot's own controller is re-armed."""
 OWN_STOP_FACTS = ("service", "name", "namespace", "implementation", "domain", "discovery_range")
 """Arguments of that function."""
 KINDS = ("emergency_stop", "own_stop", "reset", "guard")
@@ -33,10 +33,10 @@ class Hold:
         since: time at which it was set, in seconds since the epoch, for display; None if it is unknown.
         robot: name of the robot that it holds; None for all robots, or those of a file.
         in_robot: whether the latch is in the robot's own controller.
-        passes: whether it ends without a person, as a reset does that is under way.
+        passes: whether it ends without a person, such as the latch of a running reset.
 
     Raises:
-        RoboRLError: from ``release``, if it fails; the message states why and what to do.
+        RoboRLError: from ``release``, if it fails; the message states why, and what to do.
     """
 
     what: str
@@ -58,19 +58,19 @@ class Hold:
 
 
 def release_order(holds: Sequence[Hold]) -> list[Hold]:
-    """Return latches in the order in which they are to be released: those in robots first.
+    """Return latches in the order in which they must be released: those in robots first.
 
-    A run waits as long as a latch of this machine holds its robot. If that was released first, the run would begin
-    episodes that the robot refuses, and three of them end it.
+    A run waits as long as a latch of this machine holds its robot. If that latch were released first, the run would
+    begin episodes that the robot refuses, and end after three of them.
     """
     return sorted(holds, key=lambda hold: not hold.in_robot)
 
 
 def release_holds(holds: Sequence[Hold]) -> tuple[list[str], list[str]]:
-    """Release latches, after a person has confirmed it, in :func:`release_order`.
+    """Release latches in :func:`release_order`, after a person has confirmed it.
 
     Returns:
-        A line for each latch that is released, and one for each that is not, which says why.
+        A line for each released latch, and a line with the reason for each one that could not be released.
     """
     released, failed = [], []
     for hold in release_order(holds):
@@ -84,7 +84,7 @@ def release_holds(holds: Sequence[Hold]) -> tuple[list[str], list[str]]:
 
 
 def _limitation(hold: Hold) -> str:
-    """Return what still holds the robot of a latch that was released, for the end of a line about it."""
+    """Return which stops still hold the robot of a released latch, as text for the end of a line."""
     if hold.robot is None or hold.in_robot or OwnStop(hold.robot).facts() is None:
         return ""
     return (
@@ -113,7 +113,7 @@ def find_stops_of(config: "DictConfig") -> list[Hold]:
 
     They are those of one robot, and that of all robots or, with ``safety.emergency_stop.file``, of that file.
     """
-    from ..app import find_emergency_stop, robot_name  # slow to import, and robo-rl rearm needs neither
+    from ..app import find_emergency_stop, robot_name  # slow to import, and not needed by robo-rl rearm
 
     if (emergency := find_emergency_stop(config)) is None:
         return []
@@ -147,12 +147,12 @@ def _time_of(file: Path) -> float | None:
 
 
 def _holds_of(robot: str, file: Path | None = None) -> list[Hold]:
-    """Return the latches of one robot, that of its own controller last; ``file``: that of its emergency stop."""
+    """Return the latches of one robot, its controller's last; ``file`` is that of its emergency stop."""
     what = f"robot {robot}"
     holds = _holds_of_latch(what, Latch(file or file_of(default_file(), robot)), robot)
     beat = GuardBeat(robot)
     if (problem := beat.problem()) is not None:
-        if beat.age() is not None:  # a description with the age would change while a person reads it
+        if beat.age() is not None:  # a description that states the age would change while a person reads it
             problem = f"the guard of robot {robot!r} no longer looks"
         holds.append(Hold(what, problem, beat.end, _time_of(beat.file), robot))
     reset = ResetLatch(robot)
@@ -176,7 +176,7 @@ def _rearm_robot(own: OwnStop, facts: Mapping[str, str]) -> None:
     """Re-arm the robot's own controller.
 
     Raises:
-        DriverError: if it has no service for that, or the service does not answer or refuses.
+        DriverError: if it has no service for this, or the service does not answer or refuses.
     """
     if not facts.get("service") or not facts.get("name"):
         raise DriverError(
@@ -184,7 +184,7 @@ def _rearm_robot(own: OwnStop, facts: Mapping[str, str]) -> None:
         )
     from omegaconf import OmegaConf
 
-    from ..app import build  # slow to import; only needed if a robot has a service
+    from ..app import build  # slow to import, and only needed if a robot has a service
 
     try:
         arguments = {name: facts[name] for name in OWN_STOP_FACTS if name in facts}

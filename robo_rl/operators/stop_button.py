@@ -1,4 +1,4 @@
-"""Emergency stop of pages in the browser, which waits for nothing else that pages ask for, and re-arming."""
+"""Emergency stop and re-arming for pages in the browser. The stop does not wait for other requests of the pages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -10,15 +10,15 @@ from ..web.reading import Readers
 from .rearming import Hold, find_stops, release_holds, release_order
 
 PRESS_SECONDS = 5.0
-"""Longest wait for the file system of this user."""
+"""Longest wait for the file system of this user [s]."""
 REARM_SECONDS = 30.0
-"""Longest wait until everything is released; the service of a robot's own controller may take seconds."""
+"""Longest wait until everything is released [s]. The service of a robot's own controller may take seconds."""
 
 
 class StopButton:
     """Presses the emergency stop of all robots of this user for pages, re-arms them, and answers the pages.
 
-    A press does not end with the page that asked for it.
+    A press continues if the page that requested it leaves.
 
     Args:
         find: returns the latches that pages show and release.
@@ -35,7 +35,7 @@ class StopButton:
         self._start(self._press(answer, run))
 
     def rearm(self, answer: Callable[[Mapping[str, Any]], Awaitable[None]], seen: object) -> None:
-        """Release what a person has seen and confirmed, and answer what is released, what is not, and why.
+        """Release the latches that a person has seen and confirmed, and answer which were released, and why not.
 
         Args:
             answer: called with the message for the page.
@@ -44,10 +44,10 @@ class StopButton:
         self._start(self._rearm(answer, seen))
 
     async def held(self) -> list[dict[str, str]]:
-        """Return what a page shows of the latches that hold robots still; if they cannot be read, the reason."""
+        """Return descriptions of the latches that hold robots still; if they cannot be read, the reason."""
         try:
             entries: list[dict[str, str]] = await self._readers.call("held", lambda: described(self._find()))
-        except (RoboRLError, OSError) as error:  # a time-out is one
+        except (RoboRLError, OSError) as error:  # includes time-outs
             return [{"what": "unknown", "reason": str(error)}]
         return entries
 
@@ -68,7 +68,7 @@ class StopButton:
     async def _press(self, answer: Callable[[Mapping[str, Any]], Awaitable[None]], run: object) -> None:
         try:
             problem = await self._readers.call("stop", press_emergency_stop)
-        except (RoboRLError, OSError) as error:  # a time-out is one
+        except (RoboRLError, OSError) as error:  # includes time-outs
             problem = str(error)
         failure = {"answer": f"ROBOTS ARE NOT STOPPED: {problem}. Use the button that cuts the power"}
         await answer(failure if problem else {"answer": "Robots are stopped", "stopped": run})
@@ -81,7 +81,7 @@ def press_emergency_stop() -> str:
 
 
 def described(holds: Sequence[Hold]) -> list[dict[str, str]]:
-    """Return what a page shows of the latches that hold robots still."""
+    """Return descriptions of the latches that hold robots still, as a page shows them."""
     return [{"what": hold.what, "reason": hold.description} for hold in holds]
 
 
@@ -90,8 +90,8 @@ def rearm_seen(seen: object, find: Callable[[], list[Hold]] = find_stops) -> lis
 
     Returns a line for each latch.
 
-    A stop that was pressed after the page was drawn is not released: nobody has read its reason. The same holds for one
-    that comes while the controller of another robot takes seconds to answer.
+    A stop that was pressed after the page was drawn is not released, because nobody has read its reason. The same holds
+    for a stop that is pressed while the controller of another robot takes seconds to answer.
     """
     entries = seen if isinstance(seen, list) else []
     released, failed = [], []

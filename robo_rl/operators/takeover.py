@@ -1,4 +1,4 @@
-"""Intervention of a person, who takes over from the policy and hands back."""
+"""Intervention of a person, who takes over from the policy and gives control back."""
 
 import importlib.util
 
@@ -23,7 +23,7 @@ class Takeover:
         panel: device and display of the person.
 
     Attributes:
-        stops: whether the person wants the run to end.
+        stops: whether the person has requested the end of the run.
     """
 
     def __init__(self, panel: Panel) -> None:
@@ -46,7 +46,7 @@ class Takeover:
         reading = self._turn("a person has control" if self._panel.input.in_control else "the policy has control")
         self._steps += 1
         if not reading.in_control:
-            # The gripper command of a person who takes over starts as the policy's, so that objects are not dropped.
+            # When a person takes over, the gripper command starts as the policy's, so that objects are not dropped.
             if self._gripper is not None and self._panel.device is not None:
                 self._panel.device.reset(closed=bool(choice.action[self._gripper] > 0))
             return choice
@@ -54,9 +54,9 @@ class Takeover:
         return ActionChoice(self._panel.action(observation), Source.HUMAN)
 
     def begin_episode(self) -> bool:
-        """Discard buttons pressed before the first step, as they are not about this episode.
+        """Discard buttons pressed before the first step, because they do not concern this episode.
 
-        Returns whether that step may be taken: the person has neither paused nor stopped anything meanwhile.
+        Return whether that step may be taken, because the person has neither paused nor stopped anything meanwhile.
         """
         reading = self._panel.look()
         self.stops |= "stop" in reading.buttons
@@ -68,7 +68,7 @@ class Takeover:
         return not (self.paused or self.stops or stopped)
 
     def heed(self) -> None:
-        """Read the device while the robot returns to the start on its own; buttons are not about the next episode.
+        """Read the device while the robot returns to the start by itself; buttons do not concern the next episode.
 
         Raises:
             SafetyStop: if the person pressed the emergency stop.
@@ -88,7 +88,7 @@ class Takeover:
         if button is None:
             return transition
         self._panel.backend.stop(button)
-        if button == EMERGENCY_STOP:  # a latched stop would have raised SafetyStop earlier
+        if button == EMERGENCY_STOP:  # unlatched, because a latched stop would have raised SafetyStop earlier
             self._panel.paused = True
         return marked(transition, button)
 
@@ -104,7 +104,7 @@ class Takeover:
         self._panel.close()
 
     def _pause_unless_latched(self) -> None:
-        """Pause after an emergency stop that would be forgotten.
+        """Pause after an emergency stop that is not latched.
 
         A latched stop holds the robot by itself. A pause would only hide the reason of the stop, and would last after
         the robot was re-armed.
@@ -125,7 +125,7 @@ class Takeover:
 
 
 def has_person(config: DictConfig) -> bool:
-    """Return whether ``config`` lets a person take over or steer, so that one has to be present."""
+    """Return whether ``config`` lets a person take over or steer, so that a person has to be present."""
     return config.teleop.device is not None or config.get("steering") is not None
 
 
