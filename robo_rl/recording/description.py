@@ -16,7 +16,7 @@ from ..replay import EpisodeArrays, EpisodeStore, StoreSummary
 from .quality import FLAGS, EpisodeQuality, is_picture, measure, motion_delay
 
 MOST_SHOWN = 30
-"""Most flagged episodes that are printed; the JSON file lists all of them."""
+"""Largest number of flagged episodes that are printed; the JSON file lists all of them."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def describe(store: EpisodeStore, pictures: bool = True) -> DataDescription:
 
 
 def _collected(store: EpisodeStore) -> dict[str, int]:
-    """Return the number of episodes by the run that collected them, in words; facts in files may be damaged."""
+    """Return the number of episodes by the run that collected them, as text. Facts in files may be damaged."""
     origins, own = store.metadata.get("origins"), store.metadata.get("collected_from")
     listed: list[Any] = origins[: len(store)] if isinstance(origins, list) else [{"collected_from": own}] * len(store)
     counts: Counter[str] = Counter()
@@ -187,7 +187,7 @@ def _print_flagged(console: Console, path: str, description: DataDescription) ->
     if len(flagged) > MOST_SHOWN:
         console.print(f"  and {len(flagged) - MOST_SHOWN} more")
     if len(flagged) == len(description.episodes):
-        return  # nothing would be left
+        return  # removing all flagged episodes would leave none
     names = ",".join(name for name in FLAGS if any(name in episode.flags for episode in flagged))
     console.print(
         f"Without them: robo-rl data edit path={path} output=NEW drop_flagged=[{names}]", markup=False, soft_wrap=True

@@ -1,4 +1,4 @@
-"""Disk space that a recording needs, and the space that is free."""
+"""Free disk space, and the space that a recording needs."""
 
 import contextlib
 import shutil
@@ -8,7 +8,7 @@ from ..core import DataError
 from ..replay import EpisodeStore
 
 SPARE_BYTES = 100e6
-"""Space that must remain free besides an episode, for the replacement of files and for other programs."""
+"""Space that must remain free besides an episode [bytes], for the replacement of files and for other programs."""
 
 
 def check_space(store: EpisodeStore, going_on: str) -> None:
@@ -16,7 +16,7 @@ def check_space(store: EpisodeStore, going_on: str) -> None:
 
     Args:
         store: data set, open for writing.
-        going_on: command or option that continues the recording when there is room, for the message.
+        going_on: command or option that continues the recording once there is room, for the message.
 
     Raises:
         DataError: if the disk does not have enough room.
@@ -43,9 +43,9 @@ class DiskSpace:
         self._episode_bytes = 1.0
 
     def describe(self) -> str:
-        """Return the free space in words; the number of episodes is estimated from the stored ones."""
+        """Return a description of the free space. The number of episodes is estimated from the stored ones."""
         store, episodes = self._store, len(self._store)
-        if episodes >= max(1, 2 * self._measured):  # not after each episode: a large data set is slow to measure
+        if episodes >= max(1, 2 * self._measured):  # not after each episode, because measuring a large data set is slow
             self._measured, self._episode_bytes = episodes, _folder_bytes(store.path) / episodes
         free = shutil.disk_usage(store.path).free
         text = f"{free / 1e9:.1f} GB free"
@@ -59,13 +59,13 @@ class DiskSpace:
 def _needed_bytes(store: EpisodeStore) -> float:
     """Return an upper bound on the size of the longest episode, plus the space that must remain free."""
     steps = store.spec.max_episode_steps or max((record.steps for record in store.records), default=0)
-    observation = sum(array.nbytes for array in store.spec.observation.values())  # nearly all of an episode
+    observation = sum(array.nbytes for array in store.spec.observation.values())  # nearly the whole size of an episode
     return SPARE_BYTES + (steps + 1) * observation
 
 
 def _folder_bytes(folder: Path) -> int:
     total = 0
     for file in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # replaced meanwhile, for example by `robo-rl label`
+        with contextlib.suppress(FileNotFoundError):  # the file was replaced meanwhile, for example by `robo-rl label`
             total += file.stat().st_size
     return total

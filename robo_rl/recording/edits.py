@@ -74,13 +74,13 @@ class EditConfig(Options):
 
 
 class Segment(NamedTuple):
-    """Steps of an episode that are kept, as an episode of their own.
+    """Steps of an episode that become a separate episode.
 
     Attributes:
         number: number of the episode.
         first: first step.
         stop: step after the last one.
-        success: success to store; None leaves it as it is.
+        success: success to store; None leaves it unchanged.
     """
 
     number: int
@@ -107,14 +107,14 @@ def read_segment(text: str) -> Segment:
 
 @dataclass(frozen=True)
 class Piece:
-    """Stretch of an episode that goes into an edited data set.
+    """Segment of an episode that goes into an edited data set.
 
     Attributes:
         store: data set with the episode.
         number: number of the episode in its data set.
-        first: first step of the stretch.
+        first: first step of the segment.
         stop: step after its last one.
-        success: success to store; None leaves it as it is.
+        success: success to store; None leaves it unchanged.
     """
 
     store: EpisodeStore
@@ -134,7 +134,7 @@ class Piece:
             steps = [_with_success(step, False) if step.success else step for step in steps]
         last = steps[-1]
         if self.success is not None:
-            # A success ends the task; an episode that is no success was cut.
+            # A success terminates the episode; any other outcome truncates it.
             last = dataclasses.replace(
                 _with_success(last, self.success), terminated=self.success, truncated=not self.success
             )
@@ -143,7 +143,7 @@ class Piece:
         return [*steps[:-1], last]
 
     def origin(self) -> dict[str, Any]:
-        """Return the place of the stretch in the data set that was recorded, also after several edits."""
+        """Return the place of the segment in the originally recorded data set, even after several edits."""
         own = {
             "data_set": str(self.store.path),
             "episode": self.number,
@@ -168,11 +168,11 @@ def _with_success(step: Transition, success: bool) -> Transition:
 def edit(settings: EditConfig, progress: Callable[[int, int], None] | None = None) -> list[Path]:
     """Write one or two data sets of selected episodes; return their folders. The sources are not changed.
 
-    Episodes are numbered through: those of ``path`` first, then those of ``merge``. Nothing is written unless all of it
-    can be.
+    Episodes are numbered consecutively: those of ``path`` first, then those of ``merge``. Either everything is written
+    or nothing.
 
     Args:
-        settings: what to write.
+        settings: selection and changes of episodes, and the folders to write.
         progress: called after each episode with the number of episodes that are written, and of those to write.
 
     Raises:
@@ -239,7 +239,7 @@ def _select(stores: Sequence[EpisodeStore], settings: EditConfig) -> list[Piece]
             raise ConfigError(f"{name}: there is no episode {wrong[0]}; there are {len(places)}, counted from 0")
     pictures = bool(settings.drop_flagged)
     qualities: list[EpisodeQuality] = []
-    if settings.drop_flagged or settings.trim:  # measured like `data describe` does, each data set by itself
+    if settings.drop_flagged or settings.trim:  # measured in each data set separately, as `data describe` does
         qualities = [quality for store in stores for quality in measure(_arrays(store, pictures), store.spec)]
     kept = range(len(places)) if settings.keep is None else sorted(set(settings.keep))
     segments = _segments(places, settings, kept)
@@ -290,10 +290,10 @@ def _arrays(store: EpisodeStore, pictures: bool) -> Iterator[EpisodeArrays]:
 
 
 def _trimmed(place: tuple[EpisodeStore, int], quality: EpisodeQuality, success: bool | None) -> tuple[int, int]:
-    """Return the steps without those at the start and the end in which nothing happens.
+    """Return the range of steps without those at the start and the end in which nothing happens.
 
-    Steps up to the first success stay, since the success is seen in them, unless ``success`` says that it was none. An
-    episode without any motion stays whole.
+    Steps up to the first success stay, because the success is observed in them, unless ``success`` marks it as a
+    failure. An episode without any motion stays whole.
     """
     if quality.idle_start >= quality.steps:
         return 0, quality.steps
@@ -323,7 +323,8 @@ def _write(
     }
     if any("instructions" in store.metadata for store in stores):
         facts["instructions"] = [_instruction(piece) for piece in pieces]
-    first = {key: value for key, value in stores[0].metadata.items() if key != "collected_from"}  # it is in the origins
+    # the origins contain it
+    first = {key: value for key, value in stores[0].metadata.items() if key != "collected_from"}
     with EpisodeStore.create(path, spec, json.loads(json.dumps({**first, **facts}))) as made:
         for piece in pieces:
             made.append_episode(piece.transitions(spec))
@@ -338,7 +339,7 @@ def _instruction(piece: Piece) -> str:
 
 
 def _copy_labels(pieces: Sequence[Piece], stores: Sequence[EpisodeStore], made: EpisodeStore) -> None:
-    """Copy the labels of people, cut as the episodes are."""
+    """Copy the labels of people, cut like the episodes."""
     stages = {str(store.path): count for store in stores if (count := stages_of(store)) is not None}
     if not stages:
         return

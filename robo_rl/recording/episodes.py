@@ -36,13 +36,13 @@ IF_EXISTS = ("fail", "append", "overwrite")
 ATTEMPTS_PER_EPISODE = 5
 
 AWAITED = (EMERGENCY_STOP, GUARD_SILENT)
-"""Reasons of stops whose end a person awaits; other recordings end."""
+"""Reasons of stops that a person has to end. Stops for other reasons end the recording."""
 
 Config = TypeVar("Config")
 
 
 class RecordingStopped(Exception):  # noqa: N818 - an outcome, not a mistake
-    """The operator stopped the recording; the open episode is discarded."""
+    """Raised when the operator stops the recording; the open episode is discarded."""
 
 
 class Chooser(Protocol):
@@ -178,20 +178,20 @@ def open_data_set(
 ) -> Iterator[EpisodeStore]:
     """Open the data set at ``path`` to add episodes; make it if it does not exist, and remove it if it stays empty.
 
-    A data set that is overwritten is kept beside the new one, as ``NAME.replaced``, until the new one has episodes. If
-    a device is missing or the operator changes their mind, the old demonstrations are therefore not lost.
+    A data set that is overwritten is kept beside the new one, as ``NAME.replaced``, until the new one has episodes. The
+    old demonstrations are therefore not lost if a device is missing or the operator changes their mind.
 
     Args:
         path: folder of the data set.
         spec: spec of the environment to record.
-        if_exists: what to do with an existing data set: ``fail``, ``append`` to it or ``overwrite`` it.
+        if_exists: treatment of an existing data set: ``fail``, ``append`` to it or ``overwrite`` it.
         metadata: how a new data set is made, as JSON values.
         section: configuration section of the command's option ``if_exists``, with a dot, for messages.
 
     Raises:
         DataError: if a data set exists and ``if_exists`` is ``fail``; if it was recorded for another spec, or collected
-            from another policy (``append``);
-            if ``path`` exists but is not a data set; or if a recording that was killed left a replaced data set.
+            from another policy (``append``); if ``path`` exists but is not a data set; or if a recording that was
+            killed left a replaced data set.
     """
     replaced: Path | None = None
     if path.exists() and if_exists == "append":
@@ -249,10 +249,10 @@ def _set_aside(path: Path, if_exists: str, section: str) -> Path | None:
 
 
 def _check_origin(store: EpisodeStore, metadata: Mapping[str, Any]) -> None:
-    """Check that episodes are added to no data set of another policy, whose origin all its episodes have.
+    """Check that the origin of new episodes is the origin that the data set states for all its episodes.
 
     Raises:
-        DataError: if they are.
+        DataError: if it is another policy.
     """
     origin = store.metadata.get("collected_from")
     if origin is not None and origin != metadata.get("collected_from"):
@@ -318,7 +318,8 @@ def record_episodes(
         if is_exhausted and stored < episodes:
             result = "ended in success" if only_successful else "could be stored"
             advice = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section)
-            kept = " (they are stored)" if stored and section is not None else ""  # a run discards what it recorded
+            # a training run discards what it recorded
+            kept = " (they are stored)" if stored and section is not None else ""
             count = f"only {stored} of {attempts} episodes {result}{kept}, but {episodes} were requested"
             raise DataError(f"{store.path}: {count}. {advice}")
     return stored
@@ -338,7 +339,7 @@ def _record_episode(
     awaited: Container[str],
     keeps_stopped: bool,
 ) -> Outcome:
-    """Record an episode; ``awaited``: reasons of stops whose end the chooser awaits before the next episode."""
+    """Record an episode; ``awaited`` are the reasons of stops whose end the chooser awaits before the next episode."""
     with store.writer() as writer:
         while True:
             try:

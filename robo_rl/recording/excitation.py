@@ -1,4 +1,4 @@
-"""Recording of actions that are known beforehand, such as those that excite an arm's joints, and of their times."""
+"""Recording of planned actions, such as those that excite an arm's joints, and of their times."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ class Ending(NamedTuple):
     """End of a recording.
 
     Attributes:
-        stored: number of episodes in the data set; without any it does not exist.
+        stored: number of episodes in the data set, which does not exist without any.
         signal: signal that ended the recording, or None.
         stopped: reason why the robot was stopped, which ended the recording; empty if it was not.
     """
@@ -35,10 +35,10 @@ class Ending(NamedTuple):
 
 
 class TimedBackend(WrappedBackend):
-    """Robot that also observes when it was measured and commanded.
+    """Robot whose observations also contain the times of measurements and commands.
 
-    ``times`` holds when the joints were measured, and when the command before it went out: seconds of the robot's time
-    since the first measurement of the episode, by the monotonic clock.
+    ``times`` contains the time at which the joints were measured, and the time at which the previous command was sent,
+    in seconds of the robot's time since the first measurement of the episode, by the monotonic clock.
 
     Args:
         backend: robot.
@@ -73,7 +73,7 @@ class TimedBackend(WrappedBackend):
 
 
 class PlannedChooser:
-    """Chooser of actions that are known beforehand. A request to end the recording ends the episode, which is kept.
+    """Chooser of planned actions. A request to end the recording ends the episode, which is kept.
 
     Args:
         actions: actions (T, A) of the episode.
@@ -86,7 +86,7 @@ class PlannedChooser:
 
     def begin(self, actor: Actor) -> None:
         actor.begin_episode()
-        if self._interruption.signal is not None:  # during the reset: nothing has moved yet
+        if self._interruption.signal is not None:  # requested during the reset, before any motion
             raise RecordingStopped
 
     def __call__(self, observation: Observation) -> ActionChoice:
@@ -110,8 +110,8 @@ def record_planned(
 ) -> Ending:
     """Record an episode for each plan; return how the recording ended.
 
-    A stop of the robot ends the recording, so that nothing moves again before a person has looked. What was recorded
-    before remains, also of the episode that was stopped.
+    A stop of the robot ends the recording, so that nothing moves again before a person has looked. Everything that was
+    recorded before the stop is kept, including the steps of the stopped episode.
 
     Args:
         backend: robot or simulator.
@@ -146,7 +146,7 @@ def record_planned(
                 report=report,
                 keeps_stopped=True,
             )
-        except SafetyStop as stop:  # one that waits for a person
+        except SafetyStop as stop:  # a stop that waits for a person
             stops.append(str(stop))
         return Ending(len(store), interruption.signal, "".join(stops))
 
@@ -159,7 +159,7 @@ def read_recordings(store: EpisodeStore, identification: Any) -> list[Any]:
         identification: the :class:`sim.identification.ArmIdentification`.
 
     Raises:
-        DataError: if they are another arm's, or their times are not those of a recording.
+        DataError: if they were recorded with another arm, or their times are not those of such a recording.
     """
     names = store.spec.observation["state"].names
     keys = [key for key in ("state", TIMES) if key in store.spec.observation]

@@ -24,7 +24,7 @@ MOTION = "forward, back: in time   pause: one frame at a time   stop: quit witho
 FAST = 4
 """Number of frames to advance per displayed frame while the person moves forward or back."""
 HELD = 0.5
-"""Deflection of the device from which the person moves forward or back."""
+"""Deflection of the device above which the person moves forward or back."""
 SMALLEST = 320
 """Smallest height at which pictures are displayed [pixels]."""
 

@@ -11,7 +11,7 @@ from ..core import ConfigError, EnvBackend, Observation, derive_seed, generator
 from .scripts import ExpertChooser
 
 NOISES = (0.1, 1.0)
-"""Range of the standard deviation of the noise on the expert's actions: from nearly perfect to mostly noise."""
+"""Range of the standard deviation of the noise on the expert's actions, from nearly perfect to mostly noise."""
 
 
 @runtime_checkable
@@ -19,7 +19,7 @@ class Captioned(Protocol):
     """Backend that describes its state in sentences."""
 
     def captions(self) -> Mapping[str, bool]:
-        """Return sentences, always the same ones, and whether each is true of the current state."""
+        """Return the sentences, which are always the same, and whether each is true in the current state."""
         ...
 
 
@@ -30,8 +30,8 @@ class Pictures:
     Attributes:
         images: (n, H, W, 3) uint8.
         captions: K sentences.
-        truth: (n, K) bool, whether each caption is true of each picture. A caption of another task is false.
-        own: (n, K) bool, whether each caption is one of the picture's task.
+        truth: (n, K) bool, whether each caption is true for each picture. A caption of another task is false.
+        own: (n, K) bool, whether each caption belongs to the picture's task.
     """
 
     images: NDArray[np.uint8]

@@ -13,13 +13,13 @@ from ..replay import EpisodeStore
 POSITION = tuple(f"end_effector_{axis}" for axis in "xyz")
 COLUMNS = tuple(f"end_effector_r{row}{column}" for column in (1, 2) for row in (1, 2, 3))
 REST_SECONDS = 0.3
-"""Time for which an end effector must have been at rest [s]; a picture may be older than its pose by as much."""
+"""Time for which an end effector must have been at rest [s]. A picture may be older than its pose by this time."""
 REST_POSITION = 0.001
 REST_ROTATION = 0.005
-"""Distance [m] and rotation [rad] that an end effector at rest stays below during this time."""
+"""Upper limits of the distance [m] and rotation [rad] of an end effector at rest during this time."""
 NEW_POSITION = 0.02
 NEW_ROTATION = 0.07
-"""Distance [m] or rotation [rad] from all earlier poses at which a pose is a new one."""
+"""Distance [m] or rotation [rad] from all earlier poses above which a pose counts as new."""
 MOST_VIEWS = 60
 
 Array = NDArray[np.float64]
@@ -35,7 +35,7 @@ def find_posed_views(store: EpisodeStore, board: Board, camera: str | None) -> t
 
     Raises:
         ConfigError: if there is no such camera.
-        DataError: if the pose is not observed, or in no picture is the board.
+        DataError: if the pose is not observed, or no picture shows the board.
     """
     key = _image_key(store.spec, camera)
     places = _pose_places(store.spec)

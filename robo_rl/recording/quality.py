@@ -1,4 +1,4 @@
-"""Quality of recorded episodes: measurements, and flags that name what is wrong with an episode."""
+"""Quality of recorded episodes: measurements, and flags that describe faults of an episode."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,27 +26,27 @@ FLAGS = {
     "repeated_pictures": "pictures repeat although the state changes",
     "exposure": "the brightness of the pictures jumps",
 }
-"""Flags of an episode, and what each means."""
+"""Flags of an episode, and their meanings."""
 
 GAP_PERIODS = 1.5
-"""Longest time between two steps that is no gap [control periods]."""
+"""Longest time between two steps that does not count as a gap [control periods]."""
 STILL_SECONDS = 1.0
-"""Longest time without motion that is no pause [s]."""
+"""Longest time without motion that does not count as a pause [s]."""
 OUTLIER = 3.5
-"""Distance from the median from which a value is an outlier [robust standard deviations] (Iglewicz, Hoaglin 1993)."""
+"""Distance from the median above which a value is an outlier [robust standard deviations] (Iglewicz, Hoaglin 1993)."""
 LENGTH_FACTOR = 1.5
 JERK_FACTOR = 3.0
-"""An outlier also differs from the median by this factor, since a data set may be very uniform."""
+"""Smallest factor between an outlier and the median, because the spread of a data set may be very small."""
 SATURATION_DIFFERENCE = 0.3
 REPEATED_SHARE = 0.1
 """Largest share of repeated rows that is not flagged."""
 BRIGHTNESS_JUMP = 0.15
 """Largest change of the mean brightness between two pictures that is not flagged [share of the range]."""
 FEWEST_EPISODES = 5
-"""Number of episodes from which on one of them can be an outlier."""
+"""Smallest number of episodes among which one can be an outlier."""
 LONGEST_DELAY_SECONDS = 1.0
 DELAY_STEPS = 20_000
-"""Number of steps from which on no further episode is used to estimate the delay."""
+"""Number of steps that suffices to estimate the delay."""
 LEAST_CORRELATION = 0.3
 """Correlation between actions and motion below which no delay is stated."""
 

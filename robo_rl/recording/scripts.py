@@ -12,11 +12,11 @@ from .episodes import Chooser, explored
 PLAY_STEPS = (3, 12)
 """Shortest and longest phase of a script that plays [control periods]."""
 PLAY_WANDERING = 0.4
-"""Fraction of the phases in which it moves in a random direction."""
+"""Fraction of the phases in which a script that plays moves in a random direction."""
 
 
 class ExpertChooser:
-    """Chooser of the scripted expert's actions, executed with Gaussian noise so that the data shows how to recover.
+    """Chooser of the scripted expert's actions, executed with Gaussian noise so that the data show how to recover.
 
     The expert's action without noise is stored as the proposed action (DART, Laskey et al. 2017).
 
@@ -36,7 +36,7 @@ class ExpertChooser:
         actor.begin_episode()
 
     def __call__(self, observation: Observation) -> ActionChoice:
-        if not self._has_begun:  # the backend has been reset by now
+        if not self._has_begun:  # not earlier, because the backend has been reset by now
             self._expert.reset()
             self._has_begun = True
         action = np.asarray(self._expert.act(observation), np.float32)

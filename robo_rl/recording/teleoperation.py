@@ -147,7 +147,7 @@ class HumanChooser:
         panel.begin()
         self._wait_for(False, "release the device")
         self._wait_for(True, "move to begin")
-        if clock.now_ns() > start_ns:  # not in simulation, where time advances only with steps
+        if clock.now_ns() > start_ns:  # false in simulation, where time advances only with steps
             actor.begin_again()
             panel.begin()
             self._check_stop(panel.look())
