@@ -1,4 +1,4 @@
-"""Server of ``robo-rl web``: a page in the browser to watch runs and to command active ones."""
+"""Server of ``robo-rl web``, a page in the browser to watch runs and to command active ones."""
 
 import asyncio
 import json
@@ -36,18 +36,20 @@ from .watched_runs import (
 
 PICTURE_SECONDS = 0.05
 GALLERY_SECONDS = 3.0
-"""Least time between two looks at all runs."""
+"""Shortest time between two reads of all runs [s]."""
 MOST_COMPARED = 7
-"""Most runs whose curves are shown beside those of the chosen one."""
+"""Largest number of runs whose curves are shown beside those of the chosen one."""
 READ_SECONDS = 5.0
-"""Longest wait for a folder."""
+"""Longest wait for a folder [s]."""
 MOST_REQUESTS = 32
-"""Most commands of a page that wait to be sent to runs."""
+"""Largest number of commands of a page that wait to be sent to runs."""
 SWITCH_SECONDS = 0.001
-"""Switch interval of threads, so that reading threads yield quickly to an emergency stop. Python's default is 5 ms."""
+"""Switch interval of threads [s], so that reading threads yield quickly to an emergency stop. Python's default is 5
+ms.
+"""
 ALIVE_SECONDS = 1.0
 SHARE_OF_CORE = 0.1
-"""Largest share of one processor core for reading files: long metrics are read less often."""
+"""Largest share of one processor core for reading files. Long metrics are therefore read less often."""
 
 PAGES = (
     {"/": "runs.html"}
@@ -63,23 +65,23 @@ STAMPED = ("config.yaml", "metrics.jsonl", "summary.json", "videos", REPORT)
 
 
 class Look(NamedTuple):
-    """The data about a run, read when the run and its files had the state ``stamp``."""
+    """Data about a run, read when the run and its files had the state ``stamp``."""
 
     stamp: object
     data: dict[str, Any]
 
 
 class Dashboard:
-    """Server of the pages: it sends the state of runs and handles commands. One object serves all pages.
+    """Server of the pages, which sends the state of runs and handles commands. One object serves all pages.
 
     Messages to a page are JSON objects: ``runs``, the chosen ``run``, the curves of the ``compared`` ones, the
-    ``gallery`` of all, and ``held``, what holds robots still and why, if they have changed, otherwise ``alive``; and
-    ``answer`` to a command. After an emergency stop, the answer has ``stopped``, the run of the page; without it, the
-    page sends the emergency stop again, on a new connection. Pictures are bytes: a line with a JSON object that names
-    robot and camera, or the run whose ``poster`` it is, then a JPEG file. If a ``poster`` cannot be shown, a JSON
-    object has its run and the ``problem``. Messages of a page choose a run, ``{"run": path}``, or others to ``compare``
-    it with, or command it, ``{"command": name, "robot": name}``, or re-arm what they show,
-    ``{"command": "rearm", "seen": held}``.
+    ``gallery`` of all, and ``held``, the latches that hold robots still and their reasons, if they have changed,
+    otherwise ``alive``; and ``answer`` to a command. After an emergency stop, the answer has ``stopped``, the run of
+    the page; without it, the page sends the emergency stop again, on a new connection. Pictures are bytes: a line with
+    a JSON object that names robot and camera, or the run whose ``poster`` it is, then a JPEG file. If a ``poster``
+    cannot be shown, a JSON object has its run and the ``problem``. Messages of a page choose a run, ``{"run": path}``,
+    or others to ``compare`` it with, or command it, ``{"command": name, "robot": name}``, or re-arm the robots that
+    they show, ``{"command": "rearm", "seen": held}``.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.
@@ -103,7 +105,7 @@ class Dashboard:
         from ..web.server import read_message
 
         async def while_open(talk: Coroutine[Any, Any, None]) -> None:
-            with suppress(ConnectionClosed):  # messages from before the page left still have to be handled
+            with suppress(ConnectionClosed):  # messages that arrived before the page left still have to be handled
                 await talk
 
         visit = Visit(page)
@@ -121,7 +123,7 @@ class Dashboard:
     def _handle(self, visit: "Visit", message: Mapping[str, Any]) -> None:
         run, name = message.get("run", visit.chosen), message.get("command")
         if name == "emergency_stop":
-            self._button.press(visit.answer, run)  # it does not wait for earlier commands
+            self._button.press(visit.answer, run)  # at once, without waiting for earlier commands
         elif name == "rearm":
             self._button.rearm(visit.answer, message.get("seen"))
         elif isinstance(name, str):
@@ -142,12 +144,12 @@ class Dashboard:
             try:
                 if path is not None:
                     await self._readers.call(f"command {path}", partial(LiveWatch(path).send, command))
-            except (RoboRLError, OSError) as error:  # a time-out is one
+            except (RoboRLError, OSError) as error:  # includes time-outs
                 answer = str(error)
             await visit.answer({"answer": answer})
 
     async def _send_changes(self, visit: "Visit") -> None:
-        """Send changes, and at least once a second a sign that the connection is alive."""
+        """Send changes, and a sign that the connection is alive at least once a second."""
         while True:
             start = time.monotonic()
             visit.changed.clear()
@@ -168,7 +170,7 @@ class Dashboard:
                 await visit.send({})
 
     async def _show(self, visit: "Visit") -> None:
-        """Send new pictures of the chosen run while it is active; a slow page gets fewer."""
+        """Send new pictures of the chosen run while it is active. A slow page receives fewer."""
         while True:
             start = time.monotonic()
             if visit.chosen is not None and visit.going_on:
@@ -182,7 +184,7 @@ class Dashboard:
             await asyncio.sleep(max(PICTURE_SECONDS, time.monotonic() - start))
 
     async def _send_gallery(self, visit: "Visit") -> None:
-        """Send what all listed runs have reached, and the pictures of their videos, whenever these have changed."""
+        """Send the results of all listed runs, and the pictures of their videos, whenever these have changed."""
         while True:
             start = time.monotonic()
             paths, _ = await self._list()
@@ -202,7 +204,7 @@ class Dashboard:
             await asyncio.sleep(max(GALLERY_SECONDS, (time.monotonic() - start) / SHARE_OF_CORE))
 
     async def _look(self, chosen: str | None, compared: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the message about the runs, the chosen run, by default the newest, and the curves of others."""
+        """Return the message about the runs, the chosen run (by default the newest), and the curves of others."""
         paths, note = await self._list()
         if not paths:
             held = (await self._readers.read({"stop": holds_of_robots}))["stop"]
@@ -223,7 +225,7 @@ class Dashboard:
         return {"runs": runs, "run": data, "compared": drawn, "held": _holds_or_problem(outcomes["stop"])}
 
     async def _list(self) -> tuple[list[Path], str]:
-        """Return the newest runs, and a note on why there are none; within ``interval``, all pages share the result."""
+        """Return the newest runs, and a note on why there are none. Within ``interval``, all pages share the result."""
         if self._listed is None or time.monotonic() - self._listed[0] > self._settings.interval:
             paths, note = await self._find()
             self._paths |= {str(path): path for path in paths}
@@ -231,14 +233,14 @@ class Dashboard:
         return self._listed[1:]
 
     async def _find(self) -> tuple[list[Path], str]:
-        """Find runs, in all folders concurrently, so that a folder that does not answer hides no others."""
+        """Find runs in all folders concurrently, so that a folder that does not answer does not hide the others."""
         patterns = {f"runs {pattern}": partial(places, pattern) for pattern in self._settings.runs}
         folders_by_pattern = await self._readers.read(patterns)
         problems = [str(each) for each in folders_by_pattern.values() if isinstance(each, Exception)]
         folders = [path for each in folders_by_pattern.values() if not isinstance(each, Exception) for path in each]
         outcomes = await self._readers.read({f"runs in {path}": partial(dated_runs, path) for path in folders})
         dated = [run for each in outcomes.values() if not isinstance(each, Exception) for run in each]
-        unique = {place: (changed, path) for changed, path, place in reversed(dated)}  # the first path of a run counts
+        unique = {place: (changed, path) for changed, path, place in reversed(dated)}  # keeps the first path of a run
         newest = sorted(unique.values(), reverse=True)[: self._settings.newest]
         problems.append(f"no run found in {', '.join(self._settings.runs)}")
         return [path for _, path in newest], problems[0]
@@ -284,17 +286,17 @@ class Visit:
         self.changed.set()
 
     def compare(self, paths: Sequence[object]) -> None:
-        """Show the curves of other runs, too."""
+        """Also show the curves of other runs."""
         self.compared = [str(path) for path in paths[:MOST_COMPARED]]
         self.changed.set()
 
     def ask(self, request: tuple[object, str, str] | None) -> None:
-        """Add a command to the queue: run, name and robot; None: no more commands come."""
+        """Add a command to the queue: run, name and robot; None: no more commands follow."""
         if request is None or self.requests.qsize() < MOST_REQUESTS:
             self.requests.put_nowait(request)
 
     async def answer(self, message: Mapping[str, Any]) -> None:
-        """Send the answer to a command, unless the page has left, and have what it changed looked at."""
+        """Send the answer to a command, unless the page has left, and request an update of the page."""
         from websockets.exceptions import ConnectionClosed
 
         with suppress(ConnectionClosed):
@@ -307,14 +309,15 @@ class Visit:
         self._state |= news
         if message.get("run") is not None:
             self.going_on = message["run"]["going_on"]
-            # A folder that was removed meanwhile is not chosen: the newest run is shown as soon as there is one.
+            # A folder that was removed meanwhile is not chosen, so that the newest run is shown as soon as there is
+            # one.
             if self.chosen is None and message["run"]["status"] != UNREADABLE:
                 self.choose(message["run"]["path"])
         await self.page.send(json.dumps(news or {"alive": True}))
 
 
 def holds_of_robots() -> list[dict[str, str]]:
-    """Return what holds this user's robots still, for display."""
+    """Return the latches that hold this user's robots still, for display."""
     return described(find_stops())
 
 

@@ -1,4 +1,4 @@
-"""Server of the data page of ``robo-rl web``: recorded episodes to look at, and edits into new data sets."""
+"""Server of the data page of ``robo-rl web``, which shows recorded episodes and edits them into new data sets."""
 
 import asyncio
 import json
@@ -34,23 +34,23 @@ from .watched_data import (
 from .watched_runs import stamp_of
 
 READ_SECONDS = 5.0
-"""Longest wait for a folder."""
+"""Longest wait for a folder [s]."""
 FLAG_SECONDS = 3600.0
-"""Longest wait for flags."""
+"""Longest wait for flags [s]."""
 ALIVE_SECONDS = 1.0
 PROGRESS_SECONDS = 0.3
 MOST_DATA_SETS = 100
 MOST_OPEN = 4
-"""Most data sets that are kept open."""
+"""Largest number of data sets that are kept open."""
 MOST_REQUESTS = 64
-"""Most requests of a page that wait for an answer."""
+"""Largest number of requests of a page that wait for an answer."""
 MOST_READS = 4
-"""Most requests of a page for which files are read at the same time."""
+"""Largest number of requests of a page for which files are read at the same time."""
 MOST_MEASURED = 2
-"""Most data sets whose flags are computed at the same time."""
+"""Largest number of data sets whose flags are computed at the same time."""
 MOST_EDITS = 20_000
 MESSAGE_BYTES = 256 << 10
-"""Largest message of a page: the edits of a data set."""
+"""Largest message of a page [bytes]: the edits of a data set."""
 
 SOCKET = "/socket/data"
 PAGES = {
@@ -72,7 +72,7 @@ class DataConfig:
 
 @dataclass
 class Saving:
-    """New data set that is being written: its name, the number of episodes written, and of those to write."""
+    """New data set that is being written: its name, and the numbers of written episodes and of all episodes."""
 
     name: str
     done: int = 0
@@ -82,7 +82,7 @@ class Saving:
 class DataPage:
     """Server of the data pages. One object serves all pages.
 
-    Messages of a page are JSON objects with a ``number``, a ``request`` and what it needs. The answer has the same
+    Messages of a page are JSON objects with a ``number``, a ``request`` and its arguments. The answer has the same
     number: a JSON object, or bytes for a picture: a line with a JSON object, then a JPEG file. ``error`` is the reason
     why there is no answer. At least once a second a page receives ``saving``, the data set that is being written.
 
@@ -119,9 +119,10 @@ class DataPage:
                     message = read_message(data)
                     if message.get("command") == "emergency_stop":
                         self._button.press(partial(_send, page), message.get("run"))
-                    elif len(open_requests) < 2 * MOST_REQUESTS:  # a page with more does not receive the answers
+                    elif len(open_requests) < 2 * MOST_REQUESTS:  # further requests receive no answer
                         excess = len(open_requests) >= MOST_REQUESTS
-                        # Not sent here: a page that does not receive could then not press the emergency stop.
+                        # Sent in a separate task, so that a page that does not receive can still press the emergency
+                        # stop.
                         work = _refuse(page, message) if excess else self._answer(page, message, reads)
                         task = group.create_task(work)
                         open_requests.add(task)
@@ -139,9 +140,9 @@ class DataPage:
         heading = {"number": message.get("number")}
         try:
             answer = await self._answer_to(message, reads)
-        except (RoboRLError, OSError) as error:  # a time-out is one
+        except (RoboRLError, OSError) as error:  # includes time-outs
             answer = {"error": clip(str(error))}
-        except Exception as error:  # whatever the files contain
+        except Exception as error:  # any error, because the files may contain anything
             answer = {"error": f"{type(error).__name__} in its files"}
         await _send(page, answer if isinstance(answer, bytes) else heading | answer, heading)
 
@@ -178,20 +179,20 @@ class DataPage:
         return answer
 
     def _store(self, path: Path) -> EpisodeStore:
-        """Return an open data set; called in threads. It is opened again after it has changed."""
+        """Return an open data set; called in threads. The data set is opened again after it has changed."""
         stamp = stamp_of(path / "dataset.json"), stamp_of(path / "episodes.jsonl")
         kept = self._stores.get(path)
         if kept is None or kept[0] != stamp:
             kept = stamp, open_data_set(path)
             self._stores[path] = kept
             while len(self._stores) > MOST_OPEN:
-                with suppress(KeyError):  # another thread removed it
+                with suppress(KeyError):  # another thread has removed it
                     self._stores.popitem(last=False)
         return kept[1]
 
     async def _list(self) -> dict[str, Any]:
-        """Find the data sets, and describe each; one that does not answer hides no other."""
-        # A data set may have the path of a folder, but a late outcome of one must not count as that of the other.
+        """Find the data sets and describe each of them. One that does not answer does not hide the others."""
+        # The prefix distinguishes a search from a data set of the same path, whose late outcomes must not be confused.
         searches = {f"search {folder}": partial(data_sets_in, folder) for folder in self._folders}
         saved = {"saved": lambda: SearchResult([path for path in self._saved if os.path.lexists(path)], [])}
         outcomes = await self._readers.read(searches | saved)
@@ -234,7 +235,7 @@ class DataPage:
         }
 
     async def _measure(self, path: Path, message: Message) -> dict[str, Any]:
-        """Return the flags of a data set; they are computed once for all pages."""
+        """Return the flags of a data set, which are computed once for all pages."""
         stamp = await self._readers.call(f"stamp {path}", lambda: stamp_of(path / "episodes.jsonl"))
         known = self._flags.get(path)
         if known is None or known[0] != stamp or (known[1].done() and known[1].exception()):
@@ -247,15 +248,16 @@ class DataPage:
             return await self._flag_readers.call(f"flags {path}", lambda: flagged(self._store(path)))
 
     def _start(self, work: Any) -> "asyncio.Task[Any]":
-        """Start work that does not end with the page that asked for it."""
+        """Start work that continues if the page that requested it leaves."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # pages that still wait report it
+        # pages that still wait report the error
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return task
 
     async def _command(self, path: Path, message: Message) -> dict[str, Any]:
-        """Return the command line that does the same as the request ``save``."""
+        """Return the command line that is equivalent to the request ``save``."""
 
         def command() -> dict[str, Any]:
             settings = edit_settings(path, message)

@@ -1,4 +1,4 @@
-"""Live episodes of a policy or a scripted expert in simulation, and the page that shows and changes them."""
+"""Live episodes of a policy or a scripted expert in simulation, and the page that displays and controls them."""
 
 import asyncio
 import json
@@ -17,9 +17,9 @@ from ..web.server import read_message
 
 PAGES = {"/": "play.html"} | {f"/{name}": name for name in ("play.js", "link.js", "page.css", "icon.svg")}
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-"""Speeds to choose from, as multiples of real time."""
+"""Available speeds, as multiples of real time."""
 NOISES = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
-"""Standard deviations of noise on actions to choose from."""
+"""Available standard deviations of noise on actions."""
 PICTURE_SECONDS = 0.1
 """Shortest time between two pictures [s]."""
 OUTCOME_SECONDS = 1.5
@@ -32,7 +32,7 @@ ALIVE_SECONDS = 1.0
 
 
 class Player(Protocol):
-    """Policy or a scripted expert, which chooses the actions."""
+    """Policy or scripted expert, which chooses the actions."""
 
     def reset(self) -> None:
         """Begin an episode."""
@@ -56,7 +56,7 @@ class PlayState:
         noise: standard deviation of the noise on actions, which range over [-1, 1].
         fixed_start: whether episodes begin in the same state.
         pushing: whether random actions replace those of the player.
-        notice: why there is no picture, or why the last episode was stopped; empty if neither is the case.
+        notice: why there is no picture, or why the last episode was stopped; empty in all other cases.
     """
 
     episode: int = 0
@@ -115,14 +115,14 @@ class Playing:
         return self._display
 
     def command(self, name: object) -> None:
-        """Change the episodes as a command of the page says; unknown ones are ignored."""
+        """Change the episodes as a command of the page requests; unknown commands are ignored."""
         with self._changed:
             if isinstance(name, str) and name in self._commands:
                 self._set(self._commands[name](self._display.state))
                 self._changed.notify_all()
 
     def run(self, is_ended: Callable[[], bool]) -> None:
-        """Run episodes until ``is_ended`` returns True, which is asked several times a second.
+        """Run episodes until ``is_ended``, which is called several times a second, returns True.
 
         Raises:
             SafetyStop: if the backend is stopped until a person re-arms.
@@ -154,7 +154,7 @@ class Playing:
             self._show_outcome(step.success, is_ended)
 
     def _show_outcome(self, success: bool | None, is_ended: Callable[[], bool]) -> None:
-        """Show how the episode ended for a moment; a command for the next one ends it, and a pause makes it last."""
+        """Display the outcome of an episode briefly; a command for the next one ends this, and a pause extends it."""
         outcome = {True: "success", False: "failure", None: "ended"}[success]
         state = self._display.state
         self._change(outcome=outcome, successes=state.successes + bool(success), ended=state.ended + 1)
@@ -167,7 +167,7 @@ class Playing:
                 self._changed.wait(LOOK_SECONDS)
 
     def _may_step(self, is_ended: Callable[[], bool]) -> bool:
-        """Wait for the time of the next step; return whether there is one."""
+        """Wait for the time of the next step; return whether to take it."""
         with self._changed:
             while not (is_ended() or self._skips):
                 now = self._clock.now_ns()
@@ -181,7 +181,7 @@ class Playing:
                     self._changed.wait(min((self._next_ns - now) * 1e-9, LOOK_SECONDS))
                 else:
                     period = 1e9 / (self._backend.spec.control_rate * self._display.state.speed)
-                    self._next_ns = max(self._next_ns + round(period), now)  # time that was lost stays lost
+                    self._next_ns = max(self._next_ns + round(period), now)  # lost time is not caught up with
                     return True
         return False
 
@@ -192,7 +192,7 @@ class Playing:
             self._push_left = max(self._push_left - 1, 0)
         if is_pushed:
             if not self._push_left:
-                self._player.reset()  # what it had planned no longer follows from what it observes
+                self._player.reset()  # because its planned actions no longer follow from its observations
             return self._pushed
         moved = action + noise * self._rng.standard_normal(action.shape) if noise else action
         return np.clip(moved, -1, 1).astype(np.float32)
@@ -270,5 +270,5 @@ class PlayPage:
 
 
 def _beside(values: tuple[float, ...], value: float, places: int) -> float:
-    """Return the value that many places after ``value``, or the last or first one."""
+    """Return the value ``places`` positions after ``value``, limited to the first and the last one."""
     return values[min(max(values.index(value) + places, 0), len(values) - 1)]

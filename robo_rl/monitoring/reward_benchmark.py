@@ -1,4 +1,4 @@
-"""Command ``robo-rl reward benchmark``: how well reward modules agree with the true progress of a task."""
+"""Command ``robo-rl reward benchmark``, which compares reward modules with the true progress of a task."""
 
 import time
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class RewardBenchmarkConfig:
 
 
 class Measured(NamedTuple):
-    """Results of a benchmark: the comparison of the rewards, and the last metrics of the modules that learn."""
+    """Results of a benchmark: the comparison of the rewards, and the last metrics of the learned modules."""
 
     comparison: Comparison
     learned: Metrics
@@ -76,7 +76,7 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
         ring = ReplayRing(practice.ring_slots(), backend.spec, scorer.terms)
         practice.load_into(ring)
         ring.score_held(scorer, online=True)
-        while _await_answers(scorer):  # without these answers, some episodes cannot be scored
+        while _await_answers(scorer):  # otherwise some episodes could not be scored
             ring.score_held(scorer, online=True)
         for _ in range(settings.practice_steps):
             learned |= scorer.update(ring.rows)

@@ -15,7 +15,7 @@ from ..evaluation.reward_distance import features, least, matrix, starc
 from ..replay import EpisodeArrays
 
 STARC_STEPS = 2
-"""Least transitions per feature of the potentials: with only as many as features, shaping explains any reward."""
+"""Smallest number of transitions per feature of the potentials. With one per feature, shaping explains any reward."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Distances(NamedTuple):
     """Distances between rewards.
 
     Attributes:
-        values: distance of each reward to each other; None if there are too few steps.
+        values: distance of each reward to every other; None if there are too few steps.
         steps: number of steps for the estimate.
         needed: smallest number of steps for an estimate.
     """

@@ -51,8 +51,8 @@ class Scored(Protocol):
 class RewardNode:
     """Node that repeatedly observes a robot and publishes the terms of reward modules and the success.
 
-    Nothing is published while a source of the robot is silent or the operator has paused the node: its subscribers
-    notice the silence as that of any other source.
+    Nothing is published while a source of the robot is silent or the operator has paused the node. Subscribers detect
+    this silence like that of any other source.
 
     Args:
         settings: rate and definition of success.
@@ -60,7 +60,7 @@ class RewardNode:
         scorer: fitted reward modules, all of which score states.
         spec: spec of the observations that the modules score.
         steering: buttons and display of the operator.
-        convert: converts what the robot observes to these observations; None: they are the same.
+        convert: converts observations of the robot to these observations; None: they are the same.
 
     Attributes:
         settings: current settings; the operator may change rate and threshold.

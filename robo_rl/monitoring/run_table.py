@@ -25,7 +25,7 @@ RECENT_EPISODES = 20
 RECENT_SECONDS = 60.0
 LEVELS = "▁▂▃▄▅▆▇█"
 SHOWN_CHARACTERS = 500
-"""Most characters that are shown of a text from a run's files."""
+"""Largest number of displayed characters of a text from a run's files."""
 CURVE = 40
 """Number of evaluations in a curve."""
 LEARNING = ("q_mean", "critic_loss", "entropy", "temperature")
@@ -59,7 +59,7 @@ class TopConfig(WatchConfig):
 
 
 def look(settings: TopConfig) -> RenderableType:
-    """Return panels about what holds robots still, and the current state of the runs, the newest run first.
+    """Return panels about the latches that hold robots still, and the current state of the runs, newest first.
 
     Raises:
         DataError: if there is no run.
@@ -77,7 +77,7 @@ def look(settings: TopConfig) -> RenderableType:
 
 
 def stopped_robots() -> list[Panel]:
-    """Return a red panel about what holds this user's robots still, and how to release it; empty if nothing does."""
+    """Return a red panel about each latch that holds this user's robots still, and how to release it."""
     if not (holds := held_robots()):
         return []
     lines = [f"{hold.what}: {hold.description}" for hold in holds]
@@ -86,7 +86,7 @@ def stopped_robots() -> list[Panel]:
 
 
 def held_robots() -> list[Hold]:
-    """Return the latches that hold this user's robots still; none if there is no place for them."""
+    """Return the latches that hold this user's robots still; none if this user has no folder for them."""
     with suppress(ConfigError):
         return find_stops()
     return []
@@ -107,9 +107,9 @@ def is_held(robot: str | None) -> bool:
 def newest_change(run: Path) -> float:
     """Return when a file of a run last changed [s of the wall clock]; it is only used for display."""
     newest = 0.0
-    with suppress(OSError), os.scandir(run) as entries:  # the run may be removed meanwhile
+    with suppress(OSError), os.scandir(run) as entries:  # because the run may be removed meanwhile
         for entry in itertools.islice(entries, ENTRIES):
-            with suppress(OSError):  # a draft that replaces its file meanwhile
+            with suppress(OSError):  # because a draft may replace its file meanwhile
                 if entry.is_file():
                     newest = max(newest, entry.stat(follow_symlinks=False).st_mtime)
     return newest
@@ -139,7 +139,7 @@ def show(path: Path, quiet_seconds: float) -> Panel:
 
 
 def results(run: Run) -> list[tuple[str, str]]:
-    """Return names and texts of what an ended run has reached; empty if it was never evaluated."""
+    """Return names and texts of the results of an ended run; empty if it was never evaluated."""
     rate, mean = run.success_rate, run.evaluations.return_mean
     demonstrated, first = run.evaluations.demonstrations_success_rate, run.evaluations.before_first_step("success_rate")
     found: list[tuple[str, str]] = []
@@ -180,7 +180,7 @@ def clip(text: str) -> str:
 
 
 def facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
-    """Yield facts about ``run`` as name and text; ``going_on``: whether a process is using it."""
+    """Yield facts about ``run`` as name and text; ``going_on`` is whether a process is using the run."""
     for name, text in _facts(run, going_on):
         yield name, clip(text)
 

@@ -1,4 +1,4 @@
-"""Small pictures for pages, of arrays and of files of unknown origin. All functions are called in threads."""
+"""Small pictures for pages, from arrays and from files of unknown origin. All functions are called in threads."""
 
 import cv2
 import numpy as np
@@ -9,7 +9,7 @@ from ..core import SpecError
 from ..core.image_files import decode_image_file, read_image_header
 
 MOST_PIXELS = 1 << 24
-"""Pixels of the largest picture in a file that is decoded."""
+"""Largest number of pixels of a picture in a file that is decoded."""
 
 
 def scaled(pixels: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:

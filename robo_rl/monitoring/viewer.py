@@ -38,12 +38,12 @@ class ViewConfig:
 
     @property
     def opens_viewer(self) -> bool:
-        """Whether a viewer is opened; it is not if only files are written."""
+        """Whether a viewer is opened, rather than only files written."""
         return self.web or (self.save is None and self.export is None)
 
 
 def record_episodes(recording: Recording, spec: EnvSpec, episodes: Iterable[tuple[int, EpisodeArrays]]) -> None:
-    """Record numbered episodes one after the other: observations, actions, rewards, source of the actions, success."""
+    """Record numbered episodes one after another: observations, actions, rewards, source of the actions, success."""
     cameras = [key for key in spec.observation if key.startswith(_IMAGES)]
     plots = {
         f"observation/{key}": [f"observation/{key}/{quantity}" for quantity in quantities(_names(key, array))]

@@ -1,7 +1,7 @@
-"""The data about data sets for the page of ``robo-rl web``. All functions read files, so they are called in threads.
+"""Data about data sets for the page of ``robo-rl web``. All functions read files, so they are called in threads.
 
-A data set may come from anywhere: links below the named folder are not followed, and sizes are limited before anything
-is read.
+A data set may come from anywhere. Links below the named folder are therefore not followed, and sizes are limited before
+anything is read.
 """
 
 import math
@@ -30,13 +30,13 @@ FACTS_FILE = "dataset.json"
 
 
 class TextLimits(NamedTuple):
-    """Limits on a file of JSON. While a text is parsed no other thread runs, not even that of an emergency stop.
+    """Limits on a JSON file. While a text is parsed, no other thread runs, not even that of an emergency stop.
 
     Attributes:
-        size: most bytes of the file.
-        line_size: most bytes of a line.
-        values: most values of a line, counted by their commas.
-        collections: most lists and objects of a line, which take much longer than other values.
+        size: largest size of the file [bytes].
+        line_size: largest size of a line [bytes].
+        values: largest number of values of a line, counted by their commas.
+        collections: largest number of lists and objects of a line, which take much longer than other values.
     """
 
     size: int
@@ -53,23 +53,23 @@ TEXTS = {
 MOST_FILES = 100_000
 MOST_FOLDERS = 1000
 LEVELS = 3
-"""Depth to which data sets are looked for below a named folder, as RUNS/RUN/demonstrations."""
+"""Depth to which data sets are searched for below a named folder, as in RUNS/RUN/demonstrations."""
 NUMBERS_BYTES = 256 << 20
-"""Largest episode whose numbers are read."""
+"""Largest size of an episode whose numbers are read [bytes]."""
 PICTURE_BYTES = 16 << 20
-"""Largest picture that is shown."""
+"""Largest size of a picture that is shown [bytes]."""
 CHECKED_BYTES = 2 << 30
-"""Most bytes of pictures of a data set that are checked for flags."""
+"""Largest size of all pictures of a data set that are checked for flags [bytes]."""
 MOST_ELEMENTS = 64
 """Largest number of elements of an observation that is plotted."""
 MOST_PLOTS = 24
 MOST_LINES = 8
-"""Most lines in a plot; each has a colour."""
+"""Largest number of lines in a plot, each of which has a colour."""
 POINTS = 400
-"""Most points of a line in a plot."""
+"""Largest number of points of a line in a plot."""
 SPARK_POINTS = 60
 THUMBNAIL_WIDTH = 160
-"""Width of each of the small pictures of an episode [pixels]."""
+"""Width of the small pictures of an episode [pixels]."""
 GAP_WIDTH = 4
 
 Array = NDArray[np.float64]
@@ -99,7 +99,7 @@ def _find_below(path: Path, levels: int, budget: Iterator[int], found: SearchRes
         raise DataError(f"more than {MOST_FOLDERS:,} folders to search; name those of the data sets, as data=[{path}]")
     try:
         if stat.S_ISREG(os.lstat(path / FACTS_FILE).st_mode):
-            # The new data sets lie beside it.
+            # Resolved, because new data sets are written beside it.
             found.sets.append(path if path.name not in ("", "..") else path.resolve())
             return
     except OSError:
@@ -219,7 +219,8 @@ def _pixels(store: EpisodeStore, number: int, row: int, key: str) -> NDArray[np.
     if key not in cameras(store):
         raise DataError(f"{store.path}: there is no camera {key!r}")
     pixels: NDArray[np.uint8] = store.files.row(f"observation/{key}", number, row)
-    return pixels[..., -3:] if pixels.shape[2] >= 3 else pixels[..., -1:]  # the newest of stacked frames is the last
+    # the last of the stacked frames is the newest
+    return pixels[..., -3:] if pixels.shape[2] >= 3 else pixels[..., -1:]
 
 
 def thumbnail(store: EpisodeStore, number: int, count: int) -> bytes | dict[str, Any]:
@@ -278,7 +279,7 @@ def _spark(data: EpisodeArrays) -> dict[str, Any]:
 
 
 def _plane(store: EpisodeStore) -> tuple[str, list[int]] | None:
-    """Return the observation key and the two elements of the end effector's position; None if none is named so."""
+    """Return the observation key and the two elements of the end effector's position; None if no names match."""
     for key, array in store.spec.observation.items():
         names = array.names
         for group in quantities(names).values() if len(array.shape) == 1 and array.shape[0] <= MOST_ELEMENTS else ():
@@ -299,7 +300,7 @@ def signals(store: EpisodeStore, number: int) -> dict[str, Any]:
     plotted = {key: array for key, array in numbers.items() if math.prod(array.shape) <= MOST_ELEMENTS}
     _check_size(store, store.records[number].steps + 1, list(plotted))
     data = store.arrays(number, list(plotted))
-    stride = _stride(data.record.steps + 1, POINTS)  # the same for observations, which have one row more
+    stride = _stride(data.record.steps + 1, POINTS)  # the same stride for observations, which have one row more
     plots: list[dict[str, Any]] = []
     for title, names, values in _series(data, plotted, store.spec.action.names):
         groups = quantities(names) if title in plotted else {title: list(range(len(names)))}
@@ -352,6 +353,6 @@ def _thinned(rows: NDArray[Any], stride: int) -> Array:
 
 
 def _rounded(values: Array) -> list[list[float | None]]:
-    """Return values (n, m) as JSON values; None where a value is not finite, also if only rounding makes it so."""
+    """Return values (n, m) as JSON values; None for a value that is not finite, before or after rounding."""
     rounded = [[float(f"{value:.5g}") for value in row] for row in values.tolist()]
     return [[value if math.isfinite(value) else None for value in row] for row in rounded]

@@ -1,4 +1,4 @@
-"""The data about runs for the page of ``robo-rl web``. Functions that read files are called in threads."""
+"""Data about runs for the page of ``robo-rl web``. Functions that read files are called in threads."""
 
 import os
 import stat
@@ -17,16 +17,16 @@ from .run_table import clip, facts, newest_change, results, robot_of
 from .small_pictures import scaled_file
 
 PICTURES_BYTES = 8 << 20
-"""Most bytes of pictures that are read at a time."""
+"""Largest size of pictures that are read at a time [bytes]."""
 POSTER_BYTES = 8 << 20
-"""Most bytes that are read of the picture of a video."""
+"""Largest size of a video's picture that is read [bytes]."""
 POSTER_WIDTH = 480
 """Largest width of a picture in the gallery [pixels]."""
 POSTERS = ("final.jpg", "start.jpg")
-"""Pictures of videos that stand for a run in the gallery, the preferred one first."""
+"""Pictures of videos that represent a run in the gallery, the preferred one first."""
 SPARK_POINTS = 40
 MOST_SHOWN = 24
-"""Most videos of a run that the page shows."""
+"""Largest number of videos of a run that the page shows."""
 REPORT = "report.html"
 KINDS = {".mp4": "video/mp4", POSTER: "image/jpeg"}
 """Media types of the files in the folder ``videos`` of a run that are sent to pages, by suffix."""
@@ -35,7 +35,9 @@ UNREADABLE = "cannot be shown"
 
 
 def places(pattern: str) -> list[Path]:
-    """Return the folders in which to look for runs: the matches of a pattern, or their entries if they are not runs."""
+    """Return the folders in which to search for runs: the matches of a pattern, or their entries if they are no
+    runs.
+    """
     matches = matching(pattern)
     return [entry for match in matches for entry in ([match] if is_run(match) else folders_in(match))]
 
@@ -87,7 +89,7 @@ def describe(run: Run, going_on: bool) -> dict[str, Any]:
         "result": [] if going_on else [(name, clip(text)) for name, text in results(run)],
         "again": "" if going_on else evaluation_command(run.path),
         **file_facts(run),
-        # The curves already show the omitted facts.
+        # The omitted facts are already visible in the curves.
         "facts": [(name, text) for name, text in all_facts if name not in ("evaluations", "learning", "stopped")],
         "faults": [f"step {step:,}: {reason}" for step, reason in reversed(stopped[-10:])],
         "curves": curves(run),
@@ -107,7 +109,7 @@ def file_facts(run: Run) -> dict[str, Any]:
     videos = run_videos(run)
 
     def address(name: str) -> str:
-        """Return an address that changes with the file."""
+        """Return an address that changes whenever the file does."""
         return f"videos/{quote(os.fsencode(name), safe='')}?{hash(stamp_of(run.path / 'videos' / name))}"
 
     entries = []
@@ -123,7 +125,7 @@ def file_facts(run: Run) -> dict[str, Any]:
 
 
 def tile(path: Path, outcome: Mapping[str, Any] | Exception) -> dict[str, Any]:
-    """Return what the gallery shows of a run as JSON values, with its first curve in short.
+    """Return the gallery's entry for a run as JSON values, with a shortened version of its first curve.
 
     Args:
         path: the run folder.
@@ -146,9 +148,9 @@ def tile(path: Path, outcome: Mapping[str, Any] | Exception) -> dict[str, Any]:
 
 
 def poster(run: Path, sent: object) -> tuple[bytes | str, object] | None:
-    """Return the small picture that stands for a run, and its stamp.
+    """Return the small picture that represents a run, and its stamp.
 
-    Instead of a picture that cannot be shown the reason is returned. The result is None if there is no picture, or
+    For a picture that cannot be shown, the reason is returned instead. The result is None if there is no picture, or if
     ``sent`` is its stamp.
     """
     folder = ForeignFolder(run)
