@@ -1,4 +1,4 @@
-"""Messages between a policy server and its clients: msgpack with NumPy arrays, as openpi writes them."""
+"""Messages between a policy server and its clients: msgpack with NumPy arrays, in the format of openpi."""
 
 import re
 from collections.abc import Mapping
@@ -10,11 +10,13 @@ import numpy as np
 from robo_rl.core import DataError
 
 MOST_BYTES = 64 << 20
-"""Largest message that is read: sixteen pictures of a million pixels, and more than any chunk of actions."""
+"""Largest size of a message that is read [bytes]: sixteen pictures of a million pixels, which exceed any action
+chunk.
+"""
 _KINDS = "biuf"
-"""Kinds of arrays that are read: numbers. Others may be of any size for the bytes that they take in a message."""
+"""Kinds of arrays that are read: numbers. Arrays of other kinds may be much larger than their bytes in a message."""
 _TYPE = re.compile(r"[<>=|]?(\?|[biuf]\d{1,2})")
-"""Names of types that are read: NumPy takes others for expressions, and raises whatever their parser raises."""
+"""Names of types that are read. NumPy parses other names as expressions, and raises any error of that parser."""
 
 
 def packed(message: Mapping[str, Any]) -> bytes:
@@ -31,7 +33,7 @@ def unpacked(data: bytes, where: str) -> dict[str, Any]:
         where: origin of the message, for errors.
 
     Raises:
-        DataError: if this is no message, or an array in it is not what it claims to be.
+        DataError: if this is not a message, or an array in it is invalid.
     """
     try:
         message = msgpack.unpackb(data, object_hook=_array)

@@ -1,4 +1,4 @@
-"""C99 headers of policies: the translation of a graph into one function without dependencies but ``math.h``."""
+"""C99 headers of policies: the translation of a graph into one function that depends only on ``math.h``."""
 
 import math
 import re
@@ -15,7 +15,7 @@ from .description import PolicyDescription
 from .graph import Graph, Node
 
 _UNARY = {
-    "relu": "{x} < 0.0f ? 0.0f : {x}",  # NaN stays NaN, also below
+    "relu": "{x} < 0.0f ? 0.0f : {x}",  # NaN remains NaN, also below
     "tanh": "tanhf({x})",
     "sine": "sinf({x})",
     "cosine": "cosf({x})",
@@ -87,7 +87,7 @@ def to_c(graph: Graph, description: PolicyDescription, prefix: str) -> str:
         prefix: beginning of all names.
 
     Raises:
-        ConfigError: if the policy acts on other observations than vectors of float32.
+        ConfigError: if the policy uses observations other than vectors of float32.
     """
     for key in description.observed:
         if description.spec.observation[key].dtype != "float32":
@@ -198,7 +198,7 @@ class _Header:
         yield f"    for (int i = 0; i < {count}; ++i)\n        action[i] = {result};\n}}\n"
 
     def _value(self, name: str) -> "Place":
-        """Return the place of a value."""
+        """Return the position of a value in memory."""
         if name in self._constants:
             return Place(self._constants[name])
         root = self._memory.root(name)
@@ -247,7 +247,7 @@ class _Header:
     def _calls(
         self, node: Node, y: "Place", inputs: Sequence["Place"], shapes: Sequence[tuple[int, ...]]
     ) -> Iterator[str]:
-        """Yield calls of the functions of :data:`_HELPERS`, one for each row of the result, or a loop of them."""
+        """Yield calls of functions of :data:`_HELPERS`, one for each row of the result, or a loop of calls."""
         last, size = node.shape[-1], shapes[0][-1]
         matrices = node.shape[0] if node.operation == "matmul" else 1
         rows = math.prod(node.shape[:-1]) // matrices
@@ -274,7 +274,7 @@ class _Header:
 
 
 class _Memory:
-    """Arrays that hold results, each used again once its value is not needed any more.
+    """Arrays for results. An array is reused once its value is not needed any more.
 
     Attributes:
         sizes: elements of each array.
@@ -284,7 +284,7 @@ class _Memory:
     def __init__(self, graph: Graph) -> None:
         self._roots = {name: name for name in graph.shapes()}
         for node in graph.nodes:
-            if node.operation == "reshape":  # the same elements
+            if node.operation == "reshape":  # the result has the same elements as the input
                 self._roots[node.output] = self._roots[node.inputs[0]]
         last_use = {self._roots[graph.output]: len(graph.nodes)}
         for place, node in enumerate(graph.nodes):
@@ -308,7 +308,7 @@ class _Memory:
             free += [self.slots[root] for root in sorted(released) if last_use[root] == place]
 
     def root(self, name: str) -> str:
-        """Return the name of the value whose elements the value ``name`` has."""
+        """Return the name of the value that shares its elements with the value ``name``."""
         return self._roots[name]
 
 
@@ -325,7 +325,7 @@ def _texts(name: str, values: Sequence[str]) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a string literal; all characters but plain ones are written as octal numbers."""
+    """Return a string literal, in which all characters but plain ones are written as octal numbers."""
     escaped = [chr(byte) if _PLAIN.fullmatch(chr(byte)) else f"\\{byte:03o}" for byte in value.encode()]
     return f'"{"".join(escaped)}"'
 

@@ -1,4 +1,4 @@
-"""Policies from C headers, compiled here to check a header after it was written."""
+"""Policies from C headers, which are compiled to check a header after it was written."""
 
 import ctypes
 import math

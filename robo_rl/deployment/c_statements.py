@@ -1,4 +1,4 @@
-"""Statements of C: loops over arrays, and places in them."""
+"""Statements of C: loops over arrays, and positions in them."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from .graph import Node
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place in an array of C; its text is the expression of a pointer."""
+    """Position in an array of C; its text is the expression of a pointer."""
 
     array: str
     offset: int = 0
@@ -20,11 +20,11 @@ class Place:
         return f"{self.array} + {self.offset}" if self.offset else self.array
 
     def after(self, count: int) -> "Place":
-        """Return the place ``count`` elements further on."""
+        """Return the position ``count`` elements further on."""
         return Place(self.array, self.offset + count)
 
     def at(self, index: str) -> str:
-        """Return the expression of an element, counted from this place."""
+        """Return the expression of an element, counted from this position."""
         if index == "0" or not self.offset:
             return f"{self.array}[{self.offset or index}]"
         return f"{self.array}[{self.offset} + {index}]"
@@ -53,7 +53,7 @@ def loops(
     columns = [tuple(contiguous(shape) if target is None else target), *map(tuple, strides)]
     axes = [(length, tuple(column[axis] for column in columns)) for axis, length in enumerate(shape) if length > 1]
     merged: list[tuple[int, tuple[int, ...]]] = []
-    for length, steps in axes:  # neighbouring axes that are one for every array
+    for length, steps in axes:  # merges neighbouring axes that are contiguous in every array
         if merged and all(outer == length * inner for outer, inner in zip(merged[-1][1], steps, strict=True)):
             merged[-1] = (merged[-1][0] * length, steps)
         else:

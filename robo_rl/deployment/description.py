@@ -1,4 +1,4 @@
-"""Descriptions of deployed policies: what a program needs to know to use one."""
+"""Descriptions of deployed policies, with everything that a program needs to use one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -71,7 +71,7 @@ class Graph:
         return shapes | {node.output: node.shape for node in self.nodes}
 
     def without_unused(self) -> "Graph":
-        """Return the graph without operations and constants that the output does not depend on."""
+        """Return the graph without operations and constants that do not affect the output."""
         used, nodes = {self.output}, []
         for node in reversed(self.nodes):
             if node.output in used:

@@ -1,4 +1,4 @@
-"""Files of a policy that LeRobot saved: its configuration, its weights, and from 0.4 on the processors beside them."""
+"""Files of a policy that LeRobot saved: its configuration, its weights, and, from 0.4 on, its processors."""
 
 import hashlib
 import os
@@ -70,7 +70,7 @@ def read_lerobot(folder: Path) -> LeRobotFiles:
 def _read_processors(folder: Path) -> tuple[list[str], dict[str, str]]:
     """Return the names of the processors' files, and the original name of each observation that they rename."""
     present = [name for name in PROCESSORS if os.path.lexists(folder / name)]
-    if not present:  # LeRobot before 0.4, which normalises within the policy
+    if not present:  # LeRobot before 0.4 normalises within the policy
         return [], {}
     if missing := set(PROCESSORS).difference(present):
         raise DataError(
@@ -102,7 +102,7 @@ def _rename(names: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, s
 def _check_step(folder: Path, step: Mapping[str, Any], where: str) -> str | None:
     """Refuse a step of a pipeline that is not supported; return the name of its state file, if it has one."""
     kind, config, state = step.get("registry_name"), step.get("config", {}), step.get("state_file")
-    if not isinstance(kind, str):  # LeRobot would import and call whatever the file names
+    if not isinstance(kind, str):  # checked, because LeRobot would import and call whatever the file names
         name = printable(str(step.get("class")))[:80]
         raise DataError(f"{where} is the class {name}: only steps with a registry_name of LeRobot are computed")
     where = f"{where} ({printable(kind)[:80]})"
@@ -126,7 +126,7 @@ def _check_step(folder: Path, step: Mapping[str, Any], where: str) -> str | None
 
 
 def _normalised(config: Mapping[str, Any]) -> list[str]:
-    """Return the observations and actions that a step normalises; without their statistics, it leaves them as is."""
+    """Return the observations and actions that a step normalises; it ignores those without statistics."""
     modes, chosen = config.get("norm_map", {}), config.get("normalize_observation_keys")
     return [
         str(name)

@@ -1,4 +1,4 @@
-"""Policies from folders that LeRobot wrote (``pretrained_model``), computed by LeRobot in an environment of its own."""
+"""Policies from folders that LeRobot wrote (``pretrained_model``), computed by LeRobot in a separate environment."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +17,10 @@ _IMAGES = "images/"
 class LeRobotPolicy:
     """A :class:`~robo_rl.core.Policy` of a LeRobot folder; it does not explore.
 
-    LeRobot's own ``select_action`` decides, with its queues of observations and actions, between the processors that
-    LeRobot 0.4 and newer save with a policy. Observations are given to it, and actions taken from it, as robo-rl's
-    export to LeRobot writes them: numbers in the units of the task, flattened, images in [0, 1], and actions in
-    [-1, 1], to which they are clipped. Its process starts with :meth:`start`, or with the first action.
+    LeRobot's ``select_action`` decides, with its queues of observations and actions, between the processors that
+    LeRobot 0.4 and newer save with a policy. Observations and actions have the format of robo-rl's export to LeRobot:
+    numbers in the units of the task, flattened, images in [0, 1], and actions in [-1, 1], to which they are clipped.
+    The process of LeRobot starts with :meth:`start`, or with the first action.
 
     Args:
         folder: the folder.
@@ -55,7 +55,7 @@ class LeRobotPolicy:
         return f"{self._folder} (LeRobot, {printable(self.type)})"
 
     def differences(self, spec: EnvSpec) -> list[str]:
-        """Return one line for each input or output that an environment of ``spec`` does not have in the same shape.
+        """Return one line for each input or output that an environment of ``spec`` lacks or has in another shape.
 
         The policy acts in that environment from then on.
         """
@@ -66,7 +66,8 @@ class LeRobotPolicy:
                 lines.append(f"input {name!r} of the policy: no such observation; the task has {', '.join(expected)}")
                 continue
             key = expected[name]
-            size = spec.observation[key].shape  # in LeRobot images are (C, H, W), and all else is a vector
+            # in LeRobot, images are (C, H, W), and all other observations are vectors
+            size = spec.observation[key].shape
             observed = (size[2], *size[:2]) if key.startswith(_IMAGES) else (int(np.prod(size)),)
             if observed != shape:
                 lines.append(f"input {name!r}: the policy expects shape {shape}, observation {key!r} has {observed}")
@@ -77,7 +78,7 @@ class LeRobotPolicy:
         return lines
 
     def start(self) -> LeRobotProcess:
-        """Start LeRobot's process, if it does not run yet: before a robot moves, as it may take minutes.
+        """Start LeRobot's process if it is not running. Call this before a robot moves, because it may take minutes.
 
         Raises:
             LeRobotError: if it cannot be started, or LeRobot cannot load the policy.
@@ -96,7 +97,7 @@ class LeRobotPolicy:
         return actions
 
     def decide(self, observation: Observation) -> NDArray[np.float32]:
-        """Return a new chunk of actions (n, A) in [-1, 1], which the policy decides on at once.
+        """Return a new action chunk (n, A) in [-1, 1].
 
         Raises:
             LeRobotError: see :meth:`act`.
@@ -117,14 +118,14 @@ class LeRobotPolicy:
         return clipped
 
     def begin_episode(self, seed: int | None) -> None:
-        """Reset the policy. What it samples follows from ``seed``; without a seed, its generator goes on."""
+        """Reset the policy. Its samples follow from ``seed``; without a seed, its generator continues."""
         self._begin = True
         self._seed = self._seed if seed is None else seed
 
     def forget_actions(self) -> None:
-        """Discard the actions that are decided, but keep the observations, because something else has acted."""
+        """Discard the decided actions but keep the observations, because something else has acted."""
         self._forget = True
 
     def forget_plan(self, *, explore: bool = False) -> None:
-        """Reset the policy, for an episode that begins."""
+        """Reset the policy at the beginning of an episode."""
         self.begin_episode(None)

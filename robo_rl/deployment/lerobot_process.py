@@ -1,4 +1,4 @@
-"""The other end of the process that computes a LeRobot policy."""
+"""Client of the process that computes a LeRobot policy."""
 
 import json
 import os
@@ -26,11 +26,11 @@ ANSWER_SECONDS = 60.0
 """Time limit for one action [s]."""
 MOST_HEADER = 1 << 16
 MOST_ACTIONS = 10_000
-"""Most actions of a chunk."""
+"""Largest number of actions in a chunk."""
 KEPT_BYTES = 4096
-"""Bytes that are kept of what the process prints: the last ones."""
+"""Number of bytes of the process's output that are kept, from its end."""
 FOREIGN_VARIABLES = ("PYTHONPATH", "PYTHONHOME")
-"""Variables for the interpreter of this program, whose packages LeRobot's must not import."""
+"""Variables for the interpreter of this program. LeRobot's interpreter must not import packages from them."""
 
 
 class LeRobotError(RoboRLError):
@@ -59,7 +59,7 @@ class LeRobotProcess:
         self._socket, other = socket.socketpair()
         with other:
             try:
-                # A session of its own: a Ctrl-C in the terminal is for this program, which ends the process.
+                # In a separate session, because a Ctrl-C in the terminal is for this program, which ends the process.
                 self._process = subprocess.Popen(
                     [python, "-u", str(WORKER), str(folder)],
                     stdin=other.fileno(),
@@ -81,19 +81,19 @@ class LeRobotProcess:
         """Return the actions (n, A) for an observation.
 
         Args:
-            header: what else the process needs, see ``lerobot_worker.answer``.
+            header: other data that the process needs, see ``lerobot_worker.answer``.
             arrays: observation by LeRobot's names.
 
         Raises:
-            LeRobotError: if the process has ended, is silent for too long, or its answer is no actions (n, A) of finite
-                numbers.
+            LeRobotError: if the process has ended, is silent for too long, or does not answer with actions (n, A) of
+                finite numbers.
         """
         listed = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
         text = json.dumps({**header, "arrays": listed}).encode()
         data = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays.values())
         try:
             return self._exchange(struct.pack("<I", len(text)) + text + data)
-        except BaseException:  # such as Ctrl-C: an answer that is not read would be taken for the next one
+        except BaseException:  # such as Ctrl-C: an unread answer would be taken for the next one
             _end_process(self._process)
             raise
 
@@ -150,7 +150,7 @@ class LeRobotProcess:
 
 
 class _Output(Thread):
-    """Thread that reads what a process prints without end, and keeps the last :data:`KEPT_BYTES` of it."""
+    """Thread that reads the output of a process continuously, and keeps the last :data:`KEPT_BYTES` of it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(name="lerobot output", daemon=True)
@@ -163,8 +163,8 @@ class _Output(Thread):
                 self._kept = (self._kept + part)[-KEPT_BYTES:]
 
     def text(self) -> str:
-        """Return the last text of a process that has ended."""
-        self.join(1.0)  # not for ever: a process that it started may still hold the stream
+        """Return the last output of a process that has ended."""
+        self.join(1.0)  # with a time limit, because a child of the process may still hold the stream open
         return self._kept.decode(errors="replace")
 
 

@@ -1,8 +1,8 @@
 """Process that computes a LeRobot policy, in LeRobot's own environment.
 
-This file imports nothing of robo-rl. :mod:`.lerobot_policy` starts it with LeRobot's interpreter, and a socket as its
-standard input. A message is the length of a JSON header (4 bytes, little-endian), the header, and the arrays that it
-lists. Whatever libraries print goes to the standard error. The process ends when the other end of the socket is closed.
+This file imports nothing of robo-rl. :mod:`.lerobot_policy` starts it with LeRobot's interpreter, and with a socket as
+its standard input. A message is the length of a JSON header (4 bytes, little-endian), the header, and the arrays that
+it lists. All output of libraries goes to the standard error. The process ends when the other end closes the socket.
 """
 
 import dataclasses
@@ -19,7 +19,8 @@ from typing import Any
 
 sys.path.pop(0)  # the folder of this file, whose modules could hide those of other packages
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ["HF_MODULES_CACHE"] = os.devnull  # no folder: transformers imports no code that a model brings along
+# not a folder, so that transformers imports no code that comes with a model
+os.environ["HF_MODULES_CACHE"] = os.devnull
 
 import numpy as np
 import torch
@@ -59,12 +60,12 @@ def send_message(connection: socket.socket, header: dict[str, Any], data: bytes 
 
 
 class FolderError(Exception):
-    """Raised if the folder and the installed lerobot do not fit together."""
+    """Raised if the folder and the installed lerobot do not match."""
 
 
 @dataclasses.dataclass
 class Pipeline:
-    """Policy, and its processors: functions of a batch of observations, and of an action (1, A)."""
+    """Policy and its processors: functions of a batch of observations, and of an action (1, A)."""
 
     policy: Any
     preprocessor: Callable[[Any], Any] = lambda batch: batch
@@ -84,7 +85,7 @@ def load(folder: str) -> Pipeline:
         FolderError: if another version of lerobot than the installed one wrote it.
     """
     from lerobot.configs.policies import PreTrainedConfig
-    from lerobot.policies import factory  # which also registers the configurations of all types
+    from lerobot.policies import factory  # this import also registers the configurations of all policy types
 
     files = [Path(folder) / f"policy_{name}.json" for name in ("preprocessor", "postprocessor")]
     has_processors = all(file.exists() for file in files)
@@ -92,13 +93,14 @@ def load(folder: str) -> Pipeline:
     check_config(json.loads((Path(folder) / "config.json").read_text()), PreTrainedConfig)
     config = PreTrainedConfig.from_pretrained(folder)
     if getattr(config, "pretrained_backbone_weights", None) is not None:
-        config.pretrained_backbone_weights = None  # those in the folder replace them, and they would be downloaded
+        # otherwise they would be downloaded, only to be replaced by those in the folder
+        config.pretrained_backbone_weights = None
     policy = factory.get_policy_class(config.type).from_pretrained(folder, config=config, strict=True)
     if not has_processors:
         return Pipeline(policy)
     first, last = ([step["registry_name"] for step in json.loads(file.read_text())["steps"]] for file in files)
     check_steps(first + last, config)
-    # The device of the training may not exist here; the configuration has chosen one that does.
+    # The device of the training may not exist on this machine. The configuration has chosen one that does.
     device = {"device_processor": {"device": str(config.device)}} if "device_processor" in first else {}
     return Pipeline(
         policy, *factory.make_pre_post_processors(config, pretrained_path=folder, preprocessor_overrides=device)
@@ -113,7 +115,7 @@ def version() -> str:
 
 
 def check_version(has_processors: bool, needs_processors: bool) -> None:
-    """Refuse a folder with processors where lerobot has none, and one without where lerobot needs them."""
+    """Reject a folder with processors if lerobot has none, and a folder without processors if lerobot needs them."""
     if has_processors and not needs_processors:
         raise FolderError(
             f"the policy was trained by LeRobot 0.4 or newer, and {version()} has no processors (policy_*.json). "
@@ -128,7 +130,7 @@ def check_version(has_processors: bool, needs_processors: bool) -> None:
 
 
 def check_config(values: dict[str, Any], configs: Any) -> None:
-    """Refuse a type of policy, and options of one, that the installed lerobot does not have."""
+    """Reject a type of policy, or options of one, that the installed lerobot does not have."""
     kind, known = values["type"], configs.get_known_choices()
     if kind not in known:
         raise FolderError(f"{version()} has no policies of type {kind!r}, only {', '.join(sorted(known))}. {ADVICE}")
@@ -138,12 +140,12 @@ def check_config(values: dict[str, Any], configs: Any) -> None:
 
 
 def check_steps(steps: list[str], config: Any) -> None:
-    """Refuse steps of processors that the installed lerobot does not have."""
+    """Reject processor steps that the installed lerobot does not have."""
     from lerobot.processor import ProcessorStepRegistry
 
     module = type(config).__module__.replace("configuration_", "processor_")
     if importlib.util.find_spec(module) is not None:
-        importlib.import_module(module)  # it registers the steps of this type of policy
+        importlib.import_module(module)  # registers the steps of this type of policy
     if unknown := sorted(set(steps) - set(ProcessorStepRegistry.list())):
         raise FolderError(
             f"the processors have steps that {version()} lacks, or registers outside the policy: {', '.join(unknown)}. "
@@ -152,7 +154,7 @@ def check_steps(steps: list[str], config: Any) -> None:
 
 
 def action_queue(policy: Any) -> Any:
-    """Return the queue of actions that are decided but not returned; None if the policy has none."""
+    """Return the queue of decided actions that were not returned yet; None if the policy has none."""
     queues = getattr(policy, "_queues", None)
     return queues.get("action") if isinstance(queues, dict) else getattr(policy, "_action_queue", None)
 
@@ -167,7 +169,7 @@ def forget_actions(policy: Any) -> None:
 
 
 def batch_of(arrays: dict[str, Any], task: str, device: str) -> dict[str, Any]:
-    """Return the observation as LeRobot's evaluation does: float32, a leading axis, images (1, C, H, W) in [0, 1]."""
+    """Return the observation in the format of LeRobot: float32, a leading axis, images (1, C, H, W) in [0, 1]."""
     batch: dict[str, Any] = {"task": [task]}
     for name, array in arrays.items():
         values = torch.from_numpy(array.copy()).to(device)

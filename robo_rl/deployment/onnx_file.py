@@ -18,7 +18,7 @@ METADATA_KEY = "robo_rl.policy"
 """Key of the metadata that holds the description, as JSON."""
 OUTPUT = "action"
 OPSET, IR_VERSION = 17, 8
-"""Those of ONNX 1.12 (2022), which every current runtime reads."""
+"""Versions of ONNX 1.12 (2022), which every current runtime reads."""
 
 _SAME = {
     "add": "Add",
@@ -40,7 +40,7 @@ OPERATORS = frozenset(_SAME.values()) | {
     "ArgMax", "Cast", "Clip", "Concat", "Conv", "Gather", "LayerNormalization", "MaxPool", "ReduceL2", "ReduceMean",
     "ReduceMin", "ReduceSum", "Reshape", "Slice", "Transpose",
 }  # fmt: skip
-"""All operators that such a file may use."""
+"""All operators that a file of robo-rl may use."""
 
 
 def to_onnx(graph: Graph, description: PolicyDescription) -> bytes:
@@ -158,7 +158,7 @@ _TRANSLATIONS: dict[str, Callable[[_Writer, Node], None]] = {
     "clip": _clip,
     "layer_norm": _layer_norm,
     "norm": lambda writer, node: writer.add("ReduceL2", node.inputs, node.output, axes=[-1], keepdims=1),
-    # The axes of a sum are an input since opset 13, those of the others since 18.
+    # The axes of a sum are an input since opset 13, those of the other reductions since 18.
     "sum": lambda writer, node: writer.add(
         "ReduceSum", [*node.inputs, writer.integers([node.attributes["axis"]])], node.output, keepdims=1
     ),

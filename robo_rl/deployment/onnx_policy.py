@@ -1,4 +1,4 @@
-"""Policies from ONNX files, which may come from others: checks of a file, and a policy that ONNX Runtime computes.
+"""Policies from ONNX files of any origin: checks of a file, and a policy that ONNX Runtime computes.
 
 A file is accepted only in the form that robo-rl deploy writes: operators of the standard set without subgraphs or
 functions, parameters inside the file, static shapes, and a description. It cannot name other files or code.
@@ -25,21 +25,21 @@ from .onnx_file import METADATA_KEY, OPERATORS, OUTPUT
 from .tracing import NOISE
 
 MOST_BYTES = 256 << 20
-"""Largest file that is read."""
+"""Largest size of a file that is read [bytes]."""
 MOST_METADATA = 1 << 20
 MOST_OTHER_BYTES = 8 << 20
-"""Most bytes of a file besides those of its parameters."""
+"""Largest size of a file besides its parameters [bytes]."""
 MOST_NODES = 10_000
-"""Most operators of a model, and most parameters, inputs of operators, stated shapes and texts."""
+"""Largest number of operators of a model, and of its parameters, inputs of operators, stated shapes and texts."""
 MOST_ELEMENTS = 1 << 26
-"""Most elements of all values of a model together, so that a small file cannot claim the memory of a large one."""
+"""Largest number of elements of all values of a model together, so that a small file cannot claim much memory."""
 MOST_PRODUCTS = 1 << 34
-"""Most multiplications for one decision, which take seconds on one core."""
+"""Largest number of multiplications for one decision. They take seconds on one core."""
 _ATTRIBUTES = {AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.INTS, AttributeProto.FLOATS}
 _DTYPES = {TensorProto.FLOAT: 4, TensorProto.INT64: 8}
 """Bytes of an element of the parameters, by type."""
 _SLACK = 1e-3
-"""By how much an action may exceed [-1, 1] by rounding; it is clipped."""
+"""Amount by which an action may exceed [-1, 1] due to rounding, before it is clipped."""
 
 
 class OnnxPolicy:
@@ -129,7 +129,7 @@ class OnnxPolicy:
             inputs[NOISE] = noise
         with _reporting_damage(self._where):
             (chunk,) = self._session.run([OUTPUT], inputs)
-        if not np.abs(chunk).max() <= 1 + _SLACK:  # also NaN
+        if not np.abs(chunk).max() <= 1 + _SLACK:  # written so that NaN fails too
             raise DataError(f"{self._where}: expected actions in [-1, 1], the model returned {chunk.ravel()[:4]}")
         actions: NDArray[np.float32] = chunk.clip(-1, 1)
         return actions
@@ -237,7 +237,7 @@ def _check_counts(model: onnx.ModelProto, where: object) -> None:
 
 
 def _products(node: onnx.NodeProto, lengths: Mapping[str, Sequence[int]], elements: int) -> int:
-    """Return the multiplications, or comparisons, of a node whose output has so many elements; never too few."""
+    """Return an upper bound on the multiplications, or comparisons, of a node with ``elements`` output elements."""
     first = lengths[node.input[0]] if node.input else ()
     if node.op_type in ("MatMul", "Gemm"):
         return elements * max(first[-2:], default=1)

@@ -1,4 +1,4 @@
-"""Policies that a server computes, which speaks the protocol of openpi: msgpack over a websocket."""
+"""Policies computed by a server that uses the protocol of openpi: msgpack over a websocket."""
 
 import hashlib
 import os
@@ -37,11 +37,11 @@ DESCRIPTION = "robo_rl"
 """Key of the description of the policy in the first message of a server of robo-rl."""
 CONNECT_SECONDS = 10.0
 FIRST_SECONDS = 120.0
-"""Time limit for the first answer: a server may compile its model before [s]."""
+"""Time limit for the first answer [s], before which a server may compile its model."""
 ANSWER_SECONDS = 10.0
 """Time limit for all other answers [s]."""
 RETRY_SECONDS = 30.0
-"""Default time for which a server that fails is asked again [s]."""
+"""Default time for which requests to a failing server are repeated [s]."""
 PAUSE_SECONDS = 0.5
 """Pause between two attempts [s]."""
 
@@ -52,7 +52,7 @@ class PolicyServerError(RoboRLError):
 
 @dataclass(frozen=True)
 class Translation:
-    """Names and units of a server that is not of robo-rl.
+    """Names and units of a server that does not run robo-rl.
 
     Attributes:
         inputs: observation key by the server's name for it; empty: every observation, by its key.
@@ -72,23 +72,23 @@ class Translation:
 class ServerPolicy:
     """A :class:`~robo_rl.core.Policy` that a server computes; it does not explore.
 
-    A server of robo-rl describes its policy, which is compared with the task. What another server expects is stated by
-    ``translation``. A server that fails is connected to and asked again for a while, in which the robot holds still
-    because its driver receives no action.
+    A server of robo-rl describes its policy, which is compared with the task. For other servers, ``translation`` states
+    their names and units. If a server fails, connection and request are repeated for a while. Meanwhile the robot holds
+    still, because its driver receives no action.
 
     Args:
         address: address of the server, ``ws://HOST:PORT`` or ``wss://HOST:PORT``.
         translation: names and units of the server.
-        retry_seconds: time for which a server that fails is asked again [s]; 0: it is not.
+        retry_seconds: time for which requests to a failing server are repeated [s]; 0: they are not.
 
     Attributes:
         name: name for messages.
         announces: whether operators receive a message when the server fails, and when it has recovered.
-        fingerprint: hash of what the server says about itself, and of the translation.
+        fingerprint: hash of the server's description of itself, and of the translation.
         description: description of the policy, from a server of robo-rl; None from others.
 
     Raises:
-        ConfigError: if the address is none, or of another machine and not that in :data:`ADDRESS_VARIABLE`.
+        ConfigError: if the address is invalid, or of another machine and not that in :data:`ADDRESS_VARIABLE`.
         DataError: if the description is damaged.
         PolicyServerError: if the server cannot be reached.
     """
@@ -108,13 +108,13 @@ class ServerPolicy:
         self.fingerprint = self._fingerprint(metadata)
 
     def _open(self) -> dict[str, Any]:
-        """Connect to the server, and return what it says about itself."""
+        """Connect to the server, and return its description of itself."""
         host, port = check_address(self._address)
         key = os.environ.get(KEY_VARIABLE)
         try:
             self._connection = connect(
                 self._address,
-                sock=_connected(host, port),  # otherwise websockets follows redirects to other machines
+                sock=_connected(host, port),  # otherwise websockets would follow redirects to other machines
                 additional_headers={"Authorization": f"Api-Key {key}"} if key else None,
                 compression=None,
                 max_size=MOST_BYTES,
@@ -139,7 +139,7 @@ class ServerPolicy:
         return known if self._translation.executed is None else self._translation.executed
 
     def differences(self, spec: EnvSpec) -> list[str]:
-        """Return one line for each point in which an environment of ``spec`` does not fit the policy.
+        """Return one line for each point in which an environment of ``spec`` does not match the policy.
 
         The policy acts in that environment from then on.
         """
@@ -170,17 +170,17 @@ class ServerPolicy:
         self._chunk = []
 
     def decide(self, observation: Observation) -> NDArray[np.float32]:
-        """Return a chunk of actions (h, A) in [-1, 1], to which the server's actions are clipped.
+        """Return an action chunk (h, A) in [-1, 1], to which the server's actions are clipped.
 
-        A server that fails is asked again until the time for that is over; operators receive a message.
+        If the server fails, the request is repeated until the time limit, and operators receive a message.
 
         Raises:
             ConfigError: if the server computes another policy after a failure.
-            PolicyServerError: if the server reports an error, is silent for too long, or returns no actions (h, A) of
-                finite numbers.
+            PolicyServerError: if the server reports an error, is silent for too long, or does not return actions (h, A)
+                of finite numbers.
         """
         failed: float | None = None
-        pause = 0.0  # a robot whose watchdog waits for less than a second may go on after the first attempt
+        pause = 0.0  # the first retry is immediate, because a robot's watchdog may wait for less than a second
         while True:
             try:
                 chunk = self._ask(observation)
@@ -194,7 +194,7 @@ class ServerPolicy:
                     raise
                 time.sleep(min(pause, remaining))
                 pause = PAUSE_SECONDS
-                # A server that was started again may compile its model.
+                # A restarted server may compile its model.
                 self._seconds = min(FIRST_SECONDS, max(remaining, ANSWER_SECONDS))
             else:
                 if failed is not None:
@@ -206,7 +206,7 @@ class ServerPolicy:
             announce(text)
 
     def _ask(self, observation: Observation) -> NDArray[np.float32]:
-        """Return one answer of the server, to which this connects first after a failure."""
+        """Return one answer of the server, after connecting to it again if it failed before."""
         if not self._close.alive and self._fingerprint(self._open()) != self.fingerprint:
             self._close()
             raise ConfigError(
@@ -245,7 +245,7 @@ class ServerPolicy:
             raise self._failure(f"was silent for {seconds:g} s") from error
         except (OSError, WebSocketException) as error:
             raise self._failure(f"ended the connection: {_reason(error)}") from error
-        if isinstance(data, str):  # how servers report an error, openpi's with a traceback
+        if isinstance(data, str):  # servers report an error as text, openpi's with a traceback
             raise self._failure(f"reported: {printable(data.strip().rpartition(chr(10))[2])[-400:]}")
         try:
             return unpacked(data, "its answer")
@@ -253,16 +253,16 @@ class ServerPolicy:
             raise self._failure(f"gave no answer: {error}") from error
 
     def _failure(self, what: str) -> PolicyServerError:
-        """Close the connection, as a late answer would be taken for the next one, and return an error."""
+        """Close the connection, because a late answer would be taken for the next one, and return an error."""
         self._close()
         return PolicyServerError(f"the policy {self.name}: it {what}")
 
 
 def check_address(address: str) -> tuple[str, int]:
-    """Return host and port of an address, which may come from the run folder of someone else.
+    """Return host and port of an address, which may come from another user's run folder.
 
     Raises:
-        ConfigError: if it is none, or of another machine and not the one in :data:`ADDRESS_VARIABLE`.
+        ConfigError: if it is invalid, or of another machine and not the one in :data:`ADDRESS_VARIABLE`.
     """
     try:
         parts = urlsplit(address)
@@ -282,7 +282,7 @@ def check_address(address: str) -> tuple[str, int]:
 
 def _connected(host: str, port: int) -> socket.socket:
     connected = socket.create_connection((host, port), CONNECT_SECONDS)
-    connected.settimeout(None)  # the server may rest for longer between two answers
+    connected.settimeout(None)  # because the server may be idle for longer between two answers
     return connected
 
 

@@ -22,7 +22,7 @@ from .graph import Graph, Node
 NOISE = "noise"
 """Name of the input for the noise of a policy that samples."""
 _MOVES = {"reshape", "transpose", "slice"}
-"""Operations that keep the elements, also those of images."""
+"""Operations that keep the elements of their input, including those of images."""
 _UNTRACED = {"new_full", "new_zeros", "new_ones", "full_like", "zeros_like", "ones_like"}
 """Operations whose results depend on the shapes of their inputs alone."""
 
@@ -54,7 +54,7 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._inputs = dict(inputs)
         self._agent = agent
-        # The tensors are kept, so that no other gets the identity of one of them.
+        # The tensors are kept alive, so that no other tensor gets the identity of one of them.
         self._names = {id(tensor): (name, tensor) for name, tensor in inputs.items()}
         self._constants: dict[tuple[Any, ...], tuple[str, np.ndarray[Any, np.dtype[np.float32]]]] = {}
         self._nodes: list[Node] = []
@@ -75,7 +75,7 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def graph(self, result: Tensor) -> Graph:
-        """Return what was recorded, with ``result`` as the output."""
+        """Return the recorded graph, with ``result`` as the output."""
         constants = dict(self._constants.values())
         inputs = {name: (tuple(x.shape), str(x.dtype).removeprefix("torch.")) for name, x in self._inputs.items()}
         return Graph(inputs, constants, tuple(self._nodes), self.name(result)).without_unused()
@@ -106,7 +106,7 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def add_inner(
         self, operation: str, inputs: Sequence[Tensor | float | str], shape: tuple[int, ...], **attributes: Any
     ) -> str:
-        """Record an operation whose result is no tensor of PyTorch; return the name of the result."""
+        """Record an operation whose result is not a tensor of PyTorch; return the name of the result."""
         names = tuple(each if isinstance(each, str) else self.name(each) for each in inputs)
         output = f"/v{len(self._nodes)}"
         self._nodes.append(Node(operation, names, output, shape, attributes))
@@ -242,7 +242,7 @@ def _cat(tracer: _Tracer, out: Tensor, parts: Sequence[Tensor], axis: int = 0) -
 
 
 def _argmax(tracer: _Tracer, out: Tensor, x: Tensor, axis: int | None = None, keepdim: bool = False) -> None:
-    """Let the index stand for the scores, which :func:`_index` chooses by."""
+    """Record the scores in place of the index, because :func:`_index` chooses by them."""
     assert x.numel() == x.shape[-1] and not keepdim
     tracer.alias(out, x)
 

@@ -1,4 +1,4 @@
-"""Verification of a file that holds a policy: its decisions and their time beside those of PyTorch."""
+"""Verification of a file that contains a policy: its decisions and their time compared with those of PyTorch."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from .description import PolicyDescription
 TOLERANCE = 1e-5
 """Largest difference between an action of the file and that of PyTorch."""
 _TIMED = 200
-"""Most decisions that are timed."""
+"""Largest number of decisions that are timed."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def verify(
 
 
 def median_time(calls: Sequence[Callable[[], object]]) -> float:
-    """Return the median time of this thread on the processor that the calls take [s]; waiting for it does not count."""
+    """Return the median processor time of the calls in this thread [s]; waiting for the processor does not count."""
     times = []
     for call in calls:
         start = time.thread_time()

@@ -1,4 +1,4 @@
-"""Writing of a policy to a file, which is compared with PyTorch before it gets its name."""
+"""Writing of a policy to a file, which is compared with PyTorch before it receives its final name."""
 
 from pathlib import Path
 
