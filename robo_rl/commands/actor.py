@@ -1,4 +1,4 @@
-"""robo-rl actor: an actor for a learner elsewhere."""
+"""robo-rl actor: an actor for a learner on another machine."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def run(config: DictConfig) -> int:
         saved = run_config(Path(str(config.run)))
         with open_dict(config):
             robot = ["robot"] if has_robot(saved) else []
-            # An actor that a person starts uses the person's own device, not that of the run.
+            # An actor that a person starts uses that person's device, not the run's.
             person = [name for name in ("teleop", "steering") if settings.parent is not None and name in saved]
             for name in ("task", "safety", "agent", "reset", "intervention", "base", "seed", *robot, *person):
                 config[name] = saved[name]

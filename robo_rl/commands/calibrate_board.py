@@ -1,4 +1,4 @@
-"""robo-rl calibrate board: a board to print, in its true size."""
+"""robo-rl calibrate board: a board to print in its true size."""
 
 from dataclasses import dataclass, fields
 

@@ -90,7 +90,7 @@ def _take(
 
 
 def _first_number(folder: Path) -> int:
-    """Return the number after the highest one of a view; numbers of deleted pictures may be absent below it."""
+    """Return the number after the highest numbered view. Lower numbers may be missing if pictures were deleted."""
     matches = (re.fullmatch(r"view([0-9]+)\.png", file.name) for file in folder.iterdir())
     return 1 + max((int(match[1]) for match in matches if match), default=-1)
 
@@ -104,7 +104,7 @@ def _write_picture(file: Path, picture: NDArray[np.uint8]) -> None:
 
 
 def show(console: Console, result: IntrinsicCalibration) -> None:
-    """Print the camera, the residual of each view, what was left out, and which parts of the picture are covered."""
+    """Print the camera, the residual of each view, the omissions, and the covered parts of the picture."""
     table = Table("view", "residual", box=None, pad_edge=False)
     for name, pixels in result.residuals.items():
         table.add_row(name, f"{pixels:.2f} pixels")

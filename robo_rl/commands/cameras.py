@@ -16,9 +16,9 @@ from ..core import ConfigError, DataError, ForeignFolder, SpecError, decode_imag
 NONE = "No cameras found: connect one; in a container pass --device /dev/video0"
 EXIT_FAILED = 1
 MOST_BYTES = 64 << 20
-"""Largest file of a picture."""
+"""Largest size of a picture file [bytes]."""
 OVERLAY = "_overlay"
-"""Ending of the file name of an overlay, after the name of its picture."""
+"""Suffix that the file name of an overlay adds to that of its picture."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _references(settings: CamerasConfig, output: str | None) -> set[str]:
 
 def _compare(console: Console, settings: CamerasConfig, folder: Path, file: Path) -> str:
     """Compare a picture with that of the same name in ``folder``; return a problem, or an empty string."""
-    from ..calibration import compare_views, overlay  # they import OpenCV
+    from ..calibration import compare_views, overlay  # imports OpenCV
 
     try:
         reference, picture = _read(folder, file.name), _read(file.parent, file.name)

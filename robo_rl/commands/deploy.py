@@ -1,4 +1,4 @@
-"""robo-rl deploy: a trained policy in a file that is used without PyTorch."""
+"""robo-rl deploy: a trained policy written to a file that is used without PyTorch."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -77,7 +77,7 @@ def run(config: DictConfig) -> int:
     settings = typed(EvalConfig, config)
     folder = Path(settings.run)
     trained = acting_config(folder, settings.on_robot)
-    for name in ("video", "output"):  # before any episode is run
+    for name in ("video", "output"):  # checked before any episode is run
         if (file := getattr(settings, name)) is not None:
             output_file(name, file)
     change_task(trained, settings.task)

@@ -33,7 +33,7 @@ def run(config: DictConfig) -> int:
             try:
                 judge = SafetyWatch(watch.spec, backend.robot, settings)
                 steering = build(config.steering, emergency_stop=press, marks=False)
-                # Read-only: a process that can reach the node must not be able to loosen a guard.
+                # Read-only, because a process that can reach the node must not be able to loosen a guard.
                 offer_settings(steering, config, "task", "guard")
                 try:
                     guard = Guard(settings, watch, judge, button, steering, clock, robot, pulse)

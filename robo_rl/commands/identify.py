@@ -55,7 +55,7 @@ def run(config: DictConfig) -> int:
     config.task.observation.cameras = []
     config.task.observation.relative = False
     if has_robot(config):
-        config.task.observation.object = False  # which robots seldom measure
+        config.task.observation.object = False  # because robots seldom measure objects
     if settings.data is None:
         data = output / "log"
         code = _ended(_record(config, settings, data, console), settings, data, console)
@@ -81,7 +81,7 @@ def run(config: DictConfig) -> int:
 
 
 def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: Console) -> Ending:
-    """Move the arm and record it; return how this ended."""
+    """Move the arm and record it; return how the recording ended."""
     task = config.task
     task.controller.action_space, task.control_rate = "joint_position", settings.rate
     task.terminate_on_success = False
@@ -93,7 +93,8 @@ def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: C
     seeds = [derive_seed(settings.seed, "record", "excitation", number) for number in range(settings.episodes)]
     plans = [excitation.positions(generator(seed, "noise")) for seed in seeds]
     motion = np.abs(np.array(plans) - np.array(simulation.robot.home)).max((0, 1))
-    sizes = [math.ceil(100 * size) / 100 for size in motion]  # no joint moves further than what is printed
+    # rounded up, so that no joint moves further than the printed value
+    sizes = [math.ceil(100 * size) / 100 for size in motion]
     moves = ", ".join(f"{name} {size:.2f}" for name, size in zip(simulation.robot.joints, sizes, strict=True))
     arm = config.robot.name if has_robot(config) else "The simulated arm"
     console.print(f"{arm} moves its joints around home by up to [rad or m]: {moves}", soft_wrap=True)
@@ -114,7 +115,7 @@ def _record(config: DictConfig, settings: IdentifyConfig, data: Path, console: C
 
 
 def _ended(ending: Ending, settings: IdentifyConfig, data: Path, console: Console) -> int:
-    """Print what was recorded, and how to fit it unless that follows; return the exit code."""
+    """Print what was recorded, and the command that fits it unless the fit follows; return the exit code."""
     print_summary(data, console)
     if ending.stopped:
         kept = f"{ending.stored} of {settings.episodes} episodes are kept, the last one up to the stop"
@@ -132,7 +133,7 @@ def _ended(ending: Ending, settings: IdentifyConfig, data: Path, console: Consol
 
 
 def _match(config: DictConfig, spec: EnvSpec, data: Path) -> None:
-    """Give the task the actions of a data set.
+    """Set the task's actions to those of a data set.
 
     Raises:
         DataError: if they do not command joints.

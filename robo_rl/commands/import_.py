@@ -32,7 +32,7 @@ def run(config: DictConfig) -> int:
 
 
 def import_data_set(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> list[str]:
-    """Import; return lines about data that was left out or changed."""
+    """Import a data set; return lines about data that was left out or changed."""
     data = format_.load(path, foreign)
     check_storable(data, path)
     notes = data.notes or ImportNotes()
@@ -59,7 +59,7 @@ def import_data_set(format_: DataFormat, path: Path, output: Path, foreign: Fore
 
 @contextlib.contextmanager
 def _reading(path: Path, name: str) -> Iterator[None]:
-    """Turn any error of a reader, in a file that is damaged or malicious, into a :class:`DataError`."""
+    """Turn any error of a reader of a damaged or malicious file into a :class:`DataError`."""
     try:
         yield
     except (RoboRLError, OSError):

@@ -25,7 +25,7 @@ def run(command: str, words: Sequence[str]) -> int:
             file of a robot's arm.
 
     Raises:
-        ConfigError: if a word is wrong, a name cannot be that of a new Python module, or the model is unusable.
+        ConfigError: if a word is invalid, a name cannot be that of a new Python module, or the model is unusable.
         DataError: if the folder exists or cannot be written.
     """
     pairs = [word.partition("=")[::2] for word in words if "=" in word]
@@ -63,7 +63,7 @@ def run(command: str, words: Sequence[str]) -> int:
 
 
 def _print_use(folder: Path, names: Mapping[str, str], robot: str | None) -> None:
-    """Print what the files are, and the commands that use them.
+    """Print descriptions of the files, and the commands that use them.
 
     Args:
         folder: folder of the files.
@@ -88,7 +88,7 @@ def _print_use(folder: Path, names: Mapping[str, str], robot: str | None) -> Non
 
 
 def _path(text: str) -> Path:
-    """Return a path, in which ``~`` may be the home of a user.
+    """Return a path, in which ``~`` stands for the home of a user.
 
     Raises:
         ConfigError: if there is no such user.
@@ -103,7 +103,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
     """Write files to a new folder, and print their names.
 
     Raises:
-        DataError: if that fails; nothing is left behind.
+        DataError: if that fails; no file remains.
     """
     try:
         with draft_of(folder) as draft:
@@ -117,10 +117,10 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _check_name(name: str, group: str) -> None:
-    """Check that ``name`` can be the name of a new module, and is no choice in ``group`` yet.
+    """Check that ``name`` is valid for a new module, and is not yet a choice in ``group``.
 
     Raises:
-        ConfigError: if it cannot.
+        ConfigError: if it is not.
     """
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise ConfigError(f"the name {name!r} must be that of a Python module: small letters, digits and _, as my_task")

@@ -74,7 +74,7 @@ def _run_to_play(config: DictConfig) -> DictConfig:
     """Return the configuration of the run.
 
     Raises:
-        ConfigError: if options are given that the run has itself.
+        ConfigError: if options are given that the run determines itself.
     """
     sections = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
     if given := sections & {"task", "safety", "source"}:
@@ -83,7 +83,7 @@ def _run_to_play(config: DictConfig) -> DictConfig:
 
 
 def _player(config: DictConfig, backend: EnvBackend) -> "tuple[Player, str]":
-    """Return what chooses the actions, and its description."""
+    """Return the player, which chooses the actions, and its description."""
     if config.run is None:
         return _Script(config.source, backend, config.seed), NAMES[config.source]
     trained = load_policy(Path(config.run), backend.spec, str(config.checkpoint))
@@ -91,7 +91,7 @@ def _player(config: DictConfig, backend: EnvBackend) -> "tuple[Player, str]":
 
 
 class _Script:
-    """Script, which begins an episode like another demonstration."""
+    """Script whose episodes begin like those of demonstrations."""
 
     def __init__(self, source: str, backend: EnvBackend, seed: int) -> None:
         self._spec, self._expert = backend.spec, backend.expert(seed)
@@ -119,7 +119,7 @@ class _TrainedPolicy:
 
 @contextmanager
 def _serving(server: "PageServer") -> "Iterator[PageServer]":
-    """Serve in a thread for the block, as a simulator renders in the main thread."""
+    """Serve in a thread for the block, because a simulator renders in the main thread."""
     loop, ending, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
     failures: list[Exception] = []
 

@@ -53,7 +53,7 @@ def run(config: DictConfig) -> int:
     runs = [load_run(path) for path in paths]
     groups = group_runs(runs)
     console = Console()
-    columns = RESULTS[:5]  # as many as fit a terminal; the page also has the times
+    columns = RESULTS[:5]  # as many as a terminal has room for; the page also contains the times
     table = Table(*columns, box=None, pad_edge=False)
     for row in results(groups):
         table.add_row(*map(Text, row[: len(columns)]))

@@ -80,9 +80,9 @@ def read_line() -> str:
 
 
 def read_text() -> str:
-    """Return the lines that a person types, up to an empty line, the end of a block of code, or the end of input.
+    """Return the lines that a person types, up to an empty line, the end of a code block, or the end of input.
 
-    Within a block of code, lines may be empty.
+    Within a code block, lines may be empty.
     """
     lines = [read_line()]
     with suppress(EOFError):

@@ -40,7 +40,7 @@ def run(config: DictConfig) -> int:
         console.print(f"learned: {learned}", soft_wrap=True)
     if settings.output is not None:
         measured_with = asdict(settings)
-        del measured_with["output"]  # a path of this machine
+        del measured_with["output"]  # removed, because it is a path of this machine
         results = {
             "task": backend.spec.task,
             "seed": config.seed,

@@ -48,17 +48,17 @@ class RewardInspectConfig:
 
 def run(config: DictConfig) -> int:
     """Print a table, and draw a picture or record the episode, as configured in reward_inspect.yaml; return 0."""
-    # Imported here, as Matplotlib is needed only to draw a picture.
+    # Imported here, because Matplotlib is only needed to draw a picture.
     from ..evaluation.reward_plot import COLUMNS, plot_rewards, reward_rows, write_reward_page
 
     settings = typed(RewardInspectConfig, config)
     folder = Path(settings.run)
-    run_config(folder)  # raises before a folder is created for the picture, if this is not a run
+    run_config(folder)  # raises, before a folder is created for the picture, if this is not a run
     drawn = folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png"
     output = output_file("output", settings.output or drawn)
     if output.suffix == ".rrd":
-        import_rerun()  # raises before the work begins, if Rerun is missing
-    # The run may be someone else's: its simulator is not started, and its robot is not accessed.
+        import_rerun()  # raises, before the work begins, if Rerun is missing
+    # The run may belong to another user, so its simulator is not started and its robot is not accessed.
     trained = load_reward(folder, checkpoint=settings.checkpoint)
     spec = trained.spec
     scorer = trained.reward.scorer

@@ -31,7 +31,7 @@ def run(config: DictConfig) -> int:
         )
     backend = build(config.robot, simulation=build(config.task))
     try:
-        turning = TurningState(backend.spec, backend.robot)  # as modules observe it in a run
+        turning = TurningState(backend.spec, backend.robot)  # converts observations as for modules in a run
         scorer = _fitted(config, turning.spec)
         with Interruption() as interruption:
             robot = backend.scored(settings.topic)

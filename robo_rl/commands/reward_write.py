@@ -26,7 +26,7 @@ from ..monitoring.reward_benchmark import NOISES, graded_episodes
 from ..telemetry import Console
 
 CODE_BYTES = 1 << 20
-"""Largest file of earlier code."""
+"""Largest size of a file with earlier code [bytes]."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from ..core import ConfigError, Interruption
 def run(config: DictConfig) -> int:
     """Act as a robot as configured in configs/robot.yaml until a signal ends it; return the exit code (130 or 143).
 
-    With a robot of servos (robot=so101) its port appears at ``robot.port``. Otherwise the robot is one over ROS 2.
-    Unless the environment variable says otherwise, only nodes on this machine can find it: any that can may move it.
+    With a robot of servos (robot=so101), its serial port appears at ``robot.port``. Otherwise the robot uses ROS 2.
+    Unless the environment variable requests another range, only nodes on this machine can find it, because any node
+    that finds it may move it.
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     backend = build(config.task)
@@ -31,7 +32,7 @@ def run(config: DictConfig) -> int:
 
 
 def _make_robot(config: DictConfig, backend: Any) -> tuple[Any, str]:
-    """Return the robot and a name for it.
+    """Return the robot and its name.
 
     Raises:
         ConfigError: if the configured robot is not one of servos.

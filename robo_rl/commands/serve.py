@@ -11,7 +11,7 @@ from ..app import load_policy
 from ..core import ConfigError, importing_extra, is_loopback, printable, require, typed
 
 KEY_CHARACTERS = 16
-"""Fewest characters of a key."""
+"""Smallest length of a key [characters]."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def run(config: DictConfig) -> int:
             f"address {settings.address} can be reached from other machines: set the environment variable "
             f"{KEY_VARIABLE} to a key of {KEY_CHARACTERS} ASCII characters or more, on both machines"
         )
-    is_key = key is None or (len(key) >= KEY_CHARACTERS and key.isascii())  # a header cannot contain all others
+    is_key = key is None or (len(key) >= KEY_CHARACTERS and key.isascii())  # a header cannot contain other characters
     require(is_key, KEY_VARIABLE, f"{KEY_CHARACTERS} ASCII characters or more", "fewer, or others")
     trained = load_policy(Path(settings.run), None, settings.checkpoint)
     service = PolicyService(trained, settings.host, int(settings.address.rpartition(":")[2]), key)

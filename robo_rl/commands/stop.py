@@ -1,4 +1,4 @@
-"""robo-rl stop, rearm and enable: commands that stop robots and release them. Without Hydra, they act at once."""
+"""robo-rl stop, rearm and enable: commands that stop robots and release them. They act at once, without Hydra."""
 
 import os
 import select
@@ -64,7 +64,7 @@ def _stop(latch: Latch, robot: str, reason: str) -> None:
 
 
 def _rearm(holds: Sequence[Hold], others: Sequence[Hold] = (), ask: Callable[[str], str] = input) -> None:
-    """Release what holds robots still, once a person has confirmed it, and report what remains.
+    """Release the latches that hold robots still, after a person has confirmed it, and report those that remain.
 
     Args:
         holds: the holds to release.
@@ -96,13 +96,13 @@ def _rearm(holds: Sequence[Hold], others: Sequence[Hold] = (), ask: Callable[[st
 
 
 def enable(switch: DeadmanSwitch, interruption: Interruption) -> None:
-    """Let robots move while the space bar of this terminal is held, until q is pressed, or a signal comes."""
+    """Let robots move while the space bar of this terminal is held, until q is pressed or a signal arrives."""
     descriptor = sys.stdin.fileno()
     if not os.isatty(descriptor):
         raise ConfigError("the deadman switch is a key that a person holds: run robo-rl enable in a terminal")
     modes = termios.tcgetattr(descriptor)
     try:
-        tty.setcbreak(descriptor)  # before the prompt, as it discards what was typed
+        tty.setcbreak(descriptor)  # before the prompt, because it discards previous input
         print("Hold the space bar: robots move while it is held. q ends.", flush=True)
         while interruption.signal is None:
             if select.select([descriptor], [], [], 0.1)[0]:

@@ -27,7 +27,7 @@ def run(config: DictConfig) -> int:
     with _dataset(path) as store:
         episodes = _chosen(settings.episodes, store)
         if settings.save is not None or settings.opens_viewer:
-            import_rerun()  # raises before a video is made, if Rerun is missing
+            import_rerun()  # raises, before a video is made, if Rerun is missing
         if settings.export is not None:
             export_video(store, episodes, Path(settings.export))
             Console(highlight=False).print(f"video: {settings.export}", markup=False, soft_wrap=True)
@@ -38,7 +38,7 @@ def run(config: DictConfig) -> int:
 
 
 def _show(settings: ViewConfig, title: str, fill: Callable[[Recording], None]) -> int:
-    """Write a recording with ``fill``, and display it unless it was only to be saved."""
+    """Write a recording with ``fill``, and display it unless it is only to be saved."""
     console = Console(highlight=False)
     if settings.opens_viewer:
         check_viewer(settings.web, settings.port)
@@ -72,6 +72,6 @@ def _chosen(episodes: object, store: EpisodeStore) -> list[int]:
         return list(range(count))
     numbers: list[Any] = episodes if isinstance(episodes, list) and episodes else [episodes]
     for number in numbers:
-        valid = type(number) is int and 0 <= number < count  # by type, as isinstance accepts True
+        valid = type(number) is int and 0 <= number < count  # compared by type, because isinstance accepts True
         require(valid, "episodes", f"numbers of episodes, 0 to {count - 1}", number)
     return numbers

@@ -40,7 +40,7 @@ class Trainer(Protocol):
     """Object that the configuration group ``contrastive_trainer`` makes."""
 
     def prepared(self, frames: Frames) -> Frames:
-        """Return frames (n, H, W, 3) in the form in which they are kept for training."""
+        """Return frames (n, H, W, 3) in the format that training uses."""
         ...
 
     def train(self, episodes: Sequence[Frames], report: Callable[[int, float], bool] | None = None) -> None:
@@ -55,7 +55,7 @@ class Trainer(Protocol):
         ...
 
     def misaligned(self, folder: Path, episode: Frames) -> float:
-        """Return the distance in time of moments that the encoder in a folder finds similar; 1 is chance."""
+        """Return the distance in time between moments that a folder's encoder finds similar, relative to chance."""
         ...
 
 

@@ -48,7 +48,7 @@ class Trainer(Protocol):
         truth: NDArray[np.bool_],
         report: Callable[[int, float], bool] | None = None,
     ) -> None:
-        """Train on pictures (n, H, W, 3); ``truth`` (n, K) tells which of K captions is true for each.
+        """Train on pictures (n, H, W, 3); ``truth`` (n, K) states which of K captions is true for each.
 
         ``report`` is called with the number of each step and its loss, and returns whether to continue.
         """

@@ -27,7 +27,7 @@ def run(config: DictConfig) -> int:
     options = {key: value for key, value in config.items() if key not in ("web", "data")}
     dashboard = Dashboard(typed(WatchConfig, DictConfig(options)))
     data = data_page.DataPage(typed(data_page.DataConfig, DictConfig({"data": config.data})).data)
-    EmergencyStop()  # raises now if this user has no folder for it
+    EmergencyStop()  # raises at once if this user has no folder for it
     settings = page_settings(config)
     server = PageServer(
         settings,
@@ -48,6 +48,6 @@ def run(config: DictConfig) -> int:
             await asyncio.get_running_loop().create_future()
 
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.freeze()  # searching all that was imported for garbage would stop every thread for tens of milliseconds
+    gc.freeze()  # collecting all imported objects would stop every thread for tens of milliseconds
     asyncio.run(serve())
     return 0
