@@ -1,4 +1,4 @@
-"""Shared parts of the launch files, which import it from their own folder, as it is not an installed package."""
+"""Shared parts of the launch files, which import it from their own folder because it is not an installed package."""
 
 import shutil
 
@@ -30,7 +30,7 @@ def describe(name: str, arguments: dict[str, tuple[str, str]]) -> LaunchDescript
         cmd=[LaunchConfiguration("program"), "launch", name, *words],
         output="screen",
         on_exit=Shutdown(),
-        # A run that is stopped saves its state; robo-rl launch itself kills a process that takes longer than 30 s.
+        # A stopped run saves its state first. robo-rl launch itself kills a process that takes longer than 30 s.
         sigterm_timeout="40",
         sigkill_timeout="10",
     )
@@ -38,7 +38,7 @@ def describe(name: str, arguments: dict[str, tuple[str, str]]) -> LaunchDescript
 
 
 def _check_program(context: LaunchContext) -> None:
-    """Raise an error with advice if robo-rl is not found; the process itself would only print a traceback."""
+    """Raise an error with advice if robo-rl is not found. Starting the process would only print a traceback."""
     program = LaunchConfiguration("program").perform(context)
     if shutil.which(program) is None:
         raise RuntimeError(
