@@ -39,7 +39,7 @@ class CameraFinder:
     """Finder of this machine's cameras, and of the streams and files named in the configuration.
 
     Args:
-        config: what to search, and where to write pictures.
+        config: sources to search, and the folder for pictures.
     """
 
     def __init__(self, config: FinderConfig) -> None:

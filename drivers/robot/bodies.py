@@ -113,7 +113,7 @@ class Body(Protocol):
         ...
 
     def stop_motion(self) -> None:
-        """Stop a motion that would go on without further commands. A robot that takes targets stops by itself."""
+        """Stop a motion that would continue without further commands. A robot that takes targets stops by itself."""
         ...
 
     def settle(self) -> None:

@@ -67,7 +67,7 @@ class ArmCommander:
         config: topic or action and kind of the commands.
         joints: names of the task's joints.
         period: length of a control period in the robot's time [s].
-        unheld: called in another thread with the reason if a goal goes on after :meth:`stop`.
+        unheld: called in another thread with the reason if a goal continues after :meth:`stop`.
     """
 
     def __init__(

@@ -115,7 +115,7 @@ class ResetService:
             self._latch.release()
 
     def _shared(self) -> str:
-        """Return what is wrong if the service has several servers, and an empty string otherwise."""
+        """Return the fault of a service that has several servers, and an empty string otherwise."""
         count = len(self._client.servers())
         if count < 2:
             return ""

@@ -36,8 +36,8 @@ class ArmReading:
         velocities: joint velocities (n,) [rad/s].
         opening: opening of the gripper, 0 closed to 1 open; None without a gripper.
         stamp_ns: monotonic time before the instruction was sent [ns].
-        faults: what is wrong with servos, a text each.
-        relaxed: servos without torque, a text each.
+        faults: descriptions of servo faults, one text for each.
+        relaxed: descriptions of servos without torque, one text for each.
     """
 
     positions: Array

@@ -17,8 +17,8 @@ from .registers import REGISTERS
 class ServoBus:
     """Serial port with servos.
 
-    Values are checked before they are returned: an answer counts only with the expected id, length and checksum. An
-    adapter may echo what is sent. A failed exchange is repeated ``retries`` times, after the line has become quiet.
+    Values are checked before they are returned: an answer counts only with the expected id, length and checksum. Echoes
+    of an adapter are ignored. A failed exchange is repeated ``retries`` times, after the line has become quiet.
 
     Args:
         port: path of the serial port.

@@ -22,7 +22,7 @@ class Calibration(NamedTuple):
 
     Attributes:
         id: id of the servo.
-        homing_offset: ticks that the servo subtracts from what it measures.
+        homing_offset: ticks that the servo subtracts from its measurement.
         range_min: lowest position [ticks].
         range_max: highest position [ticks].
     """
@@ -69,12 +69,12 @@ def map_joint(
     Args:
         name: name of the joint, for messages.
         servo: configuration of the servo.
-        calibration: what is stored in the servo.
+        calibration: calibration stored in the servo.
         limits: range of the joint in the task's arm [rad].
         is_gripper: whether the joint is the gripper's.
 
     Raises:
-        DriverError: if the servo's range does not fit the joint.
+        DriverError: if the servo's range does not match the joint.
     """
     low, high = calibration.range_min, calibration.range_max
     ticks_per_radian = TICKS * servo.gear / (2 * math.pi)

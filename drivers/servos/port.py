@@ -87,7 +87,7 @@ class ServoPort:
             self._serial = None
 
     def send(self, data: bytes) -> None:
-        """Discard what has arrived, and send bytes.
+        """Discard received bytes, and send ``data``.
 
         Raises:
             PortLostError: if the port is lost.

@@ -52,7 +52,7 @@ class Packet(NamedTuple):
     parameters: bytes = b""
 
     def encode(self) -> bytes:
-        """Return the packet as it is on the line."""
+        """Return the bytes of the packet as they are sent."""
         body = bytes([self.servo, len(self.parameters) + 2, self.code]) + self.parameters
         return HEADER + body + bytes([checksum(body)])
 

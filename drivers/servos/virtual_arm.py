@@ -174,7 +174,7 @@ class VirtualServoArm:
                 servo.measure(reading, seconds)
 
     def _ticks(self, measured: Mapping[str, Array]) -> list[float]:
-        """Return what ideal servos would measure [ticks]."""
+        """Return the measurements of ideal servos [ticks]."""
         positions = [*measured["joint_positions"], *measured["fingers"][:1]]
         return [each.zero + position * each.per_unit for each, position in zip(self._maps, positions, strict=True)]
 

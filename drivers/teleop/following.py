@@ -181,8 +181,8 @@ _HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLI
 def joint_motion(before: Array, after: Array) -> Array:
     """Return the motion of a leader's joints (n,) from one message to the next [rad or m].
 
-    Nobody turns a joint by half a turn between two messages. A larger difference comes from a servo that turns without
-    limits and whose position has wrapped around.
+    A person cannot turn a joint by half a turn between two messages. A larger difference comes from a servo that turns
+    without limits and whose position has wrapped around.
     """
     return shortest(after - before, np.full(len(after), True))
 

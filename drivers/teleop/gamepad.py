@@ -38,8 +38,8 @@ FULL = 32767
 def load_controllers() -> tuple[Any, Any]:
     """Return pygame and its initialised module of game controllers.
 
-    It needs neither a display nor a focused window. SDL is told not to handle SIGTERM, so that the signal ends the
-    program.
+    It needs neither a display nor a focused window. SDL is configured not to handle SIGTERM, so that the signal ends
+    the program.
 
     Raises:
         ConfigError: if pygame is not installed.

@@ -125,7 +125,7 @@ class Topics(ABC):
 
     @abstractmethod
     def _publish_measured(self, measured: Mapping[str, Array], stamp: Any) -> None:
-        """Publish what the sensors of this kind of robot measure."""
+        """Publish the measurements of the sensors of this kind of robot."""
 
     @abstractmethod
     def _moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:

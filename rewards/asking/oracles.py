@@ -175,8 +175,8 @@ class EndpointOracle(ABC):
 class ComparingOracle(EndpointOracle):
     """Oracle that compares two segments: RL-VLM-F (Wang et al. 2024).
 
-    The first question is what the two pictures show and how they differ with respect to the goal. The second question
-    contains the answer to the first, and requests a label.
+    The first question asks for the contents of the two pictures and their differences with respect to the goal. The
+    second question contains the answer to the first, and requests a label.
 
     Args:
         endpoint: receives the questions.

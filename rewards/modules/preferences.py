@@ -140,7 +140,7 @@ def preference_loss(rewards: Tensor, second: Tensor, mistakes: float = 0.0) -> T
     Args:
         rewards: (n, 2, length), rewards of the steps of two segments.
         second: (n,), 1 if the second segment was preferred, else 0.
-        mistakes: probability that an answer is the opposite of what is meant, in [0, 0.5).
+        mistakes: probability that an answer is the opposite of the intended one, in [0, 0.5).
     """
     sums = rewards.sum(-1)
     logits = sums[:, 1] - sums[:, 0]

@@ -32,7 +32,7 @@ def take_over(arrays: Mapping[str, NDArray[Any]], state: State, name: str) -> No
 
 
 def _fault(key: str, array: NDArray[Any]) -> str:
-    """Return what is wrong with the values of a saved array; empty if they are those of a module."""
+    """Return the fault in the values of a saved array; empty if a module could have saved them."""
     if array.dtype.kind == "f" and np.isnan(array).any():
         return "is not a number"
     least = array.min() if array.size and array.dtype.kind in "fiu" else SMALLEST_SCALE

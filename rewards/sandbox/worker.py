@@ -16,7 +16,7 @@ import numpy as np
 
 
 def limit(memory: int) -> None:
-    """Limit memory, files and processes to what reward code needs."""
+    """Limit memory, files and processes to the needs of reward code."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     memory += pages * resource.getpagesize()  # so that memory which the interpreter has already mapped is not counted
     limits = {"RLIMIT_AS": memory, "RLIMIT_FSIZE": 0, "RLIMIT_CORE": 0, "RLIMIT_NPROC": 0, "RLIMIT_NOFILE": 3}

@@ -1,4 +1,4 @@
-"""robo-rl cameras: the cameras of this machine, their modes, pictures of what they see, and how that has changed."""
+"""robo-rl cameras: the cameras of this machine, their modes and pictures, and changes of their views."""
 
 from dataclasses import dataclass
 from pathlib import Path

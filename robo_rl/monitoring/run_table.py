@@ -167,7 +167,7 @@ def results(run: Run) -> list[tuple[str, str]]:
 
 
 def describe_live(status: LiveStatus | None) -> str:
-    """Return what an active run is doing, in a few words."""
+    """Return the activity of a running run in a few words."""
     if status is None or not status.state:
         return "active"
     return status.state + (", will pause" if status.paused and not status.state.startswith("paused") else "")

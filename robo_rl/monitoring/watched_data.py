@@ -194,7 +194,7 @@ def flagged(store: EpisodeStore) -> dict[str, Any]:
 
 
 def _check_size(store: EpisodeStore, rows: int, keys: list[str]) -> None:
-    """Check the size of an episode: its observations ``keys``, and what is recorded of each step."""
+    """Check the size of an episode: its observations ``keys``, and the other records of its steps."""
     observed = sum(store.spec.observation[key].nbytes for key in keys)
     recorded = sum(math.prod(field.shape) * np.dtype(field.dtype).itemsize for field in step_fields(store.spec))
     size = rows * (observed + recorded)

@@ -35,9 +35,7 @@ UNREADABLE = "cannot be shown"
 
 
 def places(pattern: str) -> list[Path]:
-    """Return the folders in which to search for runs: the matches of a pattern, or their entries if they are no
-    runs.
-    """
+    """Return the folders in which to search for runs: matches of a pattern, or their entries if these are not runs."""
     matches = matching(pattern)
     return [entry for match in matches for entry in ([match] if is_run(match) else folders_in(match))]
 

@@ -53,7 +53,7 @@ class DataDescription:
         steps: smallest, median and largest number of steps of an episode.
         actions: statistics by element of the executed action.
         returns: smallest, mean and largest sum over an episode, by reward term.
-        delay_seconds: time from an action to the motion that it causes [s]; None if the data cannot tell.
+        delay_seconds: time from an action to the motion that it causes [s]; None if the data do not determine it.
         episodes: measurements and flags of each episode.
     """
 

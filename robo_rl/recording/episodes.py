@@ -290,9 +290,9 @@ def record_episodes(
         seed: seed of start states and noise.
         only_successful: discard episodes that end without success, except those that the chooser ends as failures.
         report: called after each episode with the number of episodes stored so far and the outcome.
-        attempts_per_episode: most attempts per requested episode; None (for a person): no limit, but several attempts
-            in a row without a step are an error.
-        section: section of the command's options, with a dot, for messages; None: the command has no such options.
+        attempts_per_episode: largest number of attempts per requested episode; None (for a person): no limit, but
+            several attempts in a row without a step are an error.
+        section: section of the command's options, with a dot, for messages; None: a training run, which has none.
         keeps_stopped: store the steps of an episode until the robot was stopped, too.
 
     Raises:
@@ -318,8 +318,7 @@ def record_episodes(
         if is_exhausted and stored < episodes:
             result = "ended in success" if only_successful else "could be stored"
             advice = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section)
-            # a training run discards what it recorded
-            kept = " (they are stored)" if stored and section is not None else ""
+            kept = " (they are stored)" if stored and section is not None else ""  # a training run discards them
             count = f"only {stored} of {attempts} episodes {result}{kept}, but {episodes} were requested"
             raise DataError(f"{store.path}: {count}. {advice}")
     return stored

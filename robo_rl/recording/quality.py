@@ -161,7 +161,7 @@ def is_picture(array: ArraySpec) -> bool:
 
 
 def _numbers(episode: EpisodeArrays, spec: EnvSpec) -> list[NDArray[Any]]:
-    """Return the observations (L + 1, N) that are no pictures."""
+    """Return the observations (L + 1, N) other than pictures."""
     kept = [rows for key, rows in episode.observation.items() if not is_picture(spec.observation[key])]
     return [rows.reshape(len(rows), -1) for rows in kept]
 
@@ -243,8 +243,8 @@ def motion_delay(episodes: Sequence[EpisodeArrays], spec: EnvSpec) -> float | No
 
     The delay is the one at which actions (changes of actions, in spaces of positions) correlate best with changes of
     the observed numbers: for each element of the action the best correlated number counts, and the mean over the
-    elements is maximised. The first episodes suffice, with :data:`DELAY_STEPS` steps. None is returned if the data
-    cannot tell.
+    elements is maximised. The first episodes suffice, with :data:`DELAY_STEPS` steps. None is returned if the data do
+    not determine the delay.
     """
     parts, steps = [], 0
     for episode in episodes:

@@ -261,7 +261,7 @@ class MixedSampler:
         )
 
     def state(self) -> State:
-        """Return the state of the generator; the buffers have states of their own."""
+        """Return the state of the generator; the buffers have separate states."""
         return {"generator": _pack(self._rng)}
 
     def load(self, state: State) -> None:

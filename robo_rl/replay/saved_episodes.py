@@ -19,7 +19,7 @@ class SavedEpisodes:
     """Episodes in the state of a :class:`.ReplayRing`, without those that were not yet available for sampling.
 
     An episode whose beginning the buffer has overwritten begins later. Copies with other goals (hindsight) count as
-    episodes of their own.
+    separate episodes.
 
     Args:
         state: state of the buffer, from any source.

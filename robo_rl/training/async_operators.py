@@ -72,7 +72,7 @@ class AsyncOperators(Operators):
         self._state, self._refused = state, dict(refused)
 
     def note_step(self, actor: str, verdict: Verdict) -> None:
-        """Record what the safety filters did to a step of an actor."""
+        """Record the verdict of the safety filters on a step of an actor."""
         self._changed_steps[actor] += verdict.changed
 
     def note_stop(self, actor: str, reason: str, step: int) -> None:

@@ -31,7 +31,7 @@ def with_base_actions(
 
     Raises:
         DataError: if the data set was recorded for another task, is damaged, or the copy cannot be written.
-        SpecError: if the base returns something that is no action.
+        SpecError: if the base policy does not return a valid action.
         SystemExit: if the run is interrupted.
     """
     backend = components.evaluation_backend()  # not the backend of training, whose base policy may be within an episode

@@ -18,9 +18,9 @@ class Earnings:
 
     Attributes:
         total: sum over the steps whose reward is known.
-        discounted: the same with each reward discounted by its age, G <- gamma G + r.
+        discounted: the same sum with each reward discounted by its age, G <- gamma G + r.
         intervened_steps: number of steps in which a person or an expert acted instead of the policy.
-        interventions: number of stretches of such steps.
+        interventions: number of sequences of such steps.
     """
 
     def __init__(self, reward: Reward, terms: Sequence[str]) -> None:

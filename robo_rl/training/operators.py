@@ -32,7 +32,7 @@ class Operators(ABC):
 
     @abstractmethod
     def report(self, state: str, refused: Mapping[str, str]) -> None:
-        """Report what the run is doing, in a word or two, and which commands it does not accept at present, and why."""
+        """Report the activity of the run, in a word or two, and the reasons why some commands are not accepted now."""
 
     @abstractmethod
     def close(self) -> None:

@@ -176,7 +176,7 @@ class Run:
         return "stopped" if self._operators.stop_requested else None
 
     def report(self, state: str) -> None:
-        """Report to operators what the run is doing, and which commands it does not accept at present."""
+        """Report the activity of the run to operators, and the commands that it does not accept at present."""
         refused = {}
         if not self.agent.config.learns_online:
             refused = dict.fromkeys(COMMANDS, "this agent learns only from demonstrations, before the first step")

@@ -30,20 +30,20 @@ from .views import LinkStatus
 
 
 class LearnerLink(Closing):
-    """Link of an actor to its learner: it sends the outbox and receives policies and guidance in its own threads.
+    """Link of an actor to its learner. It sends the outbox and receives policies and guidance in its own threads.
 
     Args:
         config: configuration of the transport.
         actor: identity of the robot or simulator; with certificates, the name in them.
         spec: spec of the environment.
-        facts: JSON values, beside the spec, that must agree with those of the learner.
+        facts: JSON values, besides the spec, that must agree with those of the learner.
         outbox: encoded steps, which are removed once the learner has settled them.
         run: run that the outbox belongs to; empty: none yet.
         notify: called with messages for the operator, for example why the learner does not answer.
 
     Attributes:
-        report, notify, show, end_run: methods for what is sent beside the steps, see :class:`.ActorReport`.
-        take_orders, take_policy, wait_for_policy: methods for what :meth:`receive` receives, see
+        report, notify, show, end_run: methods for data that is sent with the steps, see :class:`.ActorReport`.
+        take_orders, take_policy, wait_for_policy: methods for data that :meth:`receive` receives, see
             :class:`.LearnerNews`.
         wake: signals that the outbox has something to send.
 

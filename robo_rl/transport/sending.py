@@ -72,7 +72,7 @@ class StepSender:
         connection: connection that makes the calls.
         news: status, policy and orders of the learner.
         wake: event that is set when there is something to send.
-        report: what is sent beside the steps.
+        report: report that is sent with the steps.
 
     Attributes:
         run: run of the learner, once the actor has joined.

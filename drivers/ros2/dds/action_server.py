@@ -187,7 +187,7 @@ class DdsActionServer:
             cancelling = [goal for goal in matching if goal.status in (GoalStatus.ACCEPTED, GoalStatus.EXECUTING)]
             for goal in cancelling:
                 goal.status = GoalStatus.CANCELING
-        code = 0  # for several goals, it is no error if none can be cancelled
+        code = 0  # for several goals, it is not an error if none can be cancelled
         if named and not stamp and not cancelling:
             code = _GOAL_TERMINATED if matching else _UNKNOWN_GOAL
         infos = [{"goal_id": {"uuid": goal.identity}, "stamp": goal.stamp} for goal in cancelling]

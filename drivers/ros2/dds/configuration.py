@@ -66,10 +66,10 @@ class Discovery:
     def cyclone(self) -> list[str]:
         """Return configurations to create a domain with, to be tried in order until Cyclone accepts one.
 
-        They contain what rmw_cyclonedds derives from the environment, and what Cyclone 11 needs in addition to discover
-        the Cyclone 0.10 of Humble and Jazzy and be discovered by it. Cyclone 11 only receives on interfaces that it was
-        told to use, so loopback is added. It rejects that if loopback is the machine's only interface or if
-        ``CYCLONEDDS_URI`` names an interface. It also forgets peers that do not answer.
+        They contain the settings that rmw_cyclonedds derives from the environment, and additional settings with which
+        Cyclone 11 and the Cyclone 0.10 of Humble and Jazzy discover each other. Cyclone 11 only receives on the
+        configured interfaces, so loopback is added. Cyclone rejects that if loopback is the machine's only interface or
+        if ``CYCLONEDDS_URI`` names an interface. Cyclone 11 also forgets peers that do not answer.
 
         Parts of a configuration are separated by commas. Later parts override earlier ones, and ``CYCLONEDDS_URI`` is
         last.

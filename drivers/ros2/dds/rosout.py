@@ -16,7 +16,7 @@ LOGGER = "robo_rl"
 class Rosout(logging.Handler):
     """Log handler that publishes records with ROS 2's levels: 10 debug, 20 info, 30 warning, 40 error, 50 fatal.
 
-    If a process has several nodes, the oldest one publishes, because records do not tell which node they concern.
+    If a process has several nodes, the oldest one publishes, because records do not state which node they concern.
 
     Args:
         publisher: publisher of /rosout.

@@ -1,6 +1,6 @@
 """Types with which Cyclone DDS declares topics, derived from message definitions.
 
-They only tell other participants which messages a topic carries. rosbags serialises the messages.
+They only state which messages a topic carries, for other participants. rosbags serialises the messages.
 """
 
 import functools
