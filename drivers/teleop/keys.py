@@ -139,7 +139,7 @@ class KeyMotion:
         return Intervention(np.clip(action, -1, 1), latched, buttons)
 
     def help(self) -> list[str]:
-        """Return the functions of the keys, for people."""
+        """Return the functions of the keys, for display."""
         motions = [f"{keys}: {text}" for keys, name, text in HELP if name in self._names]
         return ["   ".join(motions), BUTTON_HELP] if motions else [BUTTON_HELP]
 

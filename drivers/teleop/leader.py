@@ -103,7 +103,7 @@ class LeaderTeleop:
             self._closure = GRIPPER_CLOSED if closed else GRIPPER_OPEN
 
     def help(self) -> list[str]:
-        """Return which joints move the robot, for people."""
+        """Return which joints move the robot, for display."""
         return [f"the leader's {', '.join(self._following.joints)} move the robot"]
 
     def close(self) -> None:

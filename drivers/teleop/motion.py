@@ -170,7 +170,7 @@ class AxisMotion:
         return float(np.copysign(min(beyond, 1.0), value)) if beyond > 0 else 0.0
 
     def help(self) -> list[str]:
-        """Return the functions of axes and buttons, for people."""
+        """Return the functions of axes and buttons, for display."""
         texts = [f"{axis.axis}: {name}" for name, axis in self._axes.items()]
         return ["   ".join(texts), "   ".join(f"{button}: {name}" for name, button in self._buttons.items())]
 
@@ -214,7 +214,7 @@ class AxisTeleop:
         self._motion.reset(closed)
 
     def help(self) -> list[str]:
-        """Return the functions of axes and buttons, for people."""
+        """Return the functions of axes and buttons, for display."""
         return self._motion.help()
 
     def close(self) -> None:

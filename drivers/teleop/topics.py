@@ -148,7 +148,7 @@ class TwistTeleop:
         self._closed = closed
 
     def help(self) -> list[str]:
-        """Return the elements of the action that twists move, for people."""
+        """Return the elements of the action that twists move, for display."""
         return [f"twists move {', '.join(self._names)}"]
 
     def close(self) -> None:

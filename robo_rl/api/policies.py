@@ -27,7 +27,7 @@ from ..evaluation import EvaluationResult
 class Policy:
     """Policy of a run, for one environment at a time.
 
-    It decides without exploration, as in evaluations, and remembers the rest of a chunk of actions within an episode:
+    It decides without exploration, as in evaluations, and remembers the rest of an action chunk within an episode:
     call :meth:`reset` when an episode begins.
 
     ::
@@ -64,7 +64,7 @@ class Policy:
         return self._trained.step
 
     def reset(self) -> None:
-        """Begin an episode: forget the rest of a chunk of actions."""
+        """Begin an episode: forget the rest of an action chunk."""
         for explore in (False, True):
             self._trained.policy.forget_plan(explore=explore)
 

@@ -109,11 +109,11 @@ class OnnxPolicy:
         return self._chunk.pop(0)
 
     def forget_plan(self, *, explore: bool = False) -> None:
-        """Discard the rest of a chunk of actions."""
+        """Discard the rest of an action chunk."""
         self._chunk = []
 
     def decide(self, observation: Observation, noise: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return a chunk of actions (h, A) in [-1, 1].
+        """Return an action chunk (h, A) in [-1, 1].
 
         Args:
             observation: arrays by key.

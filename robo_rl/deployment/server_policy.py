@@ -166,7 +166,7 @@ class ServerPolicy:
         return self._chunk.pop(0)
 
     def forget_plan(self, *, explore: bool = False) -> None:
-        """Discard the rest of a chunk of actions."""
+        """Discard the rest of an action chunk."""
         self._chunk = []
 
     def decide(self, observation: Observation) -> NDArray[np.float32]:

@@ -56,7 +56,7 @@ class Classifier(Protocol):
         ...
 
     def save(self, path: Path, facts: dict[str, Any]) -> None:
-        """Write the classifier to a file, with facts for people."""
+        """Write the classifier to a file, with facts for human readers."""
         ...
 
 

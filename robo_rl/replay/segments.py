@@ -1,4 +1,4 @@
-"""Sums of rewards and chunks of actions along the segments of the replay buffer."""
+"""Sums of rewards and action chunks along the segments of the replay buffer."""
 
 from typing import NamedTuple
 
