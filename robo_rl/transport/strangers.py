@@ -1,6 +1,7 @@
 """Limit on connections of clients that have presented neither the token nor a certificate."""
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -59,11 +60,15 @@ class Strangers:
         while not self._closing.wait(pause):
             # copied before the list is made: a connection that is trusted later may be missing in it
             trusted = set(self._trusted)
-            present = {address for local, address, _ in _connections() if local == port}
+            try:
+                present = {address for local, address, _ in _connections() if local == port}
+                victims = self._choose(present)
+                if victims:
+                    _end(victims)
+            except OSError:  # an incomplete list: connections that are missing in it are still trusted
+                pause = PAUSES_SECONDS[0]
+                continue
             self._trusted -= trusted - present
-            victims = self._choose(present)
-            if victims:
-                _end(victims)
             pause = PAUSES_SECONDS[not victims]
 
     def _choose(self, present: set[_Address]) -> set[_Address]:
@@ -94,7 +99,8 @@ def end_connection(peer: str) -> None:
         peer: address in gRPC's form, ``ipv4:HOST:PORT`` or ``ipv6:[HOST]:PORT``; other connections stay.
     """
     if (address := _parse(peer)) is not None:
-        _end({address})
+        with contextlib.suppress(OSError):  # at the limit of open files, the connection stays
+            _end({address})
 
 
 def _parse(peer: str) -> _Address | None:
@@ -110,24 +116,32 @@ def _end(addresses: set[_Address]) -> None:
 
 
 def _connections() -> Iterator[tuple[int, _Address, socket.socket]]:
-    """Yield the port, the other side's address and a copy of each TCP connection of this process."""
+    """Yield the port, the other side's address and a copy of each TCP connection of this process.
+
+    Raises:
+        OSError: if the process has too many open files to list them.
+    """
     try:
         files = list(_FILES.iterdir())
-    except OSError:  # outside Linux, or at the limit of open files
+    except FileNotFoundError:  # outside Linux
         return
     for entry in files:
-        with contextlib.suppress(OSError):  # closed meanwhile, or not connected
-            if not str(entry.readlink()).startswith("socket:"):
-                continue
-            copy = os.dup(int(entry.name))  # duplicated, because the descriptor may be closed and reused at any time
-            try:
-                connection = socket.socket(fileno=copy)
-            except OSError:
-                os.close(copy)
-                continue
-            with connection:
-                if connection.family not in (socket.AF_INET, socket.AF_INET6):
-                    continue
+        try:
+            # duplicated, because the descriptor may be closed and reused at any time
+            copy = os.dup(int(entry.name)) if str(entry.readlink()).startswith("socket:") else None
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise
+            continue  # closed meanwhile
+        if copy is None:
+            continue
+        try:
+            connection = socket.socket(fileno=copy)
+        except OSError:
+            os.close(copy)
+            continue
+        with connection, contextlib.suppress(OSError):  # not connected
+            if connection.family in (socket.AF_INET, socket.AF_INET6):
                 host, port = connection.getpeername()[:2]
                 address = host.removeprefix("::ffff:"), port  # IPv4 on a socket for both protocols
                 yield connection.getsockname()[1], address, connection
