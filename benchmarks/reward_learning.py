@@ -139,7 +139,7 @@ def success_of(path: Path) -> float:
 def table(runs: list[dict]) -> str:
     """Return the table in Markdown: interquartile means over seeds with 95 % bootstrap intervals."""
     lines = [
-        "| task | reward | what the learner is given | seeds | steps | success at the end | without it | steps |",
+        "| task | reward | input of the learner | seeds | steps | success at the end | without the module | steps |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, row in ROWS.items():
@@ -148,7 +148,7 @@ def table(runs: list[dict]) -> str:
         if group:
             steps, steps_without = ("-" if row.data or not of else median_steps(of) for of in (group, controls))
             taken_over = [run["takeovers"] for run in group if "takeovers" in run]
-            sees = row.sees + (f" ({np.median(taken_over):,.0f} takeovers)" if taken_over else "")
+            sees = row.sees + (f" ({np.median(taken_over):,.0f} interventions)" if taken_over else "")
             cells = (row.task, row.reward, sees, str(len(group)), steps, rate(group), rate(controls), steps_without)
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -63,7 +63,7 @@ ROWS = {
     ),
     "reach_preferences_expected": Row(
         "reach",
-        "preferences of a script, 20 % wrong, which is expected",
+        "preferences of a script, 20 % wrong, as the module assumes",
         "1,000 answers",
         10_000,
         (*ONLINE, *EXPECTED),
@@ -141,7 +141,7 @@ ROWS = {
     ),
     "push_cube_preferences_expected": Row(
         "push_cube",
-        "preferences of a script, 20 % wrong, which is expected",
+        "preferences of a script, 20 % wrong, as the module assumes",
         "1,000 answers; 20 demonstrations with actions",
         10_000,
         (*ASKING, *EXPECTED, *SAMPLED, "agent.gamma=0.9"),
@@ -170,7 +170,7 @@ ROWS = {
     "pick_cube_interventions": Row(
         "pick_cube",
         "interventions (RLIF)",
-        "takeovers by a worse expert; how much states vary in 5 of its demonstrations",
+        "interventions of a worse expert; variation of the states in 5 of its demonstrations",
         10_000,
         (*RLIF, *TAKEOVERS),
         "interventions",
@@ -178,7 +178,7 @@ ROWS = {
     "pick_cube_hg_dagger": Row(
         "pick_cube",
         "none: it imitates (HG-DAgger)",
-        "takeovers by the same expert, and 5 of its demonstrations with actions",
+        "interventions of the same expert, and 5 of its demonstrations with actions",
         10_000,
         ("agent=hg_dagger", "intervention.as_demonstrations=true", *TAKEOVERS),
         None,
@@ -186,7 +186,7 @@ ROWS = {
     "pick_cube_interventions_by_value": Row(
         "pick_cube",
         "interventions (RLIF), by value",
-        "takeovers by another, whose values say when; how much states vary in 5 demonstrations",
+        "interventions of another expert, timed by values; variation of the states in 5 demonstrations",
         5_000,
         (*RLIF, *BY_VALUE),
         "interventions",
@@ -196,7 +196,7 @@ ROWS = {
     "pick_cube_hg_dagger_by_value": Row(
         "pick_cube",
         "none: it imitates (HG-DAgger)",
-        "takeovers by the same, and 5 demonstrations with actions",
+        "interventions of the same expert, and 5 demonstrations with actions",
         5_000,
         ("agent=hg_dagger", "intervention.as_demonstrations=true", *BY_VALUE),
         None,
@@ -299,7 +299,7 @@ ROWS = {
     ),
     "open_door_specification": Row(
         "open_door",
-        "specification: eventually the door stands open by 0.35 rad",
+        "specification: eventually the door is open by 0.35 rad",
         "20 demonstrations with actions",
         5_000,
         (

@@ -56,14 +56,14 @@ def page(browser: Any, run: LiveRun, tmp_path: Path) -> Iterator[tuple[Any, Serv
     try:
         with before_pages(browser, WATCHED):
             open_page(browser, served)
-            wait_until(lambda: shown(browser, "#state") == "training")
-            wait_until(lambda: shown(browser, ".tile"))
+            wait_until(lambda: displayed(browser, "#state") == "training")
+            wait_until(lambda: displayed(browser, ".tile"))
             yield browser, served
     finally:
         served.stop()
 
 
-def shown(browser: Any, selector: str) -> str:
+def displayed(browser: Any, selector: str) -> str:
     """Return the text of an element, without hidden ones."""
     return " ".join(each.text for each in browser.find_elements("css selector", selector) if each.is_displayed())
 
@@ -85,15 +85,15 @@ def test_a_robot_that_is_stopped_or_silent_rings_until_the_page_is_touched(
     browser, _ = page
     latch = Latch(file_of(default_file(), "left"))
     latch.press("before the alarm was switched on")
-    wait_until(lambda: "before the alarm" in shown(browser, "#held"))
+    wait_until(lambda: "before the alarm" in displayed(browser, "#held"))
     alarm = browser.find_element("css selector", "#alarm")
     assert rung(browser) == (0, []), "it is off"
     alarm.click()
     assert alarm.get_attribute("aria-pressed") == "true"
-    assert rung(browser) == (0, []) and shown(browser, "#alarm-text") == "", "this is known"
+    assert rung(browser) == (0, []) and displayed(browser, "#alarm-text") == "", "this is known"
 
     Latch(file_of(default_file(), "right")).press("safety guard: the force is 41 N")
-    text = wait_until(lambda: shown(browser, "#alarm-text"))
+    text = wait_until(lambda: displayed(browser, "#alarm-text"))
     assert "robot right: safety guard: the force is 41 N" in text and "left" not in text
     wait_until(lambda: rung(browser)[0] >= 6)  # it repeats
     assert [note.partition(" (at ")[0] for note in rung(browser)[1]] == ["robot right: safety guard: the force is 41 N"]
@@ -101,14 +101,14 @@ def test_a_robot_that_is_stopped_or_silent_rings_until_the_page_is_touched(
     assert browser.execute_script("return vibrations.length") >= 2
 
     browser.find_element("css selector", "#title").click()
-    assert shown(browser, "#alarm-text") == ""
+    assert displayed(browser, "#alarm-text") == ""
     wait_until(lambda: not browser.title.startswith("(!) "))
-    report(run, STATUS, lambda: "right: silent" in shown(browser, "#alarm-text"))
+    report(run, STATUS, lambda: "right: silent" in displayed(browser, "#alarm-text"))
     alarm.click()
-    assert alarm.get_attribute("aria-pressed") == "false" and shown(browser, "#alarm-text") == ""
+    assert alarm.get_attribute("aria-pressed") == "false" and displayed(browser, "#alarm-text") == ""
     tones, _ = rung(browser)
-    report(run, CONNECTED, lambda: "silent" not in shown(browser, "#robots"))
-    report(run, STATUS, lambda: "silent" in shown(browser, "#robots"))
+    report(run, CONNECTED, lambda: "silent" not in displayed(browser, "#robots"))
+    report(run, STATUS, lambda: "silent" in displayed(browser, "#robots"))
     assert rung(browser)[0] == tones
 
 
@@ -116,10 +116,10 @@ def test_the_end_of_a_run_and_a_lost_connection_ring(page: tuple[Any, ServedDash
     browser, served = page
     browser.find_element("css selector", "#alarm").click()
     run.close()
-    assert "2026-01-01_pick_cube_rlpd_0: unfinished" in wait_until(lambda: shown(browser, "#alarm-text"))
+    assert "2026-01-01_pick_cube_rlpd_0: unfinished" in wait_until(lambda: displayed(browser, "#alarm-text"))
     browser.find_element("css selector", "#title").click()
     served.stop()
     try:
-        assert "the connection is lost" in wait_until(lambda: shown(browser, "#alarm-text"))
+        assert "the connection is lost" in wait_until(lambda: displayed(browser, "#alarm-text"))
     finally:
         served.start()
