@@ -1,5 +1,6 @@
 """Leader arm: a second arm over ROS 2 that a person moves by hand."""
 
+import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention, RobotDescription
 
+from ..ros2 import Message
 from .config import LeaderConfig, TeleopConfig
 from .following import EndEffectorFollowing, JointFollowing, joint_motion
 from .keys import GRIPPER_CLOSED, GRIPPER_OPEN
@@ -51,7 +53,8 @@ class LeaderTeleop:
     """Teleoperation by an arm that a person moves by hand (sensor_msgs/msg/JointState): joints or end effector.
 
     Only motion counts. From wherever both arms are, the robot copies the leader's motion since the person took control,
-    at most as fast as its actions allow, and catches up afterwards. The gripper follows the leader's position.
+    at most as fast as its actions allow, and catches up afterwards. The gripper follows the leader's position. Joints
+    and gripper may come in messages of their own, and messages that name neither are ignored.
 
     Args:
         spec: spec of the robot; its action space must be ``joint_delta`` or ``end_effector_delta``.
@@ -75,7 +78,18 @@ class LeaderTeleop:
         self._closure = GRIPPER_OPEN
         self._last: _Reading | None = None
         self._message = ""
-        self._topic = Topic(open_teleop_node(config), "sensor_msgs/msg/JointState", leader.topic, leader.timeout, clock)
+        self._clock = clock
+        self._parts = [self._following.joints, *([(leader.gripper,)] if leader.gripper else [])]
+        self._newest: dict[tuple[str, ...], tuple[dict[str, float], int]] = {}
+        self._names = ""  # in the newest message
+        self._topic = Topic(
+            open_teleop_node(config),
+            "sensor_msgs/msg/JointState",
+            leader.topic,
+            leader.timeout,
+            clock,
+            self._receive,
+        )
 
     def read(self) -> Intervention:
         """Return the person's current action. Never blocks."""
@@ -110,24 +124,37 @@ class LeaderTeleop:
         """Leave ROS 2."""
         self._topic.close()
 
+    def _receive(self, message: Message) -> None:
+        """Keep the positions in a message for the parts that it names; called in the node's thread."""
+        now_ns, names = self._clock.now_ns(), list(message.name)
+        is_whole = len(names) == len(message.position)
+        for part in self._parts:
+            if not set(part).isdisjoint(names):
+                clear = [name for name in part if is_whole and names.count(name) == 1]
+                positions = {name: float(message.position[names.index(name)]) for name in clear}
+                self._newest[part] = positions, now_ns
+        self._names = ", ".join(names) or "no names"
+
     def _read_positions(self) -> _Reading | None:
         """Return the leader's positions, or None if they are unknown. This also updates the gripper."""
-        newest = self._topic.newest()
-        if newest is None:
+        config = self._config
+        if self._topic.newest() is None or not self._names:
             self._message = self._topic.absence
             return None
-        message, stamp_ns = newest
-        positions = dict(zip(message.name, message.position, strict=False))
-        names = [*self._following.joints, *filter(None, [self._config.gripper])]
-        missing = [name for name in names if not np.isfinite(positions.get(name, np.nan))]
+        positions: dict[str, float] = {}
+        oldest_ns = self._clock.now_ns() - round(config.timeout * 1e9)
+        parts = [self._newest.get(part, ({}, 0)) for part in self._parts]
+        for values, stamp_ns in parts:
+            positions |= values if stamp_ns >= oldest_ns else {}
+        missing = [name for part in self._parts for name in part if not math.isfinite(positions.get(name, math.nan))]
         if missing:
-            self._message = f"the leader arm gives no position of {', '.join(missing)}, but of {', '.join(positions)}"
+            self._message = f"the leader arm gives no position of {', '.join(missing)}, but of {self._names}"
             return None
         self._message = ""
-        if self._config.gripper:
-            config = self._config
+        if config.gripper:
             closed = (positions[config.gripper] - config.open) / (config.closed - config.open)
             self._closure = float(np.clip(2 * closed - 1, GRIPPER_OPEN, GRIPPER_CLOSED))
+        _, stamp_ns = parts[0]
         return _Reading(np.array([positions[name] for name in self._following.joints], np.float64), stamp_ns)
 
 

@@ -42,7 +42,7 @@ with open_node("devices", implementation="dds") as node:
             x, y, z, turn = numbers
             twist.publish(make("geometry_msgs/msg/Twist", linear={"x": x, "y": y, "z": z}, angular={"z": turn}))
         else:
-            names = ["b", "grip", "a"][: len(numbers)]
+            names = ["b", "grip", "a"][: len(numbers)] if kind == "joints" else kind.split(",")
             joints.publish(make("sensor_msgs/msg/JointState", name=names, position=numbers))
 """
 
@@ -202,8 +202,46 @@ def test_a_leader_arm(say: Callable[..., None]) -> None:
         reading = reads(device, lambda: say("joints", 0.32, 0.5, 0.85), enough)
         assert reading.in_control and largest <= 1
         missing = reads(device, lambda: say("joints", 0.32), lambda reading: bool(reading.message))
-        assert missing.message == "the leader arm gives no position of a, grip, but of b"
+        assert missing.message == "the leader arm gives no position of a, but of b"
         assert not missing.action[:2].any()
+    finally:
+        device.close()
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"finger": [0.3]},
+        {"finger,finger": [0.3, 0.3]},
+        {"left/a,left/b,left/grip": [9, 9, 9]},
+        {"finger,wheel": [1]},
+        {"finger": [float("nan")]},
+        {"grip": [0.25]},
+    ],
+    ids=["a gripper", "a name twice", "another arm", "too few values", "no number", "its own gripper"],
+)
+def test_a_leader_shares_its_topic(say: Callable[..., None], others: dict[str, list[float]]) -> None:
+    """Messages that name none of its joints take nothing of its motion away, and its gripper may come apart."""
+    leader = LeaderConfig(joints=("a", "b"), gripper="grip", closed=1.0, open=0.0, timeout=60.0)
+    device = make_teleop("leader", JOINTS, screen=None, leader=leader, latch_seconds=60.0, implementation="dds")
+
+    def send(angle: float) -> None:
+        say("a,b", angle, 0)
+        say("grip", 0.25)
+        for names, values in others.items():
+            say(names, *values)
+
+    try:
+        reads(device, lambda: send(0), lambda reading: not reading.message)
+        moved = 0.0
+
+        def enough(reading: Intervention) -> bool:
+            nonlocal moved
+            assert not reading.message
+            moved += 0.1 * float(reading.action[0])
+            return moved == pytest.approx(0.35, abs=1e-3) and reading.action[2] == pytest.approx(-0.5)
+
+        reads(device, lambda: send(0.35), enough)
     finally:
         device.close()
 
