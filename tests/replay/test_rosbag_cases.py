@@ -7,6 +7,7 @@ import pytest
 from rosbags.typesys import get_types_from_msg
 
 from robo_rl.core import ConfigError, DataError
+from robo_rl.drivers.robot.decoding import NamedNumbers
 from robo_rl.replay import EpisodeStore
 from robo_rl.replay.interchange import ForeignConfig, Rosbag
 from robo_rl.replay.interchange.rosbag_messages import TopicConfig
@@ -76,6 +77,33 @@ def test_a_gripper_on_the_topic_of_its_arm_is_passed_over(tmp_path, capsys):
         load(CASES / "gripper_in_turn", *case_topics("noname").values())
 
 
+@pytest.mark.parametrize(
+    ("other", "skipped"),
+    [
+        (joint_state(["k", "k"], [9, 9]), "k, k"),
+        (joint_state(["k"], [9, 9]), "k"),
+        (joint_state(["left/a", "left/b"], [9, 9]), "left/a, left/b"),
+        (joint_state(["k"], [np.nan]), "k"),
+        (joint_state([], []), ""),
+        (joint_state(["k", "b", "k", "a"], [9, -1, 9, 1], velocity=[9, 0, 9, 0]), None),
+    ],
+    ids=["a name twice", "too many values", "another arm", "no number", "nothing", "among the joints"],
+)
+def test_messages_of_others_on_a_topic_are_read_as_the_driver_reads_them(tmp_path, other, skipped):
+    own = joint_state(["a", "b"], [1, -1])
+    decode = NamedNumbers("joints", ("a", "b"), ("position",), ("a", "b"))
+    messages = [*commands(), *(("/joints", n / 20, other if n % 2 else own) for n in range(20))]
+    path = record_messages(tmp_path / "bag", sorted(messages, key=lambda message: message[1]))
+    topic = TopicConfig(topic="joints", gives="state", fields=("position",), names=("a", "b"), max_age=0.2)
+    (episode,), notes = load(path, topic, COMMAND)
+    np.testing.assert_array_equal(episode.observation["state"], [[1, -1]] * len(episode.observation["state"]))
+    if skipped is None:
+        np.testing.assert_array_equal(decode(other), decode(own))
+    else:
+        assert {"a", "b"}.isdisjoint(other.name)  # which the driver passes over
+        assert f"10 of /joints name {skipped or 'nothing'}" in "".join(notes)
+
+
 @pytest.mark.parametrize("names", [(), ("a", "b")])
 @pytest.mark.parametrize("field", ["position", "velocity"])
 def test_the_order_of_names_may_change_with_every_message(tmp_path, names, field):
@@ -110,7 +138,8 @@ def test_names_of_actions_are_followed_too(tmp_path):
 @pytest.mark.parametrize(
     ("bad", "names", "message"),
     [
-        (joint_state(["a", "a"], [0, 0]), (), "a name occurs twice in a, a"),
+        (joint_state(["a", "a"], [0, 0]), (), "'a' occurs twice in a, a"),
+        (joint_state(["a", "b", "b"], [0, 0, 0]), ("a", "b"), "'b' occurs twice in a, b, b"),
         (joint_state(["a"], [0]), (), "expected b, got a; set names"),
         (joint_state(["a", "b", "c"], [0, 0, 0]), (), "expected a, b, got a, b, c; set names"),
         (joint_state(["a", "b"], []), (), "expected 2 values in 'position', one per name, got 0"),

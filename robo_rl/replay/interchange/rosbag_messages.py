@@ -120,14 +120,14 @@ class NumberReader:
 
     def _order(self, elements: list[str]) -> list[int] | None:
         """Return the indices of the wanted names in ``elements``, or None if it has none of them."""
-        if len(set(elements)) < len(elements):
-            raise SpecError(f"a name occurs twice in {', '.join(elements)}")
         if not self._wanted:
             self._wanted = list(elements)
         present = set(elements)
         if self._topic.names and present.isdisjoint(self._wanted):
             self.passed_over = elements
             return None
+        if twice := [name for name in self._wanted if elements.count(name) > 1]:  # other names do not matter
+            raise SpecError(f"{twice[0]!r} occurs twice in {', '.join(elements)}")
         if missing := [name for name in self._wanted if name not in present]:
             parts = "if several messages name the joints in parts, give each part its own entry in format.topics"
             advice = parts if self._topic.names else "set names"
