@@ -120,6 +120,8 @@ class SourceConfig(Options, section="robot.sources.*"):
         require(is_valid, "robot.sources.*.open", f"a number unlike closed={self.closed}", self.open)
         self.refuse_unused(("closed", "open"), self.gives == "gripper", "the source gives gripper")
         self.refuse_unused(("names",), self.gives in NAMED, f"it gives {' or '.join(NAMED)}")
+        is_distinct = len(set(self.names)) == len(self.names)
+        require(is_distinct, "robot.sources.*.names", "different names", list(self.names))
         self.refuse_unused(("camera",), bool(self.camera.device), "camera.device is given")
         for key in ("frame", "parent"):
             is_set, is_required = bool(getattr(self, key)), self.type == TRANSFORMS
@@ -146,7 +148,8 @@ class CommandConfig(Options, section="robot.command"):
         frame: ``frame_id`` of poses and twists: the arm's base, or the mobile base.
         rate: rate at which a command is repeated within a control period [Hz]. Repetitions end with the policy, so that
             the robot's own reaction to silence takes effect.
-        joints: names of joints in trajectories; none: the task's names.
+        joints: names of joints in trajectories; none: the task's names. Other kinds of command name no joints: their
+            numbers are in the order of the task's joints.
         timeout: time after the last command at which the driver sends zeros for velocities, efforts and twists [s];
             otherwise the robot would go on with the last one while a policy or a safety filter hangs.
         stiffness: stiffness for ``joint_efforts``, one value or one per joint [Nm/rad or N/m].
@@ -180,6 +183,10 @@ class CommandConfig(Options, section="robot.command"):
             expected = "given where kind=joint_efforts, and nowhere else"
             require(bool(values) == (self.kind == "joint_efforts"), f"robot.command.{key}", expected, values)
             require(min(values, default=0) >= 0, f"robot.command.{key}", "0 or more", values)
+        has_names = self.kind.startswith("joint_trajectory")
+        self.refuse_unused(("joints",), has_names, "kind is joint_trajectory or joint_trajectory_action")
+        is_distinct = len(set(self.joints)) == len(self.joints)
+        require(is_distinct, "robot.command.joints", "different names", list(self.joints))
 
 
 @dataclass(frozen=True)
@@ -211,6 +218,7 @@ class GripperConfig(Options, section="robot.gripper"):
         super().__post_init__()
         require(self.kind in GRIPPER_COMMANDS, "robot.gripper.kind", nearest(self.kind, GRIPPER_COMMANDS), self.kind)
         require(self.kind == "none" or bool(self.name), "robot.gripper.name", "a topic or action", self.name)
+        self.refuse_unused(("effort", "timeout"), self.kind == "action", "kind=action")
         is_valid = 0 < abs(self.open - self.closed) < math.inf
         require(is_valid, "robot.gripper.open", f"a number unlike closed={self.closed}", self.open)
 

@@ -131,6 +131,8 @@ class LeaderConfig(Options, section="teleop.leader"):
         super().__post_init__()
         apart = 0 < abs(self.open - self.closed) < math.inf
         require(apart, "teleop.leader.open", f"a number unlike closed={self.closed}", self.open)
+        is_distinct = len(set(self.joints)) == len(self.joints)
+        require(is_distinct, "teleop.leader.joints", "different names", list(self.joints))
 
 
 def _axes(**axes: str) -> dict[str, AxisConfig]:

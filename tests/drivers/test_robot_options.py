@@ -1,13 +1,18 @@
 """Options of a robot that do not fit its task, or have no effect, are refused by name."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from robo_rl.core import ConfigError
 from robo_rl.drivers.robot import make_robot
+from robo_rl.drivers.robot.config import CommandConfig, SourceConfig
+from robo_rl.drivers.teleop.config import LeaderConfig
 
 from ..rigs.robot_rig import composed, driver
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
 
 
 def test_what_does_not_fit_is_refused_with_its_shape():
@@ -49,6 +54,9 @@ UNUSED = [
     ("robot.sources.twist.camera.fps=30", r"robot\.sources\.\*\.camera must be given only where camera\.device is"),
     ("robot.command.stiffness=[100]", r"robot\.command\.stiffness must be given where kind=joint_efforts, and nowhere"),
     ("robot.command.damping=[3]", r"robot\.command\.damping must be given where kind=joint_efforts, and nowhere"),
+    ("robot.command.joints=[a,b]", r"robot\.command\.joints must be given only where kind is joint_trajectory or"),
+    ("robot.gripper.effort=5", r"robot\.gripper\.effort must be given only where kind=action, got 5"),
+    ("robot.gripper.timeout=5", r"robot\.gripper\.timeout must be given only where kind=action, got 5"),
     ("robot.tare.force=90", r"robot\.tare\.force must be given only where robot\.tare\.seconds is above 0, got 90"),
     ("robot.tare.torque=9", r"robot\.tare\.torque must be given only where robot\.tare\.seconds is above 0, got 9"),
     ("robot.controllers.timeout=9", r"robot\.controllers\.timeout must be given only where robot\.controllers\.active"),
@@ -61,3 +69,28 @@ UNUSED = [
 def test_an_option_without_an_effect_is_refused(options: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         driver(composed(*options.split()))
+
+
+@pytest.mark.parametrize("kind", ["joint_positions", "joint_velocities", "joint_efforts", "pose", "twist"])
+def test_names_of_joints_are_refused_where_commands_name_none(kind: str) -> None:
+    """The order that they state would be ignored, and joints would move in the place of others."""
+    gains = dict.fromkeys(("stiffness", "damping", "effort"), (1.0,)) if kind == "joint_efforts" else {}
+    with pytest.raises(ConfigError, match=r"robot\.command\.joints must be given only where kind is joint_trajectory"):
+        CommandConfig(kind=kind, topic="go", joints=("b", "a"), **gains)
+    for named in ("joint_trajectory", "joint_trajectory_action"):
+        assert CommandConfig(kind=named, topic="go", joints=("b", "a")).joints == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SourceConfig("t", JOINT_STATE, "joints", names=("a", "b", "a")), r"robot\.sources\.\*\.names must be"),
+        (lambda: SourceConfig("t", JOINT_STATE, "gripper", names=("l", "l")), r"robot\.sources\.\*\.names must be"),
+        (lambda: SourceConfig("t", JOINT_STATE, "object", names=("x", "x")), r"robot\.sources\.\*\.names must be"),
+        (lambda: CommandConfig("joint_trajectory", "t", joints=("a", "a")), r"robot\.command\.joints must be"),
+        (lambda: LeaderConfig(joints=("a", "b", "b")), r"teleop\.leader\.joints must be"),
+    ],
+)
+def test_a_joint_does_not_take_two_places(make: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{message} different names, got \["):
+        make()
