@@ -6,6 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from ..command_line.destination import output_file
 from ..core import ConfigError, DataError, nearest, require, scratch_folder, typed
 from ..evaluation.runs import is_run, load_run
 from ..evaluation.viewer import Recording, check_viewer, import_rerun, show, web_address
@@ -17,6 +18,9 @@ from ..telemetry import Console
 def run(config: DictConfig) -> int:
     """Display or export data as configured in configs/view.yaml; return 0, or the viewer's exit code."""
     settings = typed(ViewConfig, config)
+    for option, value in (("save", settings.save), ("export", settings.export)):
+        if value is not None:
+            output_file(option, value)
     path = Path(settings.path)
     if is_run(path):
         if settings.export is not None:

@@ -32,8 +32,9 @@ class ViewConfig:
     export: str | None
 
     def __post_init__(self) -> None:
-        is_valid = self.save is None or Path(self.save).suffix == ".rrd"
-        require(is_valid, "save", "a file name that ends in .rrd", self.save)
+        for option, value, suffix in (("save", self.save, ".rrd"), ("export", self.export, ".mp4")):
+            is_valid = value is None or Path(value).suffix == suffix
+            require(is_valid, option, f"a file name that ends in {suffix}", value)
         require(1024 <= self.port <= 65534, "port", "in [1024, 65534]", self.port)
 
     @property

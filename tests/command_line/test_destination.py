@@ -29,6 +29,9 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
         (["safety", "learn", "path=nowhere", "keep=true"], "output"),
         (["reward", "write", "code.goal=lift", "writer.endpoint.model=none", "code.previous=nowhere"], "code.output"),
         (["label", "label.path=nowhere"], "label.output"),
+        (["export", "path=nowhere", "format=lerobot"], "output"),
+        (["import", "path=nowhere", "format=rlds"], "output"),
+        (["data", "edit", "path=nowhere"], "output"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else value,
 )
@@ -59,6 +62,23 @@ def test_what_may_be_replaced_must_be_writable_too(
     with pytest.raises(SystemExit):
         main([*words, f"run={tmp_path}", f"{option}=/proc/new.html"])
     assert f"{option}: /proc/new.html cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "file"),
+    [
+        (["view", "path=nowhere"], "save", "new.rrd"),
+        (["view", "path=nowhere"], "export", "new.mp4"),
+        (["data", "describe", "path=nowhere"], "output", "new.html"),
+        (["calibrate", "camera", "pictures=nowhere"], "output", "new.json"),
+        (["deploy", "run=nowhere"], "output", "new.onnx"),
+    ],
+)
+def test_files_that_are_made_of_data_must_be_writable_before_it_is_read(
+    words: list[str], option: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(*words, f"{option}=/proc/{file}") == 2
+    assert f"{option}: /proc/{file} cannot be written" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_report_says_that_it_cannot_be_written_before_it_reads_runs(
