@@ -14,7 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import DataError, counted, derive_seed, generator, parse_json, read_bytes, reading, require, write_durably
+from ..core import (
+    DataError,
+    counted,
+    derive_seed,
+    generator,
+    parse_json,
+    plain_text,
+    read_bytes,
+    reading,
+    require,
+    write_durably,
+)
 from .cycle_time import CycleTime
 from .sequential import Decision, SequentialTest, evidence
 from .statistics import Interval, Proportion, bootstrap_interval
@@ -23,6 +34,8 @@ FORMAT = "robo-rl comparison 1"
 FILE_BYTES = 64 << 20
 """Largest file of a comparison that is read."""
 MOST_POLICIES = 10
+LABEL_CHARACTERS = 300
+"""Longest name of a policy, or note, in results."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,11 @@ class ComparedPolicy:
     name: str
     step: int
     fingerprint: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name as one line without control characters: it may be from a file of somebody else."""
+        return plain_text(self.name, LABEL_CHARACTERS) or "unnamed"
 
 
 @dataclass(frozen=True)
@@ -271,7 +289,7 @@ class Comparison:
 
     def describe(self) -> list[str]:
         """Return a sentence for each two policies, and one for the agreement of task and person."""
-        names = [policy.name for policy in self.plan.policies]
+        names = [policy.label for policy in self.plan.policies]
         lines = [_sentence(self.plan.test, result, names) for result in self.pairs]
         agreed, judged = self.agreement
         if judged:

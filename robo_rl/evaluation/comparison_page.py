@@ -3,13 +3,15 @@
 import html
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot as plt
 
-from .comparison import Comparison, PolicyResult
+from ..core import plain_text
+from .comparison import LABEL_CHARACTERS, Comparison, PolicyResult
 from .page import figure, relative, section, table, write_page
-from .plots import LIGHT, Theme, save_figure, themed
+from .plots import LIGHT, Theme, caption, save_figure, themed
 from .sequential import log_evidence
 
 NOTES = """The policies acted in random order from the same start states, and nobody who judged them knew which one
@@ -31,7 +33,7 @@ def write_comparison(comparison: Comparison, file: Path, page: Path) -> Path:
     """
     plan = comparison.plan
     lines = "".join(f"<p>{html.escape(line)}</p>" for line in comparison.describe())
-    names = " · ".join(policy.name for policy in plan.policies)
+    names = " · ".join(policy.label for policy in plan.policies)
     error = f"Error probability at most {100 * plan.error:.3g} %, at most {plan.pairs} episodes of each policy"
     sections = (
         section("Conclusion", lines),
@@ -41,7 +43,7 @@ def write_comparison(comparison: Comparison, file: Path, page: Path) -> Path:
         _failures(comparison, file, page),
     )
     lead = f"{len(comparison.episodes)} episodes judged by the {plan.success}. {error}"
-    return write_page(page, f"{plan.task}: {names}", lead, sections, NOTES)
+    return write_page(page, f"{caption(plan.task)}: {names}", lead, sections, NOTES)
 
 
 def _policies(results: list[PolicyResult]) -> str:
@@ -51,7 +53,7 @@ def _policies(results: list[PolicyResult]) -> str:
         times = result.cycle_time
         rows.append(
             [
-                result.policy.name,
+                result.policy.label,
                 f"{result.policy.step:,}",
                 f"{result.success} of {result.success.episodes}",
                 "–" if times is None else str(times),
@@ -64,7 +66,7 @@ def _policies(results: list[PolicyResult]) -> str:
 
 def _pairs(comparison: Comparison) -> str:
     header = ("first", "second", "pairs", "only first", "only second", "evidence", "difference", "first does better")
-    names = [policy.name for policy in comparison.plan.policies]
+    names = [policy.label for policy in comparison.plan.policies]
     rows = []
     for result in comparison.pairs:
         difference, improvement = result.difference, result.improvement
@@ -89,16 +91,18 @@ def _plot(comparison: Comparison, path: Path, theme: Theme = LIGHT) -> Path:
     table_of_logs = log_evidence(len(outcomes))
     with themed(theme):
         drawing, axis = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+        lines: list[Any] = []
+        labels: list[str] = []
         try:
             for number, (first, second) in enumerate(np.argwhere(~np.eye(len(plan.policies), dtype=np.bool_))):
                 wins = (outcomes[:, first] & ~outcomes[:, second]).cumsum()
                 losses = (~outcomes[:, first] & outcomes[:, second]).cumsum()
                 values = [1.0, *np.exp(table_of_logs[wins + losses, wins])]
-                label = f"{plan.policies[first].name} better than {plan.policies[second].name}"
-                axis.plot(values, label=label, color=theme.lines[number % len(theme.lines)])
+                labels.append(" better than ".join(caption(plan.policies[at].label) for at in (first, second)))
+                lines += axis.plot(values, color=theme.lines[number % len(theme.lines)])
             axis.axhline(plan.test.threshold, color=theme.faint, linestyle="--")
             axis.set(yscale="log", xlabel="pairs", ylabel="evidence")
-            axis.legend(frameon=False)
+            axis.legend(lines, labels, frameon=False)  # given, labels that begin with an underscore are shown
             save_figure(drawing, path)
         finally:
             plt.close(drawing)
@@ -109,17 +113,19 @@ def _failures(comparison: Comparison, file: Path, page: Path) -> str:
     """Return a table of the failures by category, and their videos."""
     categories = sorted({end for result in comparison.policies for end in result.failures})
     rows = [
-        [result.policy.name, *(str(result.failures.get(end, 0)) for end in categories)]
+        [result.policy.label, *(str(result.failures.get(end, 0)) for end in categories)]
         for result in comparison.policies
     ]
     videos = []
     for number, episode in enumerate(comparison.episodes, start=1):
         if episode.clip is not None:
-            note = f": {episode.note}" if episode.note else ""
-            caption = f"{comparison.plan.policies[episode.policy].name} · episode {number} · {episode.end}{note}"
+            note = f": {plain_text(episode.note, LABEL_CHARACTERS)}" if episode.note else ""
+            policy = comparison.plan.policies[episode.policy].label
+            about = f"{policy} · episode {number} · {caption(episode.end)}{note}"
             source = html.escape(relative(file.parent / episode.clip, page))
             player = f'<video src="{source}" controls muted loop playsinline preload="metadata"></video>'
-            videos.append(f"<figure>{player}<figcaption>{html.escape(caption)}</figcaption></figure>")
-    content = table(("policy", *categories), rows, numbers_from=1) if categories else "<p>No episode failed.</p>"
+            videos.append(f"<figure>{player}<figcaption>{html.escape(about)}</figcaption></figure>")
+    header = ("policy", *map(caption, categories))
+    content = table(header, rows, numbers_from=1) if categories else "<p>No episode failed.</p>"
     clips = f'<div class="videos">{"".join(videos)}</div>' if videos else ""
     return section("Failures", content) + clips

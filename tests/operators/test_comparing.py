@@ -1,5 +1,6 @@
 """Comparisons of policies: matched starts, blind order, marks of a person, and continuation after an interruption."""
 
+import base64
 import dataclasses
 import json
 import re
@@ -21,6 +22,7 @@ from robo_rl.core import (
     ManualClock,
     SafetyStop,
     Step,
+    plain_text,
 )
 from robo_rl.evaluation.comparison import ComparedEpisode, ComparedPolicy, Comparison, ComparisonPlan
 from robo_rl.evaluation.sequential import Decision
@@ -289,3 +291,22 @@ def test_the_result_is_one_file_that_report_reads(tmp_path: Path, capsys: pytest
         file.write_text(damage)
         with pytest.raises(DataError, match=r"comparison\.json"):
             Comparison.read(file)
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2Jb\x00c", "$\\frac{1$", "_hidden", "line\nbreak\u202e", "x" * 100_000])
+def test_texts_of_a_foreign_comparison_control_no_terminal_and_break_no_picture(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    file = tmp_path / "comparison.json"
+    with ComparisonJournal(tmp_path / "c.part", PLAN) as journal:
+        result = compare(journal, unwatched(Line()), [GOOD, BAD], clips=None, report=lambda _: None)
+    plan = dataclasses.replace(PLAN, task=name, policies=(ComparedPolicy(name, 5), ComparedPolicy("bad", 3)))
+    episodes = [dataclasses.replace(each, end=name, note=name, clip="a.mp4") for each in result.episodes]
+    Comparison(plan, tuple(episodes)).write(file)
+    assert report.run(configuration("report", comparison=str(file))) == 0
+    page, printed = (tmp_path / "comparison.html").read_text(), capsys.readouterr().out
+    assert not recwarn.list, "Matplotlib misses no character, and its picture has room"
+    assert not {*"\0\x1b\u202e"} & {*page, *printed} and len(printed) < 10_000 and len(page) < 1_000_000
+    picture = base64.b64decode(re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)[0]).decode()
+    shown = f"{plain_text(name, 80)} better than bad"
+    assert f"<!-- {shown} -->" in picture
