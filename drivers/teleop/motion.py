@@ -1,5 +1,6 @@
 """Actions from axes and buttons, for all devices that have them."""
 
+import math
 import threading
 from collections.abc import Collection, Mapping, Set
 from typing import NamedTuple, Protocol
@@ -165,8 +166,8 @@ class AxisMotion:
         return Intervention(action, in_control, frozenset(functions - NO_CONTROL), message)
 
     def _scale_deflection(self, value: float) -> float:
-        """Return how far ``value`` exceeds the dead zone, 1 at full deflection; 0 for NaN."""
-        beyond = (abs(value) - self._dead_zone) / (1 - self._dead_zone)
+        """Return how far ``value`` exceeds the dead zone, 1 at full deflection; 0 if it is not finite."""
+        beyond = (abs(value) - self._dead_zone) / (1 - self._dead_zone) if math.isfinite(value) else 0.0
         return float(np.copysign(min(beyond, 1.0), value)) if beyond > 0 else 0.0
 
     def help(self) -> list[str]:

@@ -265,6 +265,16 @@ def test_a_device_that_is_deflected_when_it_is_back_does_nothing_before_it_is_at
     assert said.in_control and said.buttons == {"success"} and said.action[0] == 1
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_an_axis_that_is_not_finite_moves_nothing(value: float) -> None:
+    """As in a Joy message of another machine, or as a twist."""
+    mapping = MappingConfig(axes={"x": AxisConfig("stick", 1.0)})
+    motion = AxisMotion(ARM, mapping, 0.0, ManualClock())
+    assert not motion.intervention(Polled({"stick": 0.0})).in_control
+    assert motion.intervention(Polled({"stick": 1.0})).action[0] == 1
+    assert not motion.intervention(Polled({"stick": value})).action[:4].any()
+
+
 def test_a_stick_that_is_deflected_at_the_start_does_nothing(pad: VirtualPad) -> None:
     clock = ManualClock()
     device = make_teleop("gamepad", ARM, clock=clock, screen=None)
