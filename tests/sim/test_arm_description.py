@@ -8,6 +8,8 @@ import pytest
 from robo_rl.core import ConfigError
 from robo_rl.sim.arm_description import describe_arm
 
+from .test_arm_files import CASES, backend
+
 ROOT = Path(__file__).resolve().parents[2]
 ARMS = ROOT / "tests" / "data" / "arms"
 
@@ -149,3 +151,26 @@ def test_chains_that_fork_before_a_gripper_and_bases_elsewhere_are_refused(tmp_p
 def test_a_light_joint_has_a_torque_limit(tmp_path: Path) -> None:
     arm = describe_arm(written(tmp_path))
     assert min(arm.torque_limits) >= 0.1 and len(arm.torque_limits) == 3
+
+
+FINGER = '<joint name="finger" axis="0 1 0" armature="0.005" damping="0.1"/>'
+
+
+@pytest.mark.parametrize(
+    "joint",
+    [
+        FINGER.replace("<joint", '<joint type="slide"'),
+        FINGER.replace("<joint", '<joint limited="false" range="0 0.8"'),
+        FINGER.replace("<joint", '<joint range="0 0"'),
+        FINGER.replace('"finger"', '"other" range="0 0.8"') + FINGER,
+    ],
+    ids=["a slide", "a range that does not count", "an empty range", "one of two fingers"],
+)
+def test_fingers_without_a_range_of_any_kind_are_refused_by_name(joint: str, tmp_path: Path) -> None:
+    text = (CASES / "finger_endless.xml").read_text()
+    assert FINGER in text
+    file = tmp_path / "arm.xml"
+    file.write_text(text.replace(FINGER, joint))
+    fingers = ("other", "finger") if "other" in joint else ("finger",)
+    with pytest.raises(ConfigError, match=r"arm\.gripper_joints: the finger 'finger' has no range"):
+        backend(file, gripper_actuator="grip", gripper_joints=fingers, gripper_open=0.8, gripper_closed=0.0)
