@@ -157,8 +157,10 @@ def image_layout(
     def override(values: str) -> str:
         return image_override(option, name, values)
 
+    if len(shape) not in (2, 3) or not math.prod(shape):
+        raise SpecError(f"{name}: expected images with two or three axes, none of them empty, got {tuple(shape)}")
     axes = config.axes or image_axes(name, tuple(shape), option)
-    if len(axes) != len(shape) or not math.prod(shape):
+    if len(axes) != len(shape):
         raise SpecError(f"{name}: images of shape {tuple(shape)} have no axes {axes!r}; correct {override('axes:hwc')}")
     layout = ImageLayout(name, tuple(shape), kind, axes, config)
     channels = dict(zip(axes, shape, strict=True)).get("c", 1)

@@ -44,7 +44,12 @@ def test_what_can_mean_one_thing_is_recognised(shape, found):
     [
         ((3, 64, 3), "uint8", {}, "several orders, or none; set it with 'foreign.images={front:{axes:hwc}}'"),
         ((64, 96, 80), "uint8", {}, "several orders, or none"),
-        ((2, 64, 96, 3), "uint8", {}, "several orders, or none"),
+        (
+            (2, 64, 96, 3),
+            "uint8",
+            {},
+            r"two or three axes.*got \(2, 64, 96, 3\)",
+        ),
         ((64, 96, 4), "uint8", {}, "RGBA images.*{front:{channels:3}}' drops alpha"),
         ((4, 64, 96), "uint8", {}, "RGBA images"),
         ((64, 96), "uint16", {}, "16-bit images.*'foreign.images={front:{low:LOW,high:HIGH}}' sets"),
@@ -53,7 +58,9 @@ def test_what_can_mean_one_thing_is_recognised(shape, found):
         ((64, 96, 9), "uint8", {"channels": 3}, "9 channels cannot become 3"),
         ((64, 96, 2), "uint8", {"axes": "hwc"}, "two-channel images"),
         ((64, 96), "uint8", {"axes": "hwc"}, "have no axes 'hwc'"),
-        ((0, 96, 3), "uint8", {"axes": "hwc"}, "have no axes 'hwc'"),
+        ((2, 64, 96, 3), "uint8", {"axes": "hwc"}, "two or three axes"),
+        ((5,), "uint8", {"axes": "hw"}, "two or three axes"),
+        ((0, 96, 3), "uint8", {"axes": "hwc"}, "none of them empty"),
     ],
 )
 def test_what_is_unclear_is_refused_by_name(shape, dtype, options, message):
