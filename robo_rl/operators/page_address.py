@@ -2,20 +2,26 @@
 
 import dataclasses
 import fcntl
+import hashlib
 import io
 import ipaddress
 import os
 import socket
+import ssl
 from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..core import ConfigError, section, user_folder
+from ..core import ConfigError, importing_extra, section, user_folder
 from ..transport import certifies, make_keys
 from ..web import AUTHORITY_PATH, LAN, WebConfig
 
 ROUTED = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 """Addresses for documentation (RFC 5737, RFC 3849), behind the default route of a machine that has one."""
+OTHERWISE = (
+    ": give its address in the network of the phone, as web.address=ADDRESS:PORT web.certificates=keys (robo-rl keys "
+    "'hosts=[ADDRESS]' makes them)"
+)
 
 
 def page_settings(config: DictConfig) -> WebConfig:
@@ -28,6 +34,9 @@ def page_settings(config: DictConfig) -> WebConfig:
         ConfigError: if this machine has no address in a private network, or certificates cannot be made.
     """
     settings: WebConfig = section(config, "web")
+    if not settings.is_local:
+        with importing_extra("web", "pages for other devices need the package segno"):
+            import segno  # noqa: F401
     if settings.host != LAN:
         return settings
     host = network_address()
@@ -53,10 +62,10 @@ def network_address() -> str:
             continue
         if ipaddress.ip_address(host).is_global:
             raise ConfigError(
-                f"web.address {LAN}: {host} can be reached from the Internet: give the address of another network"
+                f"web.address {LAN}: {host}, the address of this machine, can be reached from the Internet{OTHERWISE}"
             )
         return host
-    raise ConfigError(f"web.address {LAN}: this machine has no network: connect it to that of the phone")
+    raise ConfigError(f"web.address {LAN}: this machine has no network with a default route{OTHERWISE}")
 
 
 def link_text(link: str, settings: WebConfig) -> str:
@@ -67,8 +76,15 @@ def link_text(link: str, settings: WebConfig) -> str:
 
     code = io.StringIO()
     segno.make(link).terminal(code, compact=True)
-    authority = f"{link.partition('/#')[0]}{AUTHORITY_PATH}"
-    return f"{link}\n{code.getvalue()}To open it without a warning, trust {authority} on that device first."
+    authority = Path(settings.certificates or "", AUTHORITY_PATH.removeprefix("/"))
+    if not authority.exists():  # certificates of an authority that browsers know
+        return f"{link}\n{code.getvalue().rstrip()}"
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(authority.read_text())).digest()
+    return (
+        f"{link}\n{code.getvalue()}To open it without a warning, install the certificate at "
+        f"{link.partition('/#')[0]}{AUTHORITY_PATH} on that device, if its SHA-256 fingerprint there is\n"
+        f"{digest.hex(':').upper()}"
+    )
 
 
 def _make_certificates(host: str) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -37,7 +38,7 @@ class Authority:
         self._folder = folder
         now = datetime.datetime.now(datetime.UTC)
         self._begins = now - datetime.timedelta(hours=1)  # in the past, because the clocks of robots differ
-        self._ends = now + datetime.timedelta(days=days)
+        self._ends = self._begins + datetime.timedelta(days=days)  # phones reject certificates of more than 825 days
         self.written: list[Path] = []
         self._key = self._open_key()
         present = certificate(folder, AUTHORITY)
@@ -58,13 +59,7 @@ class Authority:
             key = ec.generate_private_key(ec.SECP256R1())
             self._save_key(AUTHORITY, key)
             return key
-        try:
-            loaded = serialization.load_pem_private_key(file.read_bytes(), None)
-        except (ValueError, TypeError):  # damaged, or protected by a password
-            loaded = None
-        if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-            raise ConfigError(f"{file} was not made by robo-rl keys; choose another folder")
-        return loaded
+        return load_key(self._folder, AUTHORITY)
 
     def certify_client(self, name: str) -> None:
         """Make a key and a certificate for the client ``name`` of the learner."""
@@ -74,7 +69,7 @@ class Authority:
         """Make a key and a certificate for the learner, valid for ``hosts`` and the hosts of its last certificate."""
         wanted = [*map(_host, hosts)]
         if (present := certificate(self._folder, name)) is not None:
-            present_hosts = present.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            present_hosts = _hosts(self._folder, name, present)
             wanted = [*present_hosts, *(host for host in wanted if host not in present_hosts)]
         self._certify(name, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(wanted))
 
@@ -140,19 +135,49 @@ def certificate(folder: Path, name: str) -> x509.Certificate | None:
 
 
 def is_certified(folder: Path, name: str, host: str, days: int) -> bool:
-    """Return whether the server ``name`` has a certificate for ``host`` that is valid for at least ``days`` more days.
+    """Return whether ``folder`` has a certificate of the server ``name`` for ``host``, with its key and its authority.
 
-    Its key and its authority have to be in ``folder``, too.
+    It has to be valid now and for at least ``days`` more days.
 
     Raises:
-        ConfigError: if a certificate is damaged.
+        ConfigError: if a certificate or the key is damaged.
     """
     own, authority = certificate(folder, name), certificate(folder, AUTHORITY)
     if own is None or authority is None or not (folder / f"{name}.key").exists():
         return False
-    hosts = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
-    return _host(host) in hosts and min(own.not_valid_after_utc, authority.not_valid_after_utc) > ends
+    try:
+        own.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    now = datetime.datetime.now(datetime.UTC)
+    is_current = own.not_valid_before_utc <= now
+    ends = min(own.not_valid_after_utc, authority.not_valid_after_utc)
+    is_long_enough = ends >= now + datetime.timedelta(days=days)
+    is_matching = load_key(folder, name).public_key() == own.public_key()
+    return is_current and is_long_enough and is_matching and _host(host) in _hosts(folder, name, own)
+
+
+def load_key(folder: Path, name: str) -> ec.EllipticCurvePrivateKey:
+    """Return the private key of ``name`` in ``folder``.
+
+    Raises:
+        ConfigError: if it is damaged, or another program's.
+    """
+    file = folder / f"{name}.key"
+    try:
+        loaded = serialization.load_pem_private_key(file.read_bytes(), None)
+    except (ValueError, TypeError):  # damaged, or with a password
+        loaded = None
+    if not isinstance(loaded, ec.EllipticCurvePrivateKey):
+        raise ConfigError(f"{file} was not made by robo-rl keys; choose another folder")
+    return loaded
+
+
+def _hosts(folder: Path, name: str, present: x509.Certificate) -> x509.SubjectAlternativeName:
+    try:
+        return present.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound as error:
+        raise ConfigError(f"{folder / name}.pem was not made by robo-rl keys; choose another folder") from error
 
 
 def _common_name(name: str) -> x509.Name:

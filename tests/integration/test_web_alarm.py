@@ -90,36 +90,46 @@ def test_a_robot_that_is_stopped_or_silent_rings_until_the_page_is_touched(
     assert rung(browser) == (0, []), "it is off"
     alarm.click()
     assert alarm.get_attribute("aria-pressed") == "true"
-    assert rung(browser) == (0, []) and displayed(browser, "#alarm-text") == "", "this is known"
+    assert rung(browser) == (1, []), "a person hears how loud it is"
+    assert displayed(browser, "#alarm-box") == "", "this is known"
 
     Latch(file_of(default_file(), "right")).press("safety guard: the force is 41 N")
     text = wait_until(lambda: displayed(browser, "#alarm-text"))
     assert "robot right: safety guard: the force is 41 N" in text and "left" not in text
-    wait_until(lambda: rung(browser)[0] >= 6)  # it repeats
+    wait_until(lambda: rung(browser)[0] >= 7)  # it repeats
     assert [note.partition(" (at ")[0] for note in rung(browser)[1]] == ["robot right: safety guard: the force is 41 N"]
-    assert wait_until(lambda: browser.title.startswith("(!) ") and browser.title)
+    assert wait_until(lambda: browser.title.startswith("(!) "))
     assert browser.execute_script("return vibrations.length") >= 2
 
-    browser.find_element("css selector", "#title").click()
-    assert displayed(browser, "#alarm-text") == ""
-    wait_until(lambda: not browser.title.startswith("(!) "))
+    press_pause = browser.find_element("css selector", "[data-command=pause]")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", press_pause)
+    press_pause.click()
+    assert [command.name for command in wait_until(run.take_commands)] == ["pause"], "the first press counts"
+    assert browser.execute_script("return vibrations.at(-1)") == 0
+    assert "41 N" in displayed(browser, "#alarm-text"), "the reason can still be read"
+    browser.find_element("css selector", "#alarm-close").click()
+    assert displayed(browser, "#alarm-box") == "" and not browser.title.startswith("(!) ")
+
     report(run, STATUS, lambda: "right: silent" in displayed(browser, "#alarm-text"))
     alarm.click()
-    assert alarm.get_attribute("aria-pressed") == "false" and displayed(browser, "#alarm-text") == ""
+    assert alarm.get_attribute("aria-pressed") == "false" and displayed(browser, "#alarm-box") == ""
     tones, _ = rung(browser)
     report(run, CONNECTED, lambda: "silent" not in displayed(browser, "#robots"))
     report(run, STATUS, lambda: "silent" in displayed(browser, "#robots"))
     assert rung(browser)[0] == tones
 
 
-def test_the_end_of_a_run_and_a_lost_connection_ring(page: tuple[Any, ServedDashboard], run: LiveRun) -> None:
+def test_stops_ends_and_a_lost_connection_ring(page: tuple[Any, ServedDashboard], run: LiveRun) -> None:
     browser, served = page
     browser.find_element("css selector", "#alarm").click()
+    # Of a run with its own file of stops, which is not among what holds all robots.
+    stopped = dataclasses.replace(CONNECTED, state="stopped")
+    report(run, stopped, lambda: "2026-01-01_pick_cube_rlpd_0: stopped" in displayed(browser, "#alarm-text"))
+    browser.find_element("css selector", "#alarm-close").click()
     run.close()
     assert "2026-01-01_pick_cube_rlpd_0: unfinished" in wait_until(lambda: displayed(browser, "#alarm-text"))
-    browser.find_element("css selector", "#title").click()
     served.stop()
     try:
-        assert "the connection is lost" in wait_until(lambda: displayed(browser, "#alarm-text"))
+        wait_until(lambda: "the connection is lost" in displayed(browser, "#alarm-text"))
     finally:
         served.start()

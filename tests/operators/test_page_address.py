@@ -4,6 +4,7 @@ import socket
 import ssl
 import stat
 import unicodedata
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import pytest
 from omegaconf import OmegaConf
 
 pytest.importorskip("segno", reason="the extra 'web' is not installed")
-pytest.importorskip("cryptography", reason="the extra 'distributed' is not installed")
+pytest.importorskip("cryptography", reason="the extra 'web' is not installed")
+
+from cryptography.hazmat.primitives.hashes import SHA256
 
 from robo_rl.core import ConfigError
 from robo_rl.operators import page_address
 from robo_rl.operators.page_address import link_text, network_address, page_settings
-from robo_rl.transport import certifies, keys
+from robo_rl.transport import certifies, keys, make_keys
+from robo_rl.transport.certificates import certificate
 from robo_rl.web import WebConfig
 
 
@@ -74,8 +78,34 @@ def test_certificates_that_expire_soon_or_lack_their_key_are_made_again(monkeypa
     assert not certifies(folder, "192.168.1.5")
     settings_for("lan:8090", monkeypatch, "192.168.1.5")
     assert certifies(folder, "192.168.1.5") and not certifies(folder, "192.168.1.6")
+    own = certificate(folder, "learner")
+    assert own is not None
+    assert own.not_valid_after_utc - own.not_valid_before_utc <= timedelta(days=825), "longer ones, phones reject"
     monkeypatch.setattr(keys, "LEAST_DAYS", keys.VALID_DAYS + 1)
     assert not certifies(folder, "192.168.1.5")
+
+
+@pytest.mark.parametrize("name", ["learner.key", "learner.pem", "ca.pem"])
+def test_files_that_do_not_belong_together_are_made_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(settings_for("lan:8090", monkeypatch, "192.168.1.5").certificates or "")
+    make_keys(tmp_path, ["192.168.1.5"], [])
+    (folder / name).write_bytes((tmp_path / name).read_bytes())
+    assert not certifies(folder, "192.168.1.5")
+    if name == "ca.pem":
+        (folder / "ca.key").write_bytes((tmp_path / "ca.key").read_bytes())
+    settings_for("lan:8090", monkeypatch, "192.168.1.5")
+    assert certifies(folder, "192.168.1.5")
+
+
+def test_certificates_of_another_program_are_named(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["192.168.1.5"], [])
+    for suffix in ("pem", "key"):  # a client's certificate is for no host
+        (tmp_path / f"learner.{suffix}").write_bytes((tmp_path / f"operator.{suffix}").read_bytes())
+    for call in (lambda: certifies(tmp_path, "192.168.1.5"), lambda: make_keys(tmp_path, ["192.168.1.6"], [])):
+        with pytest.raises(ConfigError, match=r"learner.pem was not made by robo-rl keys"):
+            call()
 
 
 def test_given_certificates_and_other_addresses_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +120,8 @@ def test_given_certificates_and_other_addresses_are_left_alone(monkeypatch: pyte
         ({"AF_INET": "192.168.1.5", "AF_INET6": "fd00::7"}, "192.168.1.5"),
         ({"AF_INET": "169.254.3.4"}, "169.254.3.4"),
         ({"AF_INET6": "fd00::7"}, "fd00::7"),
-        ({}, "has no network"),
-        ({"AF_INET": "127.0.0.1"}, "has no network"),
+        ({}, "no network with a default route: give its address"),
+        ({"AF_INET": "127.0.0.1"}, "no network with a default route"),
         ({"AF_INET": "8.8.8.8"}, "can be reached from the Internet"),
         ({"AF_INET6": "2606:4700::1111"}, "can be reached from the Internet"),
     ],
@@ -108,11 +138,15 @@ def test_only_an_address_of_a_private_network_is_used(
             network_address()
 
 
-def test_a_phone_reads_the_address_from_the_terminal() -> None:
+def test_a_phone_reads_the_address_from_the_terminal(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["192.168.1.5"], [])
     link = "https://192.168.1.5:8090/#4tTLSziT7iGz3Z2OT7FguhHbQwSgqjo1ecliLT1kC5I"
-    first, *code, last = link_text(link, WebConfig("192.168.1.5:8090", "keys")).splitlines()
+    first, *code, advice, fingerprint = link_text(link, WebConfig("192.168.1.5:8090", str(tmp_path))).splitlines()
     assert first == link
-    assert last.endswith("trust https://192.168.1.5:8090/ca.pem on that device first.")
+    assert "install the certificate at https://192.168.1.5:8090/ca.pem on that device, if" in advice
+    authority = certificate(tmp_path, "ca")
+    assert authority is not None and fingerprint.replace(":", "").lower() == authority.fingerprint(SHA256()).hex()
+    assert "ca.pem" not in link_text(link, WebConfig("192.168.1.5:8090", str(tmp_path / "public")))
     halves = {"█": (1, 1), "▀": (1, 0), "▄": (0, 1), " ": (0, 0)}  # light upper and lower half of a character
     assert set("".join(code)) <= set(halves), unicodedata.name(code[0][0])
     rows = [[halves[character][half] for character in line] for line in code for half in (0, 1)]

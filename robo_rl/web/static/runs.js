@@ -25,7 +25,7 @@ const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
 let connected = false;
 let chosen = null; // path of the run that the person chose: the newest until then; kept after a lost connection
 let run = null;
-let activeRuns = []; // paths
+const activeRuns = new Set(); // paths
 let compared = []; // runs whose curves are shown, too
 
 const link = new Link({
@@ -126,15 +126,19 @@ function showRuns(runs) {
 
 function showHeld(holds) {
   held.show(holds);
+  if (holds.some(({ what }) => what === "unknown")) return; // for a moment, the file of a stop was not read
   alarm.update("held", holds.map(({ what, reason }) => `${what}: ${reason}`));
 }
 
 function showGallery(runs) {
   gallery.show(runs, run?.path);
-  const active = runs.filter(({ going_on }) => going_on).map(({ path }) => path);
-  const ended = runs.filter(({ path, going_on }) => !going_on && activeRuns.includes(path));
+  const readable = runs.filter(({ state }) => state !== "cannot be shown");
+  const ended = readable.filter(({ path, going_on }) => !going_on && activeRuns.delete(path));
   alarm.raise(ended.map(({ name, state }) => `${name}: ${state}`));
-  activeRuns = active;
+  const active = readable.filter(({ going_on }) => going_on);
+  for (const { path } of active) activeRuns.add(path); // also one that is no longer among the newest runs
+  const stopped = active.filter(({ state }) => state.includes("stopped"));
+  alarm.update("stopped", stopped.map(({ name, state }) => `${name}: ${state}`));
 }
 
 function showAnswer(text) {
@@ -149,6 +153,7 @@ function showNotice() {
 
 function showRun(news) {
   if (chosen && news && news.path !== chosen) return; // from a connection that does not have the choice yet
+  if (news?.path !== run?.path) alarm.forget("robots");
   chosen = news?.path ?? null;
   run = news;
   at("main").hidden = !run;
@@ -182,7 +187,7 @@ function drawCurves() {
 
 function showRobots(robots) {
   const silent = run.going_on ? robots.filter(({ connected }) => !connected) : [];
-  alarm.update(`robots of ${run.path}`, silent.map(({ name }) => `${name}: silent`));
+  alarm.update("robots", silent.map(({ name }) => `${name}: silent`));
   if (!robots.length) {
     delete at("robots").dataset.shape;
     at("robots").replaceChildren(make("caption", run.going_on ? "None has joined yet" : "The run is not running"));
