@@ -70,7 +70,7 @@ export class Alarm {
   // Ring for events.
   raise(texts) {
     if (!this.sound || !texts.length) return;
-    const time = new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    const time = new Date().toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
     this.texts.push(...texts.map((text) => `${time} ${text}`));
     const older = this.texts.length > MOST_SHOWN ? ` (and ${this.texts.length - MOST_SHOWN} before)` : "";
     at("alarm-text").textContent = `Alarm: ${this.texts.slice(-MOST_SHOWN).join("; ")}${older}`;
