@@ -78,12 +78,15 @@ demo: $(READY)
 # Tests of times to rest run first and alone: other work on the machine would be measured as the robot's delay.
 TIMED := tests/fault/test_watchdog.py
 
+# Half again as many as cores: tests of robots and time-outs wait nearly half of their time.
+WORKERS ?= $(shell echo $$(( ($$(nproc) * 3 + 1) / 2 )))
+
 # With bytecode even if the environment forbids it: each of some hundred processes would compile the platform anew.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY)
 	@$(BROWSER)
 	$(BIN)/python -m pytest $(TIMED) -n 0
-	$(BIN)/python -m pytest tests -n 2 --dist worksteal --ignore $(TIMED)
+	$(BIN)/python -m pytest tests -n $(WORKERS) --dist worksteal --ignore $(TIMED)
 
 lint: $(READY)
 	$(BIN)/ruff check .
