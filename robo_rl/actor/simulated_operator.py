@@ -34,7 +34,7 @@ class SimulatedOperator:
     operator takes over when it has not grown for ``intervention.patience`` seconds, or has fallen by
     ``intervention.retreat`` below its highest value since the episode began or control was last given back. The
     operator then acts as :class:`HumanLikeChooser` does, without a reaction time, which is part of the patience, and
-    gives control back after a time that is drawn anew for each intervention.
+    gives control back after a random time.
 
     All random numbers depend only on the seed and the numbers of the steps.
 

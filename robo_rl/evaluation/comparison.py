@@ -54,7 +54,7 @@ class ComparedPolicy:
 
     @property
     def label(self) -> str:
-        """The name as one line without control characters: it may be from a file of somebody else."""
+        """The name as one line without control characters, because the file is not trusted."""
         return plain_text(self.name, LABEL_CHARACTERS) or "unnamed"
 
 

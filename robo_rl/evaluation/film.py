@@ -43,7 +43,7 @@ class Film(Closing):
             writer = self._writer = self._writer or self._open(self.path)
             for _ in range(count):
                 writer.add(frame, caption, success)
-        except Exception as error:
+        except Exception as error:  # a renderer or an encoder raises many kinds of errors
             self._abandon(error)
             if is_first:
                 raise error if isinstance(error, RoboRLError) else RenderingError(self.problem) from error
@@ -53,7 +53,7 @@ class Film(Closing):
         if self._writer is not None:
             try:
                 self._writer.close()
-            except Exception as error:
+            except Exception as error:  # see add()
                 self.path, self.problem = None, _describe(error)
 
     def __exit__(
@@ -82,7 +82,7 @@ def film_problem(backend: EnvBackend, path: Path) -> str:
     try:
         with Film(trial, backend.spec.control_rate) as film:
             film.add(backend, "")
-    except Exception as error:
+    except Exception as error:  # see Film.add()
         return _describe(error)
     finally:
         with contextlib.suppress(OSError):

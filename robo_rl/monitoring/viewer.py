@@ -39,7 +39,7 @@ class ViewConfig:
 
     @property
     def opens_viewer(self) -> bool:
-        """Whether a viewer is opened, rather than only files written."""
+        """Whether a viewer window is opened; otherwise only files are written."""
         return self.web or (self.save is None and self.export is None)
 
 

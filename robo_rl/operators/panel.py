@@ -166,7 +166,7 @@ class Panel:
 
     @property
     def held(self) -> bool:
-        """Whether a stop holds the robot still until a person releases it, or its guard watches again."""
+        """Whether an emergency stop or a missing guard holds the robot still."""
         return self._button is not None and self._button.reason(waits=True) is not None
 
     def begin(self) -> None:

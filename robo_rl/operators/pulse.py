@@ -63,7 +63,7 @@ class Pulse:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the other end has sent heartbeats before, but not within the last :data:`SILENT_SECONDS`."""
+        """Whether the last heartbeat is older than :data:`SILENT_SECONDS`. False before the first one."""
         return self._received_ns is not None and self._clock.now_ns() - self._received_ns > SILENT_SECONDS * 1e9
 
     def close(self) -> None:

@@ -90,8 +90,7 @@ class AsyncOperators(Operators):
             for part in (self._notify_people, self._take_commands, self._show):
                 try:
                     part(server, notify)
-                # for example a closed terminal: operators must still be able to command the run
-                except Exception as error:
+                except Exception as error:  # a closed terminal must not keep operators from commanding the run
                     with contextlib.suppress(OSError):
                         if self._failures.count(type(error).__name__):
                             traceback.print_exc()

@@ -46,7 +46,7 @@ class Experience:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there are steps to sample. The first episode may be held back until its reward is known."""
+        """Whether there are rows to sample, of demonstrations, prior data or episodes whose reward is known."""
         return bool(len(self.online)) or bool(self.fixed)
 
     @property

@@ -73,7 +73,7 @@ def test_an_option_without_an_effect_is_refused(options: str, message: str) -> N
 
 @pytest.mark.parametrize("kind", ["joint_positions", "joint_velocities", "joint_efforts", "pose", "twist"])
 def test_names_of_joints_are_refused_where_commands_name_none(kind: str) -> None:
-    """The order that they state would be ignored, and joints would move in the place of others."""
+    """These messages have no names, so a different order of joints would be ignored and the wrong joints would move."""
     gains = dict.fromkeys(("stiffness", "damping", "effort"), (1.0,)) if kind == "joint_efforts" else {}
     with pytest.raises(ConfigError, match=r"robot\.command\.joints must be given only where kind is joint_trajectory"):
         CommandConfig(kind=kind, topic="go", joints=("b", "a"), **gains)

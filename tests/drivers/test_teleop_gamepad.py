@@ -267,7 +267,7 @@ def test_a_device_that_is_deflected_when_it_is_back_does_nothing_before_it_is_at
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_an_axis_that_is_not_finite_moves_nothing(value: float) -> None:
-    """As in a Joy message of another machine, or as a twist."""
+    """Joy messages and twists may contain such values."""
     mapping = MappingConfig(axes={"x": AxisConfig("stick", 1.0)})
     motion = AxisMotion(ARM, mapping, 0.0, ManualClock())
     assert not motion.intervention(Polled({"stick": 0.0})).in_control

@@ -49,7 +49,7 @@ class Starvation(threading.Thread):
 
     @property
     def exceeds_limits(self) -> bool:
-        """Whether the processor or the disk was busy for longer than its limit."""
+        """Whether the processor or the disk delayed a test by more than its limit."""
         return self.sleep >= STARVED_SECONDS or self.write >= BUSY_SECONDS
 
 
