@@ -50,10 +50,11 @@ class Clearances:
         reach: distances are measured up to this [m].
 
     Attributes:
-        levers: largest change of the distances by a unit of each joint (pairs, n) [m/rad].
-        bounds: lower bounds of the distances (pairs,) at ``joints`` [m].
-        measured: which bounds are the distances themselves (pairs,).
-        joints: joint positions (n,) [rad].
+        model: model of the robot.
+        reach: as above.
+        joints: joint positions (n,) of the last query [rad].
+        arrays: what is known of the pairs, for C++, which changes ``bounds``, ``joints``, ``measured`` and ``points``,
+            too. All arrays stay where they are.
 
     Raises:
         ConfigError: if the model has no such geom.
@@ -63,8 +64,8 @@ class Clearances:
         self, robot: RobotDescription, kinematics: Kinematics, keep_out: tuple[str, ...], reach: float
     ) -> None:
         self._data, self._kinematics = kinematics.data, kinematics
-        self._reach = reach
-        model = self._model = robot.model
+        self.reach = reach
+        model = self.model = robot.model
         depth = self._depths(robot)
         arm = [
             geom
@@ -84,15 +85,27 @@ class Clearances:
         self._pairs = pairs
         self._bodies = model.geom_bodyid.tolist()
         self._rests = (model.body_weldid[model.geom_bodyid] == 0).tolist()
-        self._points = np.empty((len(pairs), 6))  # the nearest points of each pair at its last measurement
         self._elsewhere = np.empty(6)
         self._jacobian = np.empty((3, model.nv))
-        # What C++ reads and writes, too, is kept at addresses that do not change.
-        self.levers = np.ascontiguousarray(joint_levers(robot, pairs))
+        self._levers = joint_levers(robot, pairs)  # largest change of each distance by a unit of each joint
         self._shares = shift_shares(robot, pairs)
-        self.bounds = np.full(len(pairs), -np.inf)  # lower bounds of the distances at ``joints``
-        self.measured = np.zeros(len(pairs), bool)  # whether the bounds are the distances themselves
+        self._bounds = np.full(len(pairs), -np.inf)  # lower bounds of the distances at ``joints``
+        self._measured = np.zeros(len(pairs), bool)  # whether the bounds are the distances themselves
+        self._points = np.empty((len(pairs), 6))  # the nearest points of each pair at its last measurement
         self.joints = np.zeros(len(robot.joints))
+        geoms = np.array(pairs, np.int32).reshape(-1, 2)
+        joints = [model.joint(name) for name in robot.joints]
+        self.arrays = {
+            "geoms": geoms,
+            "bodies": np.where(model.body_weldid[model.geom_bodyid[geoms]] == 0, -1, model.geom_bodyid[geoms]),
+            "places": np.array([joint.qposadr[0] for joint in joints], np.int32),
+            "columns": np.array([joint.dofadr[0] for joint in joints], np.int32),
+            "levers": self._levers,
+            "bounds": self._bounds,
+            "measured": self._measured,
+            "points": self._points,
+            "joints": self.joints,
+        }
 
     def _depths(self, robot: RobotDescription) -> dict[int, int]:
         """Return the number of joints between the base and each body of the arm."""
@@ -112,7 +125,7 @@ class Clearances:
         A pair that is nearer at ``joints`` (n,) has to keep that distance instead, unless the path is empty. ``travel``
         (n,) is how far the joints move along the path [rad].
         """
-        bounds, loss = self._bounds_at(joints), self.levers.dot(travel)
+        bounds, loss = self._bounds_at(joints), self._levers.dot(travel)
         doubtful = bounds - loss < margin
         if not np.count_nonzero(doubtful):  # takes a quarter of the time of doubtful.any()
             return True
@@ -134,7 +147,7 @@ class Clearances:
         postures = np.concatenate([joints[None], path])
         losses = np.zeros((len(left), len(postures)))
         moved = np.abs(postures[1:] - postures[:-1])
-        (self.levers[[pair for pair, *_ in left]] @ moved.T).cumsum(axis=1, out=losses[:, 1:])
+        (self._levers[[pair for pair, *_ in left]] @ moved.T).cumsum(axis=1, out=losses[:, 1:])
         return all(self._keeps(*way, changes, postures) for way, changes in zip(left, losses.tolist(), strict=True))
 
     def _keeps(self, pair: int, allowed: float, start: float, end: float, losses: list[float], postures: Array) -> bool:
@@ -161,7 +174,7 @@ class Clearances:
 
     def needed(self, motion: Array, margin: float, share: float) -> Array:
         """Return the distances (pairs,) [m] of which ``motion`` (n,) takes at most ``share`` above ``margin``."""
-        distances: Array = self.levers.dot(np.abs(motion))
+        distances: Array = self._levers.dot(np.abs(motion))
         distances /= share
         distances += margin
         return distances
@@ -176,7 +189,7 @@ class Clearances:
             margin: smallest clearance [m].
             share: share of the clearance above the margin, in (0, 1].
         """
-        losses = np.minimum(self.levers.dot(largest), self._shares * shift + self.levers.dot(rounding))
+        losses = np.minimum(self._levers.dot(largest), self._shares * shift + self._levers.dot(rounding))
         return np.asarray(losses / share + margin)
 
     def exceed(self, joints: Array, needed: Array, measure: bool) -> bool:
@@ -209,41 +222,41 @@ class Clearances:
         chosen = bounds < needed.max()
         self._measure(chosen, joints)
         self._kinematics.place(joints)
-        mujoco.mj_comPos(self._model, self._data)  # Jacobians need it
-        near = (chosen & (bounds < self._reach)).nonzero()[0].tolist()
+        mujoco.mj_comPos(self.model, self._data)  # Jacobians need it
+        near = (chosen & (bounds < self.reach)).nonzero()[0].tolist()
         return [Clearance(float(bounds[pair]), self._gradient(pair, float(bounds[pair]))) for pair in near]
 
     def smallest(self, joints: Array) -> float:
         """Return the smallest distance of all pairs [m], at most ``reach``."""
         bounds = self._bounds_at(joints)
-        self._measure(bounds < self._reach, joints)
-        return min(float(bounds.min(initial=np.inf)), self._reach)
+        self._measure(bounds < self.reach, joints)
+        return min(float(bounds.min(initial=np.inf)), self.reach)
 
     def _bounds_at(self, joints: Array) -> Array:
         """Return lower bounds of all distances at ``joints`` (n,) [m]. Measurements raise them in place."""
         if joints.tobytes() != self.joints.tobytes():
-            self.bounds -= self.levers.dot(np.abs(joints - self.joints))
+            self._bounds -= self._levers.dot(np.abs(joints - self.joints))
             self.joints[:] = joints
-            self.measured.fill(False)
-        return self.bounds
+            self._measured.fill(False)
+        return self._bounds
 
     def _measure(self, chosen: NDArray[np.bool_], joints: Array) -> None:
         """Raise the bounds of the ``chosen`` (pairs,) pairs to their distances at ``joints`` (n,)."""
-        missing = chosen & ~self.measured
+        missing = chosen & ~self._measured
         if np.count_nonzero(missing):
             for pair in missing.nonzero()[0].tolist():
-                self.bounds[pair] = self._distance(pair, joints, self._points[pair])
-            self.measured |= missing
+                self._bounds[pair] = self._distance(pair, joints, self._points[pair])
+            self._measured |= missing
 
     def _distance(self, pair: int, joints: Array, points: Array) -> float:
         """Return the distance of a pair [m], at most :data:`FAR`, and write the nearest points to ``points`` (6,)."""
         self._kinematics.place(joints)
         first, second = self._pairs[pair]
-        return geom_distance(self._model, self._data, first, second, FAR, points)
+        return geom_distance(self.model, self._data, first, second, FAR, points)
 
     def _gradient(self, pair: int, distance: float) -> Array:
         """Return the gradient of the ``distance`` of a pair, at the joint positions of its last measurement."""
-        model, data, geoms = self._model, self._data, self._pairs[pair]
+        model, data, geoms = self.model, self._data, self._pairs[pair]
         first_point, second_point = self._points[pair, :3], self._points[pair, 3:]
         apart = second_point - first_point
         length = math.hypot(*apart.tolist())
@@ -282,8 +295,11 @@ class BarrierFilter:
             six elements [m, rad]; infinite if there is no such filter.
 
     Attributes:
+        margin: as above.
+        approach: as above.
         clearances: as above.
         enough: clearances (pairs,) with which no action has to be looked at [m]; None if there are none.
+        measures: whether distances whose bounds are smaller are measured.
     """
 
     def __init__(
@@ -296,24 +312,24 @@ class BarrierFilter:
         largest: Array | None,
         shift: float = math.inf,
     ) -> None:
-        self._margin, self._approach = margin, approach
+        self.margin, self.approach = margin, approach
         self.clearances = clearances
         self._actions = actions
         self._reader = reader
         self.enough: Array | None = None
-        self._measures = False
+        self.measures = False
         if largest is not None:
             rounding = 2 * actions.resolution  # of actions that two filters before this one scale
             self.enough = clearances.enough(largest, shift, rounding, margin, approach)
             # Distances beyond FAR are never known, so measuring would never suffice.
-            self._measures = math.isfinite(shift) and bool((self.enough < FAR).all())
+            self.measures = math.isfinite(shift) and bool((self.enough < FAR).all())
 
     def reset(self) -> None:
         """Do nothing: there is no state to reset."""
 
     def is_clear(self, joints: Array) -> bool:
         """Return whether all clearances at ``joints`` (n,) certainly are so large that no action has to be changed."""
-        return self.enough is not None and self.clearances.exceed(joints, self.enough, self._measures)
+        return self.enough is not None and self.clearances.exceed(joints, self.enough, self.measures)
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return the nearest action that keeps the clearances."""
@@ -326,11 +342,11 @@ class BarrierFilter:
         motion = self._actions.motion(observation, action).joints
         if not math.isfinite(sum(motion.tolist())):
             return action, PASSED
-        near = self.clearances.near(joints, motion, self._margin, self._approach)
+        near = self.clearances.near(joints, motion, self.margin, self.approach)
         if not near:
             return action, PASSED
         # A pair that is closer than the margin already must not come closer still.
-        least = [-self._approach * max(clearance.distance - self._margin, 0.0) for clearance in near]
+        least = [-self.approach * max(clearance.distance - self.margin, 0.0) for clearance in near]
         changes = [float(clearance.gradient.dot(motion)) for clearance in near]
         if all(change >= bound - 1e-6 for change, bound in zip(changes, least, strict=True)):
             return action, PASSED

@@ -38,6 +38,7 @@ from .kinematics import DAMPING, Kinematics
 from .motion import Action, ArmReader
 from .native import NativeStopPlanner
 from .native import available as native_available
+from .native.distances import NativeDistances
 from .native.filters import NativeFilters
 from .observations import FrozenImages, PlausibleEndEffector, PlausibleJoints, ValidObservation
 from .own_filter import OwnFilter
@@ -109,7 +110,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = make_action_map(spec, robot, kinematics, reader)
     keeps_clear: Callable[[Array, Array, Array], bool] | None = None
-    margin = 0.0
+    distances: NativeDistances | None = None
     problem = _stop_problem(config, robot, actions) if config.joints.enabled else None
     planner = None if problem is None else make_stop_planner(problem)
     regularity = planner.is_surely_regular if isinstance(planner, NativeStopPlanner) else None
@@ -120,10 +121,14 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
         shift = math.inf
         if config.speed.enabled:
             shift = (1 + 2 * SLACK) * math.hypot(*_speeds(config, robot)) * actions.period
-        filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader, largest, shift))
+        last = BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader, largest, shift)
+        filters.append(last)
         dip = CLEARANCE_DIP if _stride(actions) > 1 else 0.0
         margin = barrier.margin + dip
         keeps_clear = partial(clearances.keeps, margin)
+        if isinstance(planner, NativeStopPlanner):
+            distances = NativeDistances(last, margin)
+            keeps_clear = distances.keeps
     filters += _monitors(config, spec, actions.hold)
     filters += custom
     if planner is not None:  # last, because the joints do what this filter returns
@@ -131,7 +136,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     learned = _learned(config, TurningState(spec, robot), actions.hold, actions.scaled)
     together = None
     if isinstance(planner, NativeStopPlanner):
-        together = NativeFilters(filters, planner, actions, reader, margin, spec.observation["state"].shape[0])
+        together = NativeFilters(filters, planner, actions, reader, distances, spec.observation["state"].shape[0])
     return FilterChain(filters, actions.hold, config.violation_budget, learned, actions.with_measured_gripper, together)
 
 

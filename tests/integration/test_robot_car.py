@@ -12,8 +12,8 @@ from robo_rl.sim import make_backend
 from ..rigs.robot_rig import begin, composed, driver, virtual_robot, wait_until
 
 OPTIONS = ("task=drive", "task.autonomous=false", "task.max_episode_steps=400")
-AGES = ("robot.sources.odometry.max_age=1", "robot.sources.imu.max_age=1", "robot.sources.orientation.max_age=1",
-        "robot.sources.drive.max_age=1", "robot.sources.object.max_age=1", "robot.sources.rewards.max_age=1",
+AGES = ("robot.sources.odometry.max_age=5", "robot.sources.imu.max_age=5", "robot.sources.orientation.max_age=5",
+        "robot.sources.drive.max_age=5", "robot.sources.object.max_age=5", "robot.sources.rewards.max_age=5",
         "robot.command.timeout=1", "robot.overruns=1000")  # fmt: skip
 
 

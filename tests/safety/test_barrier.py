@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from functools import partial
 from types import SimpleNamespace
 
 import mujoco
@@ -16,13 +17,16 @@ from robo_rl.safety.barrier import BarrierFilter, Clearances
 from robo_rl.safety.compose import make_filter_chain
 from robo_rl.safety.config import BarrierConfig, ContactConfig, JointsConfig, SafetyConfig
 from robo_rl.safety.distance import geom_distance
+from robo_rl.safety.kinematics import Kinematics
 from robo_rl.safety.levers import joint_levers
+from robo_rl.safety.native.distances import NativeDistances
 from robo_rl.safety.quadratic import nearest_point
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ArmConfig, ControllerConfig
 
 from ..rigs.exact_arm import ExactArm
 from ..rigs.safety_arms import PANDA_ACCELERATION, arm, parts
+from .test_stopping import needs_compiler
 
 FOLDED = np.array([0.0, 0.0, 0.0, -2.9, 0.0, 0.6, 0.0])
 """The hand near the upper arm."""
@@ -171,7 +175,7 @@ def test_no_distance_changes_faster_than_its_bound():
         motion = rng.normal(0, 0.05, len(joints))
         before, after = (distances(clearances, place) for place in (joints, joints + motion))
         outside = (before > 0) & (after > 0)  # depths are not exact
-        assert (np.abs(after - before) <= clearances.levers @ np.abs(motion) + 1e-6)[outside].all()
+        assert (np.abs(after - before) <= clearances.arrays["levers"] @ np.abs(motion) + 1e-6)[outside].all()
 
 
 @pytest.mark.parametrize("reference", [0.0, 0.5, -0.3, 2.0])
@@ -224,7 +228,7 @@ def test_actions_that_the_barrier_does_not_look_at_would_pass(space):
     *others, barrier, _ = exact.chain()._filters
     near = Clearances(exact.robot, exact.kinematics, ("keep_out1",), 0.5)
     assert isinstance(barrier, BarrierFilter)
-    every = BarrierFilter(barrier._margin, barrier._approach, near, barrier._actions, barrier._reader, None)
+    every = BarrierFilter(barrier.margin, barrier.approach, near, barrier._actions, barrier._reader, None)
     rng, home = np.random.default_rng(0), exact.reader.joint_positions(exact.observation).copy()
     outcomes: Counter[tuple[bool, bool]] = Counter()
     for step in range(500):
@@ -239,10 +243,13 @@ def test_actions_that_the_barrier_does_not_look_at_would_pass(space):
     assert outcomes[True, False] > 50 and outcomes[False, True] > 5, outcomes
 
 
-def test_a_way_is_clear_exactly_if_it_is_in_every_posture():
+@pytest.mark.parametrize("native", [False, pytest.param(True, marks=needs_compiler)])
+def test_a_way_is_clear_exactly_if_it_is_in_every_posture(native):
     exact = ExactArm("six_joints")
     clearances = Clearances(exact.robot, exact.kinematics, ("keep_out1",), 0.5)
+    *_, barrier, _ = exact.chain()._filters
     rng, margin = np.random.default_rng(0), 0.05
+    keeps = NativeDistances(barrier, margin).keeps if native else partial(clearances.keeps, margin)
     outcomes: Counter[tuple[bool, bool]] = Counter()
     while len(outcomes) < 4 or min(outcomes.values()) < 8:
         joints = rng.uniform(exact.lower, exact.upper)
@@ -251,8 +258,33 @@ def test_a_way_is_clear_exactly_if_it_is_in_every_posture():
         start, then = distances(clearances, joints), [distances(clearances, place) for place in path]
         expected = bool((np.min(then, axis=0) >= np.minimum(margin - 1e-6, start) - 1e-9).all())
         travel = np.abs(np.diff(path, axis=0, prepend=joints[None])).sum(axis=0)
-        assert clearances.keeps(margin, joints, path, travel) == expected
+        assert keeps(joints, path, travel) == expected
         outcomes[expected, bool(min(start.min(), np.min(then)) < 0)] += 1  # also where the arm is in something
+
+
+@pytest.mark.parametrize("native", [False, pytest.param(True, marks=needs_compiler)])
+@pytest.mark.parametrize(("nearest", "kept"), [(0.079, False), (0.081, True)])
+@pytest.mark.parametrize("returns", [False, True])
+def test_the_bound_of_a_way_along_a_slide_is_exact(native, nearest, kept, returns):
+    """The ball begins at 0.15 m from another, and comes as near as ``nearest``: at the end of its way, or half-way."""
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><worldbody><geom name="post" type="sphere" size="0.01" pos="0.17 0 0"/>'
+        '<body><joint name="x" type="slide" axis="1 0 0"/><geom type="sphere" size="0.01" pos="-1 0 0"/>'
+        '<body><joint name="y" type="slide" axis="0 1 0"/><geom type="sphere" size="0.01"/><site name="tip"/></body>'
+        "</body></worldbody></mujoco>"
+    )
+    robot = SimpleNamespace(model=model, joints=("x", "y"), end_effector="tip")
+    clearances = Clearances(robot, Kinematics(robot), ("post",), 0.5)
+    keeps = partial(clearances.keeps, 0.08)
+    if native:
+        barrier = SimpleNamespace(clearances=clearances, margin=0.08, approach=0.5, enough=np.ones(1), measures=True)
+        keeps = NativeDistances(barrier, 0.08).keeps
+    out = np.linspace([0, 0], [0.15 - nearest, 0], 21)[1:]
+    path = np.concatenate([out, out[-2::-1]]) if returns else out
+    travel = np.array([0.15 - nearest, 0]) * (2 if returns else 1)
+    assert keeps(np.zeros(2), path, travel) == kept
+    assert keeps(np.zeros(2), path[:0], np.array([0.069, 0.0]))
+    assert not keeps(np.zeros(2), path[:0], np.array([0.071, 0.0]))
 
 
 def test_where_geoms_overlap_every_posture_is_looked_at(monkeypatch):

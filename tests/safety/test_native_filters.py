@@ -3,12 +3,15 @@
 import functools
 from collections import Counter
 from dataclasses import replace
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
 
 from robo_rl.core import PASSED
+from robo_rl.safety import native
 from robo_rl.safety.actions import make_action_map
+from robo_rl.safety.barrier import BarrierFilter
 from robo_rl.safety.chain import FilterChain
 from robo_rl.safety.config import BarrierConfig, ContactConfig, SingularityConfig, SpeedConfig, WorkspaceConfig
 from robo_rl.safety.slowing import EndEffectorSpeed
@@ -111,6 +114,43 @@ def test_an_obstacle_is_approached_in_the_same_way(case, monkeypatch):
         exact.execute(pair(exact.observation, ahead))
     assert pair.outcomes[6] > 100 and pair.outcomes[4] > 20, pair.outcomes
     assert pair.outcomes["barrier"] > pair.outcomes[4], "the stop came too near"
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_only_what_a_distance_changes_is_left_to_python(space, monkeypatch):
+    exact = ExactArm("six_joints", SPACES[space][0], 1000, "default", *SPACES[space][1:])
+    chain, stream = exact.chain(), Stream(exact.size, [0])
+    clearances = next(each for each in chain._filters if isinstance(each, BarrierFilter)).clearances
+    asked, measured, changed = [], 0, 0
+    bounds_at = clearances._bounds_at  # every query in Python begins with it
+    monkeypatch.setattr(clearances, "_bounds_at", lambda joints: asked.append(joints) or bounds_at(joints))
+    for step in range(1000):
+        asked.clear()
+        action, verdict = chain(exact.observation, stream(Stream.KINDS[step // 100 % 5], step), 0)
+        measured += bool(clearances.arrays["measured"].any())
+        changed += "barrier" in verdict.reasons
+        may_be_singular = chain._together.applied < 4
+        assert not asked or may_be_singular or "barrier" in verdict.reasons, (step, len(asked), verdict)
+        exact.execute(action)
+    assert measured > 100 and changed < measured / 2, (measured, changed)
+
+
+@pytest.mark.parametrize("space", ["joint_delta", "end_effector_delta"])
+def test_an_arm_that_touches_a_volume_is_left_to_the_filters(space, monkeypatch):
+    x, y, z = home("six_joints")
+    monkeypatch.setitem(CASES, "six_joints", replace(CASES["six_joints"], keep_out=(x, y, z, 0.05, 0.05, 0.05)))
+    exact = ExactArm("six_joints", space, 1000)
+    pair = Pair(exact)
+    follow(exact, pair, 100)
+    assert pair.outcomes[4] + pair.outcomes[0] == 100 and pair.outcomes["barrier"] > 10, pair.outcomes
+
+
+def test_a_build_of_mujoco_without_the_functions_is_left_to_python(monkeypatch):
+    monkeypatch.setitem(native.MUJOCO_FUNCTIONS, "distance", "mj_no_such_function")
+    monkeypatch.setattr(native, "mujoco_functions", native.mujoco_functions.__wrapped__)
+    assert native.available() == (False, ANY) and "mj_no_such_function" in native.available()[1]
+    exact = ExactArm("panda", "joint_delta", 1000)
+    assert exact.chain()._together is None
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 import ctypes
 import functools
+import sys
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +31,13 @@ _PADDED = (
 _WIDTH = 8
 """Multiple to which arrays of joints are padded; equal to kWidth in stopping.h."""
 _NUMBERS = ("period", "rate", "linear", "angular", "cone_angle", "damping")
+MUJOCO_FUNCTIONS = {
+    "find_frames": "mj_kinematics",
+    "find_motions": "mj_comPos",
+    "distance": "mj_geomDistance",
+    "jacobian": "mj_jac",
+}
+"""Functions of MuJoCo that distances.h calls, by the names that it gives them."""
 
 
 class _Planner(ctypes.Structure):
@@ -52,15 +61,41 @@ def library() -> ctypes.CDLL:
         loaded = ctypes.CDLL(str(native_library(Path(__file__).with_name("safety.cpp"))))
     except OSError as error:
         raise NativeBuildError(f"the compiled library does not load: {error}") from error
-    for name in ("plan", "nearest", "is_surely_regular", "filter"):
+    for name in ("plan", "nearest", "is_surely_regular", "filter", "keep"):
         getattr(loaded, f"robo_rl_{name}").restype = ctypes.c_int32
+    pointer = ctypes.c_void_p
+    loaded.robo_rl_keep.argtypes = pointer, pointer, pointer, ctypes.c_int32, pointer
     return loaded
+
+
+@functools.cache
+def mujoco_functions() -> dict[str, int]:
+    """Return the addresses of MuJoCo's functions, by the names of :data:`MUJOCO_FUNCTIONS`.
+
+    Raises:
+        NativeBuildError: if this build of MuJoCo does not export them.
+    """
+    # The system finds a function in the libraries that the extension module is linked with, wherever those are.
+    path = sys.modules[mujoco.mj_kinematics.__module__].__file__
+    assert path is not None
+    try:
+        library = ctypes.CDLL(path)
+        return {ours: _address(getattr(library, name)) for ours, name in MUJOCO_FUNCTIONS.items()}
+    except (OSError, AttributeError) as error:
+        raise NativeBuildError(f"MuJoCo's functions are not found through {path}: {error}") from error
+
+
+def _address(function: Any) -> int:
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address
 
 
 def available() -> tuple[bool, str]:
     """Return whether stops are planned in C++ on this machine, and why or how. Compiles the library if necessary."""
     try:
         library()
+        mujoco_functions()
         return True, "compiled with this machine's C++ compiler"
     except NativeBuildError as error:
         return False, str(error)

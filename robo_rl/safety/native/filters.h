@@ -3,6 +3,9 @@
 // share. What is not usual is left to those: near contact, singular postures and obstacles.
 #pragma once
 
+#include <optional>
+
+#include "distances.h"
 #include "stopping.h"
 
 namespace {
@@ -16,19 +19,17 @@ enum { kJointDelta = 0, kJointPosition = 1, kEndEffectorDelta = 2 };
 // indices of `observed`.
 struct Filters {
   const Planner *planner;
+  const Distances *distances;  // null if there is no barrier
   const float *observed;
   float *action;
   double *state;
   const double *scales;                            // of the elements of an action (k)
   const double *lower, *nearest_low, *nearest_high;  // of commanded joint positions (n)
   const double *low, *high;                        // corners of the workspace (3)
-  const double *levers, *enough;                   // of the pairs of geoms: pairs x n, pairs
-  double *bounds, *bounds_joints;                  // pairs, n
-  uint8_t *bounds_measured;                        // pairs
   const int32_t *axes, *endless;                   // k, n
-  int32_t space, stages, pairs, joints_place, position_place, columns_place, force_place, torque_place;
+  int32_t space, stages, joints_place, position_place, columns_place, force_place, torque_place;
   int32_t nearest;  // receives the answer of Question::nearest
-  double force, torque, slow_from, shift, turn, slow, margin;
+  double force, torque, slow_from, shift, turn, slow;
 };
 
 // Filters that were applied, up to this one; kDoubtful: all, but the way of the stop has yet to be found clear.
@@ -42,7 +43,7 @@ class Passage {
  public:
   Passage(const Filters &filters, const Question &question)
       : f(filters), p(*f.planner), n(p.joints), k(p.controls), q_(p.state), position_(p.measured),
-        rotation_(p.measured + 3), here_(question.here()), change_(n) {
+        rotation_(p.measured + 3), here_(question.here()), change_(padded(n)) {
     find_motion();
   }
 
@@ -97,6 +98,14 @@ class Passage {
       // A push further out of the box is what it becomes, so that a smaller one is nearer to a stop.
       if (!p.local && is_cut_ && cut_[f.axes[j]] * controls[j] < 0) controls[j] = cut_[f.axes[j]] / f.scales[j];
     }
+  }
+
+  // The joint motion (n) that the action commands.
+  const double *joint_motion() {
+    if (f.space != kEndEffectorDelta) return change_.data();
+    here_.joint_velocity(cut_, change_.data());
+    for (int i = 0; i < n; i++) change_[i] *= p.period;
+    return change_.data();
   }
 
   // Replaces the action by that of `controls` (k).
@@ -232,39 +241,6 @@ bool read_arm(const Filters &f) {
   return std::isfinite(sum);
 }
 
-// How much of a pair's distance motion (n) of the joints may take at most.
-double loss(const Filters &f, int pair, const double *motion) {
-  const int n = f.planner->joints;
-  double sum = 0;
-  for (int i = 0; i < n; i++) sum += f.levers[n * pair + i] * motion[i];
-  return sum;
-}
-
-// Lowers the bounds of all distances by what the way of the joints to their new positions may have taken, as
-// Clearances does. Returns whether all of them are large enough for every action.
-bool are_far(const Filters &f) {
-  const double *q = f.planner->state;
-  const int n = f.planner->joints;
-  if (f.pairs && !std::equal(q, q + n, f.bounds_joints)) {
-    std::vector<double> way(n);
-    for (int i = 0; i < n; i++) way[i] = std::fabs(q[i] - f.bounds_joints[i]);
-    for (int pair = 0; pair < f.pairs; pair++) f.bounds[pair] -= loss(f, pair, way.data());
-    std::copy(q, q + n, f.bounds_joints);
-    std::fill_n(f.bounds_measured, f.pairs, 0);
-  }
-  bool far = true;
-  for (int pair = 0; pair < f.pairs; pair++) far &= f.bounds[pair] > f.enough[pair];
-  return far;
-}
-
-// Whether all distances certainly stay large enough while the joints travel as planned. Of a stop that breaks a limit at
-// once, no posture was checked.
-bool stay_far(const Filters &f) {
-  bool far = f.nearest / 4 > 0;
-  for (int pair = 0; pair < f.pairs; pair++) far &= f.bounds[pair] - loss(f, pair, f.planner->travel) >= f.margin;
-  return far;
-}
-
 // Applies the filters to an action. Returns reasons + 16 * the last filter that was applied.
 int apply(Filters &f) {
   const Planner &p = *f.planner;
@@ -278,11 +254,17 @@ int apply(Filters &f) {
   if (f.stages == kBox) return after(kBox);
   if (passage.keep_speed()) reasons |= kFast;
   if (std::isfinite(f.slow) && !question.here().is_surely_regular(f.slow)) return after(kSpeed);
-  if (!are_far(f)) return after(kSingularity);
+  std::optional<Surroundings> surroundings;
+  if (f.distances) {
+    surroundings.emplace(*f.distances, p.state);
+    if (!surroundings->are_large() && !surroundings->allow(passage.joint_motion())) return after(kSingularity);
+  }
   if (f.stages == kBarrier) return after(kBarrier);
   passage.find_controls(p.wanted);
   f.nearest = question.nearest(p.wanted, p.stop);
-  if (!stay_far(f)) return after(kDoubtful);
+  // Of a stop that breaks a limit at once, no posture was checked.
+  const int checked = f.nearest / 4;
+  if (surroundings && !(checked && surroundings->keep(p.path, checked, p.travel) == 1)) return after(kDoubtful);
   std::copy(p.next_state, p.next_state + 3 * p.joints + 2 * p.controls, f.state);
   if (f.nearest % 4) passage.take(p.wanted);
   reasons |= f.nearest % 4 * kLimited;

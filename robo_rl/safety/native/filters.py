@@ -19,9 +19,10 @@ from ..motion import Action, ArmReader
 from ..slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
 from ..workspace import OrientationCone, WorkspaceBox
 from . import NativeStopPlanner, library
+from .distances import NativeDistances
 
 _ORDER = (ContactLimits, WorkspaceBox, EndEffectorSpeed, SingularitySlowdown, BarrierFilter, JointLimits)
-_BOX, _SINGULARITY, _BARRIER, _LIMITS, _DOUBTFUL = 2, 4, 5, 6, 7
+_BOX, _BARRIER, _LIMITS, _DOUBTFUL = 2, 5, 6, 7
 """Filters up to which an action was filtered, as in filters.h: places in the order, from 1."""
 _REASONS = ("workspace", "speed", "joint_limits", "end_effector")
 """Reasons of the bits of an answer."""
@@ -29,21 +30,15 @@ _SPACES = {JointDeltaActions: 0, JointPositionActions: 1, EndEffectorActions: 2}
 """Action spaces, as in filters.h."""
 
 _POINTERS = (
-    *("planner", "observed", "action", "state", "scales", "lower", "nearest_low", "nearest_high", "low", "high"),
-    *("levers", "enough", "bounds", "bounds_joints", "bounds_measured", "axes", "endless"),
+    *("planner", "distances", "observed", "action", "state", "scales", "lower", "nearest_low", "nearest_high"),
+    *("low", "high", "axes", "endless"),
 )
 _INTEGERS = (
-    *("space", "stages", "pairs", "joints_place", "position_place", "columns_place", "force_place", "torque_place"),
+    *("space", "stages", "joints_place", "position_place", "columns_place", "force_place", "torque_place"),
     "nearest",
 )
-_NUMBERS = ("force", "torque", "slow_from", "shift", "turn", "slow", "margin")
-_TYPES = {
-    "observed": np.float32,
-    "action": np.float32,
-    "bounds_measured": np.bool_,
-    "axes": np.int32,
-    "endless": np.int32,
-}
+_NUMBERS = ("force", "torque", "slow_from", "shift", "turn", "slow")
+_TYPES = {"observed": np.float32, "action": np.float32, "axes": np.int32, "endless": np.int32}
 """Types of arrays, as in the struct, where they are not float64."""
 
 
@@ -62,15 +57,15 @@ class NativeFilters:
 
     The result is that of the filters themselves, called one after another. Their state is shared, so the chain may go
     on with any of them. A filter and those after it are left to the chain where the case is not usual: an observation
-    that is not finite, a load at the wrist, a posture that may be singular, a small distance, or filters of another
-    kind, such as the user's.
+    that is not finite, a load at the wrist, a posture that may be singular, a distance that requires another action, or
+    filters of another kind, such as the user's.
 
     Args:
         filters: filters of the chain, in order. The last one is :class:`~..joint_limits.JointLimits`.
         planner: planner of that filter.
         actions: map between actions and motion.
         reader: reads the arm's part of observations.
-        margin: smallest distance during a stop [m].
+        distances: distances of the barrier; None if there is no barrier.
         size: number of elements of ``state`` in observations.
 
     Attributes:
@@ -83,7 +78,7 @@ class NativeFilters:
         planner: NativeStopPlanner,
         actions: JointActions | EndEffectorActions,
         reader: ArmReader,
-        margin: float,
+        distances: NativeDistances | None,
         size: int,
     ) -> None:
         places = _places(filters)
@@ -91,14 +86,13 @@ class NativeFilters:
         self._applied = [sum(place <= last for place in places) for last in range(_DOUBTFUL + 1)]
         has_cone = any(isinstance(each, OrientationCone) for each in filters)
         stages = _BOX if has_cone else _LIMITS if len(known) == len(filters) else _BARRIER
-        barrier = next((each for each in known if isinstance(each, BarrierFilter)), None)
         assert isinstance(limits, JointLimits)
-        self._planner, self._reader, self._limits, self._barrier = planner, reader, limits, barrier
+        self._planner, self._limits, self._distances = planner, limits, distances
         self.applied = 0
         self._observed = np.zeros(size, np.float32)
         self._action = np.zeros(actions.moves.stop + actions.has_gripper, np.float32)
         values = {"observed": self._observed, "action": self._action, "state": limits.state}
-        values |= _arrays_of(actions) | _arrays_of_distances(barrier)
+        values |= _arrays_of(actions)
         numbers = dict.fromkeys(("force", "torque", "shift", "turn", "slow"), math.inf) | {"slow_from": 1.0}
         values |= {"low": np.full(3, -np.inf), "high": np.full(3, np.inf)}
         for each in known:
@@ -114,8 +108,7 @@ class NativeFilters:
             planner=planner.address,
             space=_SPACES[type(actions)],
             stages=stages,
-            pairs=len(self._arrays.get("enough", ())),
-            margin=margin,
+            distances=None if distances is None else distances.address,
             **reader.places,
             **numbers,
             **{name: array.ctypes.data for name, array in self._arrays.items()},
@@ -132,9 +125,6 @@ class NativeFilters:
         self.applied = 0
         self._observed[:], self._action[:] = observation["state"], action
         answer = self._filter()
-        if answer >> 4 == _SINGULARITY and self._measures_far(observation):
-            self._action[:] = action
-            answer = self._filter()
         verdict, last = self._verdicts[answer & 15], answer >> 4
         changed = action if verdict is PASSED else self._action.copy()
         if last == _DOUBTFUL:
@@ -143,10 +133,6 @@ class NativeFilters:
             verdict = replace(other, reasons=reasons) if other.stop else _verdict(reasons)
         self.applied = self._applied[last]
         return changed, verdict
-
-    def _measures_far(self, observation: Observation) -> bool:
-        """Return whether a measurement of distances whose bounds are low shows that all of them are large enough."""
-        return self._barrier is not None and self._barrier.is_clear(self._reader.joint_positions(observation))
 
 
 def _places(filters: Sequence[SafetyFilter]) -> list[int]:
@@ -178,18 +164,3 @@ def _arrays_of(actions: JointActions | EndEffectorActions) -> dict[str, NDArray[
         arrays |= {name: getattr(actions, name) for name in ("lower", "nearest_low", "nearest_high")}
         arrays["endless"] = actions.endless.astype(np.int32)
     return arrays
-
-
-def _arrays_of_distances(barrier: BarrierFilter | None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of distances; empty ones if there is no barrier."""
-    if barrier is None:
-        return {}
-    assert barrier.enough is not None, "the limits of joints bound every motion"
-    distances = barrier.clearances
-    return {
-        "levers": distances.levers,
-        "enough": barrier.enough,
-        "bounds": distances.bounds,
-        "bounds_joints": distances.joints,
-        "bounds_measured": distances.measured,
-    }

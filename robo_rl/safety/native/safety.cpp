@@ -1,4 +1,4 @@
-// The functions of this library. Their arguments are in structs at addresses that do not change, which cost nothing per
+// The functions of this library. Most arguments are in structs at addresses that do not change, which cost nothing per
 // call, unlike arguments from Python.
 #include "filters.h"
 #include "stopping.h"
@@ -19,6 +19,13 @@ EXPORT int32_t robo_rl_plan(const Planner *planner) { return Question(*planner).
 // As StopPlanner.nearest. Replaces `wanted` and writes `stop`; the answer is as that of Question::nearest.
 EXPORT int32_t robo_rl_nearest(const Planner *planner) {
   return Question(*planner).nearest(planner->wanted, planner->stop);
+}
+
+// Whether the arm keeps clear on a path (count x joints) from `joints`, on which the joints travel `travel` (joints); the
+// answer is as that of Surroundings::keep.
+EXPORT int32_t robo_rl_keep(const Distances *distances, const double *joints, const double *path, int32_t count,
+                            const double *travel) {
+  return Surroundings(*distances, joints).keep(path, count, travel);
 }
 
 // Filters `action`; the answer is as that of apply().
