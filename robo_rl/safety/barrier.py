@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
@@ -53,8 +53,8 @@ class Clearances:
         model: model of the robot.
         reach: as above.
         joints: joint positions (n,) of the last query [rad].
-        arrays: what is known of the pairs, for C++, which changes ``bounds``, ``joints``, ``measured`` and ``points``,
-            too. All arrays stay where they are.
+        arrays: the pairs and their distances, as in ``native/distances.h``. The code in C++ reads all of these arrays
+            and writes to ``bounds``, ``joints``, ``measured`` and ``points``, so none of them is ever replaced.
 
     Raises:
         ConfigError: if the model has no such geom.
@@ -94,10 +94,11 @@ class Clearances:
         self._points = np.empty((len(pairs), 6))  # the nearest points of each pair at its last measurement
         self.joints = np.zeros(len(robot.joints))
         geoms = np.array(pairs, np.int32).reshape(-1, 2)
+        bodies = model.geom_bodyid[geoms]
         joints = [model.joint(name) for name in robot.joints]
-        self.arrays = {
+        self.arrays: dict[str, NDArray[Any]] = {
             "geoms": geoms,
-            "bodies": np.where(model.body_weldid[model.geom_bodyid[geoms]] == 0, -1, model.geom_bodyid[geoms]),
+            "bodies": np.where(model.body_weldid[bodies] == 0, -1, bodies).astype(np.int32),
             "places": np.array([joint.qposadr[0] for joint in joints], np.int32),
             "columns": np.array([joint.dofadr[0] for joint in joints], np.int32),
             "levers": self._levers,

@@ -138,14 +138,14 @@ class BarrierConfig(Options, section="safety.barrier"):
         keep_out: names of geoms of the robot's model from which the arm keeps away, besides those of ``task.keep_out``.
         margin: smallest distance [m].
         approach: share of the distance above the margin that one step may use up, in (0, 1].
-        reach: distance beyond which pairs are not checked [m].
+        reach: distance beyond which pairs are not checked [m]; at most 2 m, up to which distances are measured.
     """
 
     enabled: bool = True
     keep_out: tuple[str, ...] = ()
     margin: float = option(0.01, low=0)
     approach: float = option(0.5, above=0, high=1)
-    reach: float = 0.15
+    reach: float = option(0.15, high=2)
 
     def __post_init__(self) -> None:
         super().__post_init__()

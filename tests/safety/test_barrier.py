@@ -262,11 +262,8 @@ def test_a_way_is_clear_exactly_if_it_is_in_every_posture(native):
         outcomes[expected, bool(min(start.min(), np.min(then)) < 0)] += 1  # also where the arm is in something
 
 
-@pytest.mark.parametrize("native", [False, pytest.param(True, marks=needs_compiler)])
-@pytest.mark.parametrize(("nearest", "kept"), [(0.079, False), (0.081, True)])
-@pytest.mark.parametrize("returns", [False, True])
-def test_the_bound_of_a_way_along_a_slide_is_exact(native, nearest, kept, returns):
-    """The ball begins at 0.15 m from another, and comes as near as ``nearest``: at the end of its way, or half-way."""
+def balls():
+    """Return the distances of a ball on two slides from another, 0.15 m away along the first."""
     model = mujoco.MjModel.from_xml_string(
         '<mujoco><worldbody><geom name="post" type="sphere" size="0.01" pos="0.17 0 0"/>'
         '<body><joint name="x" type="slide" axis="1 0 0"/><geom type="sphere" size="0.01" pos="-1 0 0"/>'
@@ -274,17 +271,40 @@ def test_the_bound_of_a_way_along_a_slide_is_exact(native, nearest, kept, return
         "</body></worldbody></mujoco>"
     )
     robot = SimpleNamespace(model=model, joints=("x", "y"), end_effector="tip")
-    clearances = Clearances(robot, Kinematics(robot), ("post",), 0.5)
-    keeps = partial(clearances.keeps, 0.08)
-    if native:
-        barrier = SimpleNamespace(clearances=clearances, margin=0.08, approach=0.5, enough=np.ones(1), measures=True)
-        keeps = NativeDistances(barrier, 0.08).keeps
+    return Clearances(robot, Kinematics(robot), ("post",), 0.5)
+
+
+def native_distances(clearances, margin):
+    barrier = SimpleNamespace(clearances=clearances, margin=margin, approach=0.5, enough=np.ones(1), measures=True)
+    return NativeDistances(barrier, margin)
+
+
+@pytest.mark.parametrize("native", [False, pytest.param(True, marks=needs_compiler)])
+@pytest.mark.parametrize(("nearest", "kept"), [(0.079, False), (0.081, True)])
+@pytest.mark.parametrize("returns", [False, True])
+def test_the_bound_of_a_way_along_a_slide_is_exact(native, nearest, kept, returns):
+    """The ball comes as near as ``nearest``: at the end of its way, or half-way."""
+    clearances = balls()
+    keeps = native_distances(clearances, 0.08).keeps if native else partial(clearances.keeps, 0.08)
     out = np.linspace([0, 0], [0.15 - nearest, 0], 21)[1:]
     path = np.concatenate([out, out[-2::-1]]) if returns else out
     travel = np.array([0.15 - nearest, 0]) * (2 if returns else 1)
     assert keeps(np.zeros(2), path, travel) == kept
     assert keeps(np.zeros(2), path[:0], np.array([0.069, 0.0]))
     assert not keeps(np.zeros(2), path[:0], np.array([0.071, 0.0]))
+
+
+@needs_compiler
+@pytest.mark.parametrize(("touching", "depth"), [("first", 5e-7), ("on the way", 1e-3), ("last", 5e-7)])
+def test_a_way_on_which_geoms_touch_is_left_to_python(touching, depth, monkeypatch):
+    clearances, paths = balls(), []
+    monkeypatch.setattr(clearances, "keeps", lambda *arguments: paths.append(arguments) or True)
+    x = np.linspace(0.0, 0.15 + depth, 21)
+    way = {"first": x[::-1], "on the way": np.concatenate([x, x[-2::-1]]), "last": x}[touching]
+    path = np.stack([way, np.zeros(len(way))], axis=1)
+    travel = np.abs(np.diff(path, axis=0)).sum(axis=0)
+    assert native_distances(clearances, 0.0).keeps(path[0], path[1:], travel)
+    assert len(paths) == 1
 
 
 def test_where_geoms_overlap_every_posture_is_looked_at(monkeypatch):

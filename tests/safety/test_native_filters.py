@@ -3,8 +3,8 @@
 import functools
 from collections import Counter
 from dataclasses import replace
-from unittest.mock import ANY
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -145,12 +145,26 @@ def test_an_arm_that_touches_a_volume_is_left_to_the_filters(space, monkeypatch)
     assert pair.outcomes[4] + pair.outcomes[0] == 100 and pair.outcomes["barrier"] > 10, pair.outcomes
 
 
-def test_a_build_of_mujoco_without_the_functions_is_left_to_python(monkeypatch):
-    monkeypatch.setitem(native.MUJOCO_FUNCTIONS, "distance", "mj_no_such_function")
+@pytest.mark.parametrize(
+    ("name", "other", "message"),
+    [("distance", "mj_no_such_function", "mj_no_such_function"), ("place_geoms", "mj_crb", "other distances")],
+)
+def test_without_the_functions_of_mujoco_python_decides(name, other, message, monkeypatch):
+    monkeypatch.setitem(native.MUJOCO_FUNCTIONS, name, other)
     monkeypatch.setattr(native, "mujoco_functions", native.mujoco_functions.__wrapped__)
-    assert native.available() == (False, ANY) and "mj_no_such_function" in native.available()[1]
+    is_available, reason = native.available()
+    assert not is_available and message in reason
+    assert ExactArm("panda", "joint_delta", 1000).chain()._together is None
+
+
+def test_an_error_of_mujoco_is_raised_where_the_filters_are_made(monkeypatch):
+    def fail(*arguments):
+        raise mujoco.FatalError("mj_stackAlloc: out of memory")
+
     exact = ExactArm("panda", "joint_delta", 1000)
-    assert exact.chain()._together is None
+    monkeypatch.setattr(mujoco, "mj_geomDistance", fail)
+    with pytest.raises(mujoco.FatalError, match="out of memory"):
+        exact.chain()
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ _WIDTH = 8
 """Multiple to which arrays of joints are padded; equal to kWidth in stopping.h."""
 _NUMBERS = ("period", "rate", "linear", "angular", "cone_angle", "damping")
 MUJOCO_FUNCTIONS = {
-    "find_frames": "mj_kinematics",
-    "find_motions": "mj_comPos",
+    "place_geoms": "mj_kinematics",
+    "find_axes": "mj_comPos",
     "distance": "mj_geomDistance",
     "jacobian": "mj_jac",
 }
@@ -73,22 +73,40 @@ def mujoco_functions() -> dict[str, int]:
     """Return the addresses of MuJoCo's functions, by the names of :data:`MUJOCO_FUNCTIONS`.
 
     Raises:
-        NativeBuildError: if this build of MuJoCo does not export them.
+        NativeBuildError: if this build of MuJoCo does not export them, or if they take other arguments.
     """
-    # The system finds a function in the libraries that the extension module is linked with, wherever those are.
-    path = sys.modules[mujoco.mj_kinematics.__module__].__file__
-    assert path is not None
     try:
-        library = ctypes.CDLL(path)
-        return {ours: _address(getattr(library, name)) for ours, name in MUJOCO_FUNCTIONS.items()}
-    except (OSError, AttributeError) as error:
-        raise NativeBuildError(f"MuJoCo's functions are not found through {path}: {error}") from error
+        # The system finds a function in the libraries that the extension module is linked with, wherever those are.
+        exported = ctypes.CDLL(sys.modules[mujoco.mj_kinematics.__module__].__file__)
+        functions = {ours: getattr(exported, name) for ours, name in MUJOCO_FUNCTIONS.items()}
+    except (OSError, AttributeError, KeyError) as error:
+        raise NativeBuildError(f"the functions of MuJoCo {mujoco.__version__} are not found: {error}") from error
+    if not _agree(functions):
+        raise NativeBuildError(f"MuJoCo {mujoco.__version__} gives other distances in C++ than in Python")
+    return {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in functions.items()}
 
 
-def _address(function: Any) -> int:
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None
-    return address
+def _agree(functions: dict[str, Any]) -> bool:
+    """Return whether MuJoCo's functions, called as in distances.h, give the same as from Python for two boxes."""
+    model = mujoco.MjModel.from_xml_string(
+        '<mujoco><worldbody><geom type="box" size=".1 .2 .3"/><body pos="1 0 0"><joint axis="0 1 0"/>'
+        '<geom type="box" size=".2 .1 .1" pos="0 .1 .2"/></body></worldbody></mujoco>'
+    )
+    called, expected = mujoco.MjData(model), mujoco.MjData(model)
+    called.qpos[0] = expected.qpos[0] = 0.4
+    points, rows = np.zeros((2, 6)), np.zeros((2, 3, 1))
+    number, pointer = ctypes.c_double, ctypes.c_void_p
+    addresses = pointer(model._address), pointer(called._address)
+    functions["distance"].restype = number
+    functions["place_geoms"](*addresses)
+    functions["find_axes"](*addresses)
+    distance = functions["distance"](*addresses, 0, 1, number(2.0), pointer(points[0].ctypes.data))
+    functions["jacobian"](*addresses, pointer(rows[0].ctypes.data), None, pointer(points[0, 3:].ctypes.data), 1)
+    mujoco.mj_kinematics(model, expected)
+    mujoco.mj_comPos(model, expected)
+    same = distance == mujoco.mj_geomDistance(model, expected, 0, 1, 2.0, points[1])
+    mujoco.mj_jac(model, expected, rows[1], None, points[1, 3:], 1)
+    return bool(same and np.array_equal(points[0], points[1]) and np.array_equal(rows[0], rows[1]) and rows.any())
 
 
 def available() -> tuple[bool, str]:
@@ -108,7 +126,7 @@ class NativeStopPlanner:
         problem: arm and limits.
 
     Attributes:
-        address: address of the struct ``Planner``, which is as old as this object.
+        address: address of the struct ``Planner``, which is valid as long as this object exists.
 
     Raises:
         NativeBuildError: if :func:`available` is false.

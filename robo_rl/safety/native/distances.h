@@ -1,17 +1,16 @@
 // Distances between the arm's links, and between them and keep-out volumes, measured by MuJoCo: the Clearances of
-// ../barrier.py in C++. Geoms that overlap or touch are left to those, because MuJoCo's answer is not always right there.
+// ../barrier.py in C++. Geoms that overlap or touch are left to Python, because MuJoCo's answer may be wrong there.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace {
 
-// As in distances.py. The functions are MuJoCo's, and `model` and `data` their arguments; `data` belongs to this code.
-// `bounds`, `joints` and `measured` are those of Clearances, which change here, too.
+// As in distances.py. The functions are MuJoCo's, and `model` and `data` their arguments; nothing else uses `data`. The
+// arrays `bounds`, `joints`, `points` and `measured` are those of Clearances, and this code writes to them as well.
 struct Distances {
   int32_t pairs, size, velocities, measures;  // number of pairs, of joints and of all velocities of the model
   const int32_t *geoms, *bodies;              // 2 per pair; a body of -1 rests
@@ -21,17 +20,19 @@ struct Distances {
   uint8_t *measured;                          // pairs
   double *posture;                            // the positions of `data`
   void *model, *data;
-  void (*find_frames)(const void *, void *);   // mj_kinematics
-  void (*find_motions)(const void *, void *);  // mj_comPos
+  void (*place_geoms)(const void *, void *);   // mj_kinematics
+  void (*find_axes)(const void *, void *);    // mj_comPos, which the Jacobians need
   double (*distance)(const void *, const void *, int, int, double, double *);                // mj_geomDistance
   void (*jacobian)(const void *, const void *, double *, double *, const double *, int);  // mj_jac
   double margin, approach, stop_margin, reach, far;
 };
 
 constexpr double kTouching = 1e-9;  // a smaller distance is left to ../barrier.py [m]
-constexpr int kUnknown = -1;        // answer where geoms touch
 
-// The distances at one posture. Tests are false where geoms touch, as if more had to be looked at.
+// Answers to the question whether a path keeps clear; kUnknown where geoms touch.
+enum { kUnknown = -1, kNear = 0, kFar = 1 };
+
+// The distances at one posture. Tests are false where geoms touch, which leaves the decision to Python.
 class Surroundings {
  public:
   Surroundings(const Distances &distances, const double *joints) : d(distances), n(d.size), q_(joints) { move(); }
@@ -69,13 +70,15 @@ class Surroundings {
       if (d.bounds[pair] < d.reach) chosen.push_back(pair);
     }
     place(q_);
-    d.find_motions(d.model, d.data);  // Jacobians need it
-    for (int pair : chosen)
-      if (growth(pair, motion) < -d.approach * std::max(d.bounds[pair] - d.margin, 0.0) - 1e-6) return false;
+    d.find_axes(d.model, d.data);
+    for (int pair : chosen) {
+      const double least = -d.approach * std::max(d.bounds[pair] - d.margin, 0.0);
+      if (!(growth(pair, motion) >= least - 1e-6)) return false;  // also if it is not a number
+    }
     return true;
   }
 
-  // Whether every pair keeps `stop_margin` along a path of `count` postures: 1 or 0, as Clearances.keeps, or kUnknown.
+  // Whether every pair keeps `stop_margin` along a path of `count` postures; as Clearances.keeps.
   int keep(const double *path, int count, const double *travel) {
     std::vector<Way> near;
     for (int pair = 0; pair < d.pairs; pair++) {
@@ -84,13 +87,14 @@ class Surroundings {
       if (!measure(pair)) return kUnknown;
       if (d.bounds[pair] - taken < d.stop_margin) near.push_back({pair, 0, d.bounds[pair], 0, taken});
     }
-    if (near.empty()) return true;
-    if (!count) return false;
+    if (near.empty()) return kFar;
+    if (!count) return kNear;
     const auto posture = [&](int number) { return number ? path + n * (number - 1) : q_; };
     for (Way &way : near) {
-      way.end = measured(way.pair, posture(count), elsewhere_);
+      way.end = distance(way.pair, posture(count), elsewhere_);
       way.allowed = std::min(d.stop_margin - 1e-6, way.start) - 1e-9;
-      if (way.end < way.allowed) return way.end < kTouching ? kUnknown : false;
+      if (!(way.end >= kTouching)) return kUnknown;
+      if (way.end < way.allowed) return kNear;
     }
     for (const Way &way : near) {
       // No distance in between is less than half of start + end - loss.
@@ -100,10 +104,10 @@ class Surroundings {
         for (int i = 0; i < n; i++) change[i] = std::fabs(posture(number)[i] - posture(number - 1)[i]);
         losses[number] = losses[number - 1] + loss(way.pair, change.data());
       }
-      const double least = smallest(way, losses, posture);
-      if (least < way.allowed) return least < kTouching ? kUnknown : false;
+      const int answer = keep_between(way, losses, posture);
+      if (answer != kFar) return answer;
     }
-    return true;
+    return kFar;
   }
 
  private:
@@ -120,9 +124,9 @@ class Surroundings {
     double before, after;
   };
 
-  // The first distance on a way that is found to be less than is allowed, or infinity; as Clearances._keeps.
+  // Whether a pair keeps the distance that is allowed between the ends of a way; as Clearances._keeps.
   template <typename Posture>
-  double smallest(const Way &way, const std::vector<double> &losses, Posture posture) {
+  int keep_between(const Way &way, const std::vector<double> &losses, Posture posture) {
     std::vector<Span> spans = {{0, static_cast<int>(losses.size()) - 1, way.start, way.end}};
     while (!spans.empty()) {
       const Span span = spans.back();
@@ -132,12 +136,13 @@ class Surroundings {
       const double lowest = (span.before - span.after + from + to) / 2;
       const auto begin = losses.begin();
       const int middle = std::lower_bound(begin + span.first + 1, begin + span.last - 1, lowest) - begin;
-      const double distance = measured(way.pair, posture(middle), elsewhere_);
-      if (distance < way.allowed) return distance;
-      spans.push_back({span.first, middle, span.before, distance});
-      spans.push_back({middle, span.last, distance, span.after});
+      const double apart = distance(way.pair, posture(middle), elsewhere_);
+      if (!(apart >= kTouching)) return kUnknown;
+      if (apart < way.allowed) return kNear;
+      spans.push_back({span.first, middle, span.before, apart});
+      spans.push_back({middle, span.last, apart, span.after});
     }
-    return std::numeric_limits<double>::infinity();
+    return kFar;
   }
 
   // How much of a pair's distance motion (n) of the joints may take at most.
@@ -160,14 +165,14 @@ class Surroundings {
   // Raises the bound of a pair to its distance. Returns false if its geoms touch.
   bool measure(int pair) {
     if (d.measured[pair]) return d.bounds[pair] >= kTouching;
-    const double distance = measured(pair, q_, d.points + 6 * pair);
-    if (distance < kTouching) return false;
-    d.bounds[pair] = distance;
+    const double apart = distance(pair, q_, d.points + 6 * pair);
+    if (!(apart >= kTouching)) return false;
+    d.bounds[pair] = apart;
     d.measured[pair] = 1;
     return true;
   }
 
-  double measured(int pair, const double *joints, double *points) {
+  double distance(int pair, const double *joints, double *points) {
     place(joints);
     return d.distance(d.model, d.data, d.geoms[2 * pair], d.geoms[2 * pair + 1], d.far, points);
   }
@@ -179,10 +184,11 @@ class Surroundings {
       moves |= d.posture[d.places[i]] != joints[i];
       d.posture[d.places[i]] = joints[i];
     }
-    if (moves) d.find_frames(d.model, d.data);
+    if (moves) d.place_geoms(d.model, d.data);
   }
 
-  // The change of a pair's distance by motion (n) of the joints, to first order, at a posture where it was measured.
+  // The change of a pair's distance by motion (n) of the joints, to first order, at a posture where it was measured. Not
+  // a number for a pair that is further apart than `far`, whose nearest points are unknown.
   double growth(int pair, const double *motion) {
     const double *nearest = d.points + 6 * pair;
     const int32_t *bodies = d.bodies + 2 * pair;

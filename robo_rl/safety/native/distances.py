@@ -19,6 +19,8 @@ _POINTERS = (
     *("bounds", "joints", "points", "measured", "posture", "model", "data"),
 )
 _NUMBERS = ("margin", "approach", "stop_margin", "reach", "far")
+_TYPES = {"measured": np.bool_} | dict.fromkeys(("geoms", "bodies", "places", "columns"), np.int32)
+"""Types of arrays, as in the struct, where they are not float64."""
 _UNKNOWN = -1
 """Answer where geoms touch, as in distances.h."""
 
@@ -43,7 +45,7 @@ class NativeDistances:
         stop_margin: smallest distance during a stop [m].
 
     Attributes:
-        address: address of the struct ``Distances``, which is as old as this object.
+        address: address of the struct ``Distances``, which is valid as long as this object exists.
 
     Raises:
         NativeBuildError: if MuJoCo's functions are not found.
@@ -54,9 +56,14 @@ class NativeDistances:
         clearances = barrier.clearances
         self._model, self._data = clearances.model, mujoco.MjData(clearances.model)
         mujoco.mj_kinematics(self._model, self._data)
-        arrays = clearances.arrays | {"enough": barrier.enough, "posture": self._data.qpos}
+        # An error of MuJoCo, such as too small a stack, is an exception here and would end the process in C++.
+        for first, second in clearances.arrays["geoms"].tolist():
+            mujoco.mj_geomDistance(self._model, self._data, first, second, FAR, np.empty(6))
         # Kept, because the structure holds only their addresses.
-        self._arrays: dict[str, NDArray[Any]] = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+        own: dict[str, NDArray[Any]] = {"enough": barrier.enough, "posture": self._data.qpos}
+        self._arrays = clearances.arrays | own
+        for name, array in self._arrays.items():
+            assert array.dtype == _TYPES.get(name, np.float64) and array.flags.c_contiguous, name
         self._struct = _Distances(
             pairs=len(barrier.enough),
             size=len(clearances.joints),
@@ -74,11 +81,11 @@ class NativeDistances:
         )
         self.address = ctypes.addressof(self._struct)
         self._keep = functools.partial(library().robo_rl_keep, self.address)
-        self._keep_touching = functools.partial(clearances.keeps, stop_margin)
+        self._keeps_in_python = functools.partial(clearances.keeps, stop_margin)
 
     def keeps(self, joints: Array, path: Array, travel: Array) -> bool:
         """Return whether every pair keeps the margin of stops; arguments as for :meth:`~..barrier.Clearances.keeps`."""
-        arrays = [np.ascontiguousarray(array) for array in (joints, path, travel)]
+        arrays = [np.ascontiguousarray(array, np.float64) for array in (joints, path, travel)]
         first, postures, way = (array.ctypes.data for array in arrays)
         answer = self._keep(first, postures, len(path), way)
-        return self._keep_touching(joints, path, travel) if answer == _UNKNOWN else answer == 1
+        return self._keeps_in_python(joints, path, travel) if answer == _UNKNOWN else answer == 1

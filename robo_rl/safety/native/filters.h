@@ -1,6 +1,6 @@
 // The filters of an arm's actions in the usual cases, one after another in one call: ContactLimits, WorkspaceBox,
 // EndEffectorSpeed, SingularitySlowdown, BarrierFilter and JointLimits of robo_rl/safety, with the ActionMap that they
-// share. What is not usual is left to those: near contact, singular postures and obstacles.
+// share. What is not usual is left to Python: near contact, singular postures, and actions that the barrier changes.
 #pragma once
 
 #include <optional>
@@ -264,7 +264,7 @@ int apply(Filters &f) {
   f.nearest = question.nearest(p.wanted, p.stop);
   // Of a stop that breaks a limit at once, no posture was checked.
   const int checked = f.nearest / 4;
-  if (surroundings && !(checked && surroundings->keep(p.path, checked, p.travel) == 1)) return after(kDoubtful);
+  if (surroundings && !(checked && surroundings->keep(p.path, checked, p.travel) == kFar)) return after(kDoubtful);
   std::copy(p.next_state, p.next_state + 3 * p.joints + 2 * p.controls, f.state);
   if (f.nearest % 4) passage.take(p.wanted);
   reasons |= f.nearest % 4 * kLimited;
