@@ -13,7 +13,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from ..core import ConfigError, importing_extra, section, user_folder
-from ..transport import certifies, make_keys
+from ..transport import certifies, is_private, make_keys
 from ..web import AUTHORITY_PATH, LAN, WebConfig
 
 ROUTED = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
@@ -60,9 +60,9 @@ def network_address() -> str:
             host = str(probe.getsockname()[0])
         if ipaddress.ip_address(host).is_loopback:
             continue
-        if ipaddress.ip_address(host).is_global:
+        if not is_private(host):
             raise ConfigError(
-                f"web.address {LAN}: {host}, the address of this machine, can be reached from the Internet{OTHERWISE}"
+                f"web.address {LAN}: {host}, the address of this machine, is not in a private network{OTHERWISE}"
             )
         return host
     raise ConfigError(f"web.address {LAN}: this machine has no network with a default route{OTHERWISE}")
@@ -94,7 +94,7 @@ def _make_certificates(host: str) -> Path:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # several commands may start at the same time
         if not certifies(folder, host):
-            make_keys(folder, [host], [])
+            make_keys(folder, [host], [], private=True)
     finally:
         os.close(descriptor)
     return folder

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .client import LearnerLink
     from .codec import RecordDecoder, RecordEncoder
     from .control import COMMANDS, is_command, send_command, wanted_actors
-    from .keys import certifies, make_keys
+    from .keys import certifies, is_private, make_keys
     from .server import LearnerServer
     from .service import SOCKET, new_socket_folder
     from .views import ActorView
@@ -36,6 +36,7 @@ __all__ = [
     "TransportConfig",
     "certifies",
     "is_command",
+    "is_private",
     "make_keys",
     "new_socket_folder",
     "register_configs",

@@ -16,6 +16,8 @@ from robo_rl.core import ConfigError
 
 AUTHORITY = "ca"
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 
 class Authority:
     """Certificate authority that makes keys and their certificates. An authority that exists in ``folder`` is reused.
@@ -26,6 +28,7 @@ class Authority:
     Args:
         folder: folder for ``NAME.pem`` and ``NAME.key``, which only their owner can read.
         days: validity of the certificates [days].
+        networks: networks whose addresses a new authority may certify, and no names; empty: any host.
 
     Attributes:
         written: files that were written.
@@ -34,7 +37,7 @@ class Authority:
         ConfigError: if the authority in ``folder`` belongs to another program, or is incomplete or damaged.
     """
 
-    def __init__(self, folder: Path, days: int) -> None:
+    def __init__(self, folder: Path, days: int, networks: Sequence[Network] = ()) -> None:
         self._folder = folder
         now = datetime.datetime.now(datetime.UTC)
         self._begins = now - datetime.timedelta(hours=1)  # in the past, because the clocks of robots differ
@@ -45,6 +48,8 @@ class Authority:
         if present is None or present.not_valid_after_utc < self._ends:
             basic = x509.BasicConstraints(ca=True, path_length=0)
             builder = self._builder(AUTHORITY, self._key, basic, now + datetime.timedelta(days=2 * days))
+            if networks:
+                builder = builder.add_extension(_limits(networks), critical=True)
             self._save_certificate(AUTHORITY, builder)
 
     def _open_key(self) -> ec.EllipticCurvePrivateKey:
@@ -117,6 +122,12 @@ class Authority:
             os.fsync(stream.fileno())
         partial.replace(file)
         self.written.append(file)
+
+
+def _limits(networks: Sequence[Network]) -> x509.NameConstraints:
+    """Return the extension that limits an authority to addresses in ``networks``."""
+    # An empty name excludes all names (CA/Browser Forum Baseline Requirements, section 7.1.5).
+    return x509.NameConstraints([x509.IPAddress(network) for network in networks], [x509.DNSName("")])
 
 
 def certificate(folder: Path, name: str) -> x509.Certificate | None:

@@ -1,5 +1,6 @@
 """Addresses of pages for phones in the same network."""
 
+import contextlib
 import socket
 import ssl
 import stat
@@ -108,6 +109,33 @@ def test_certificates_of_another_program_are_named(tmp_path: Path) -> None:
             call()
 
 
+def handshake(folder: Path, host: str) -> None:
+    """Connect in memory to a server with the certificate in ``folder``, as a client that trusts its authority."""
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=folder / "ca.pem")
+    server.load_cert_chain(folder / "learner.pem", folder / "learner.key")
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = client.wrap_bio(down, up, server_hostname=host), server.wrap_bio(up, down, server_side=True)
+    for end in ends * 3:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+
+
+def test_the_authority_of_a_phone_certifies_no_site_on_the_internet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(settings_for("lan:8090", monkeypatch, "192.168.1.5").certificates or "")
+    handshake(folder, "192.168.1.5")
+    for host in ("8.8.8.8", "bank.example", "robot.local"):  # made by somebody with the key of the authority
+        with pytest.raises(ConfigError, match="addresses in private networks"):
+            make_keys(folder, [host], [], private=True)
+        (folder / "learner.pem").unlink()
+        make_keys(folder, [host], [])
+        with pytest.raises(ssl.SSLCertVerificationError, match=r"subtree|verify failed"):
+            handshake(folder, host)
+        make_keys(tmp_path / host, [host], [])
+        handshake(tmp_path / host, host)
+
+
 def test_given_certificates_and_other_addresses_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_for("lan:8090", monkeypatch, "10.0.0.3", certificates="keys")
     assert (settings.address, settings.certificates) == ("10.0.0.3:8090", "keys")
@@ -121,9 +149,10 @@ def test_given_certificates_and_other_addresses_are_left_alone(monkeypatch: pyte
         ({"AF_INET": "169.254.3.4"}, "169.254.3.4"),
         ({"AF_INET6": "fd00::7"}, "fd00::7"),
         ({}, "no network with a default route: give its address"),
+        ({"AF_INET": "100.64.0.9"}, "100.64.0.9"),
         ({"AF_INET": "127.0.0.1"}, "no network with a default route"),
-        ({"AF_INET": "8.8.8.8"}, "can be reached from the Internet"),
-        ({"AF_INET6": "2606:4700::1111"}, "can be reached from the Internet"),
+        ({"AF_INET": "8.8.8.8"}, "is not in a private network"),
+        ({"AF_INET6": "2606:4700::1111"}, "is not in a private network"),
     ],
 )
 def test_only_an_address_of_a_private_network_is_used(
