@@ -50,6 +50,7 @@ TOPICS = {
         "launch": "start several commands together: robo-rl launch train task=reach",
         "robot": "run a simulated robot over ROS 2: robo-rl robot task=reach",
         "doctor": "check this machine and list what is missing",
+        "setup": "check a robot before its first training: robo-rl setup robot=... task=...",
         "cameras": "list cameras and their formats, and save a picture of each",
         "calibrate board": "write a calibration board as PDF, to print at 100 %",
         "calibrate camera": "measure the focal length and distortion of a camera from pictures of the board",

@@ -107,6 +107,12 @@ class ObservationAssembler:
             entries = self._kept[source]
             return entries[-1][1] if entries else None
 
+    def measured_ns(self, source: str) -> int | None:
+        """Return the monotonic time at which a source's newest message was measured [ns], or None if it has none."""
+        with self._lock:
+            entries = self._kept[source]
+            return entries[-1][0] if entries else None
+
     def stale(self, now_ns: int) -> dict[str, float]:
         """Return the age [s] of each source whose newest message is too old; infinity for a source without messages."""
         with self._lock:

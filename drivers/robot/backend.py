@@ -25,6 +25,7 @@ from robo_rl.core import (
 )
 
 from ..real_time import RealTime
+from ..source_state import SourceState
 from ..stopping import stopping
 from .assembly import Selection
 from .bodies import make_body
@@ -111,6 +112,16 @@ class RobotBackend:
         self._sources = self._connection.sources
         self._watch = self._connection.watch
         self._real_time.claim_for("The control loop")
+
+    def sources(self) -> dict[str, SourceState]:
+        """Return the state of each source by name, after :meth:`connect`."""
+        sources = self._sources
+        return {
+            name: SourceState(
+                sources.topic(name), sources.assembler.measured_ns(name), None if source.latched else source.max_age
+            )
+            for name, source in sources.used.items()
+        }
 
     def reset(self, seed: int | None = None) -> Step:
         """Reset arm and scene and begin an episode. A robot does not use the seed.

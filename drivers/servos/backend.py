@@ -24,6 +24,7 @@ from robo_rl.core import (
 from ..cameras.reader import CameraReader
 from ..real_time import RealTime
 from ..robot.rate import RateKeeper
+from ..source_state import SourceState
 from ..stopping import stopping
 from .arm import ArmReading, ServoArm
 from .config import VIRTUAL, ServoArmConfig
@@ -119,6 +120,19 @@ class ServoBackend:
                 height, width, _ = self._spec.observation[key].shape
                 self._cameras[key] = CameraReader(name, camera, (width, height), self.clock)
         self._real_time.claim_for("The control loop")
+
+    def sources(self) -> dict[str, SourceState]:
+        """Return the state of the servos and of each camera, after :meth:`connect`."""
+        assert self._loop is not None
+        newest = self._loop.newest
+        stamp_ns = None if newest is None else newest.stamp_ns
+        states = {"servos": SourceState(self._config.port, stamp_ns, self._config.max_age)}
+        for key, camera in self._cameras.items():
+            latest = camera.latest()
+            stamp_ns = None if latest is None else latest[1]
+            age = 1e-9 * self._layout.image_age_ns
+            states[key.removeprefix(IMAGES)] = SourceState(camera.topic, stamp_ns, age)
+        return states
 
     def reset(self, seed: int | None = None) -> Step:
         """Move the arm home, let the scene be arranged, and begin an episode. Only virtual servos use the seed.

@@ -32,6 +32,9 @@ FIRST = {
         "record.source", "record.path", "record.episodes", "record.if_exists", "record.only_successful",
         "record.max_episode_steps", "teleop.device", "seed",
     ),
+    "setup": (
+        "output", "listen", "resets", "joint_motion", "translation", "seconds", "exercise", "ask", "seed",
+    ),
     "train": (
         "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "start.run", "base.run", "seed",
         "demonstrations.path", "demonstrations.episodes", "teleop.device", "agent.update_to_data", "agent.device",

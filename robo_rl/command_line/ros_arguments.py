@@ -12,6 +12,7 @@ NODES = {
     "actor": "robo_rl",
     "record": "robo_rl",
     "identify": "robo_rl",
+    "setup": "robo_rl",
     "eval": "robo_rl",
     "launch": "",
 }

@@ -28,6 +28,7 @@ UNREAD = {
     "guard": ("agent", "reset", "reward", "runtime"),
     "identify": ("agent", "reset", "reward", "runtime"),
     "record": ("agent", "reset", "reward", "runtime"),
+    "setup": ("agent", "reset", "reward", "runtime"),
     "reward benchmark": ("agent", "reset"),
     "reward publish": ("agent", "reset", "runtime"),
     "reward write": ("agent", "reset"),

@@ -78,7 +78,7 @@ def mujoco_functions() -> dict[str, int]:
     try:
         # The system finds a function in the libraries that the extension module is linked with, wherever those are.
         exported = ctypes.CDLL(sys.modules[mujoco.mj_kinematics.__module__].__file__)
-        functions = {ours: getattr(exported, name) for ours, name in MUJOCO_FUNCTIONS.items()}
+        functions = {key: getattr(exported, name) for key, name in MUJOCO_FUNCTIONS.items()}
     except (OSError, AttributeError, KeyError) as error:
         raise NativeBuildError(f"the functions of MuJoCo {mujoco.__version__} are not found: {error}") from error
     if not _agree(functions):

@@ -1,0 +1,89 @@
+"""robo-rl setup: the checks of simulated robots over DDS and on a serial bus, and the report."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from ..rigs.command_line import Forked, finish, refusal, robo_rl
+
+SHORT = ("listen=0.5", "seconds=0.5", "exercise=2", "resets=1", "robot.real_time_priority=0")
+ARM = Path(__file__).parents[2] / "examples" / "six_joint_arm"
+SWAPPED = (
+    *("robot.command.kind=joint_trajectory", "robot.command.topic=joint_trajectory_controller/joint_trajectory"),
+    *("robot.controllers.active=[joint_trajectory_controller]",),
+    "robot.command.joints=[lift,pan,elbow,wrist1,wrist2,wrist3]",
+)
+
+
+def results(folder: Path) -> dict[str, str]:
+    """Return the outcomes in a report's folder by the names of the checks."""
+    written = json.loads((folder / "checks.json").read_text())
+    assert written["versions"] and written["task"]
+    page = (folder / "report.html").read_text()
+    assert all(check["name"] in page for check in written["checks"])
+    return {check["name"]: check["outcome"] for check in written["checks"]}
+
+
+def test_servos_on_a_bus_are_checked_until_ctrl_c(tmp_path: Path) -> None:
+    pytest.importorskip("serial", reason="the extra 'servos' is not installed")
+    words = ("task=reach_so101", "robot=so101", "robot.port=virtual", "robot.max_age=1", "robot.answer_timeout=0.1")
+    folder = tmp_path / "setup"
+    process = Forked("setup", *words, *SHORT, "exercise=600", f"output={folder}")
+    announced = []
+    for line in process.stdout:
+        announced.append(line.strip())
+        if announced[-1].startswith("All axes move slowly"):
+            break
+    process.send_signal(signal.SIGINT)
+    finish(process, 130)
+    found = results(folder)
+    assert {"source servos", "reset", "rest", "axis x", "axis y", "axis z"} <= set(found)
+    assert "fail" not in found.values(), announced
+    assert "x: the end effector moves 2.0 cm forwards (+x), and back" in announced
+    assert "already exists" in robo_rl("setup", *words, f"output={folder}", code=2)
+
+
+@pytest.fixture
+def six_joint_arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, domain: dict[str, str]) -> Path:
+    """The example of an arm over ROS 2, in a folder of its own, which is the working folder."""
+    shutil.copytree(ARM, tmp_path / "arm")
+    monkeypatch.chdir(tmp_path / "arm")
+    for name, value in {**domain, "ROBO_RL_CONFIG_PATH": str(tmp_path / "arm")}.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def test_exchanged_joints_of_a_robot_over_ros_are_found(six_joint_arm: Path) -> None:
+    ages = [f"robot.sources.{name}.max_age=5" for name in ("joints", "object", "rewards")]
+    words = ("task=reach_six", "robot=six_joint_arm", "robot.start_timeout=60", *ages, *SHORT)
+    watchdog = ("virtual.watchdog.hold_after=2", "virtual.watchdog.stop_after=60")
+    robot = Forked("robot", "task=reach_six", *watchdog, errors=False)
+    try:
+        assert "Ctrl-C ends it" in robot.stdout.readline()
+        output = robo_rl("setup", *words, "output=healthy")
+        found = results(Path("healthy"))
+        assert found["source joints"] == "pass" and found["wrist"] == "skip"
+        assert {"exercise", "control periods"} <= set(found)
+        axes = {name: found.get(f"axis {name}") for name in ("pan", "lift", "elbow", "wrist1", "wrist2", "wrist3")}
+        assert set(axes.values()) <= {"pass", "warn"}, output
+
+        output = robo_rl("setup", *words, *SWAPPED, "output=swapped", code=1)
+        assert "fail" in (results(Path("swapped")).get("rest"), results(Path("swapped")).get("axes")), output
+    finally:
+        robot.kill()
+        robot.wait()
+        robot.stdout.close()
+
+
+def test_a_robot_that_is_away_fails(six_joint_arm: Path) -> None:
+    words = ("task=reach_six", "robot=six_joint_arm", *SHORT)
+    output = robo_rl("setup", *words, "robot.start_timeout=1", "output=away", code=1)
+    assert results(Path("away")) == {"connection": "fail", "motion": "skip"}
+    assert "is not all there after 1 s" in output
+
+
+def test_a_robot_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "choose one, such as robot=virtual" in refusal(capsys, "setup", "task=reach")
