@@ -8,6 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from ..app import load_policy
+from ..command_line.serving import run_until_signal
 from ..core import ConfigError, importing_extra, is_loopback, printable, require, typed
 
 KEY_CHARACTERS = 16
@@ -65,5 +66,5 @@ def run(config: DictConfig) -> int:
             )
             await asyncio.get_running_loop().create_future()
 
-    asyncio.run(serve())
+    run_until_signal(serve())
     return 0

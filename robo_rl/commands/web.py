@@ -6,6 +6,7 @@ import sys
 
 from omegaconf import DictConfig
 
+from ..command_line.serving import run_until_signal
 from ..core import EmergencyStop, importing_extra, typed
 from ..monitoring import data_page
 from ..monitoring.dashboard import PAGES, SWITCH_SECONDS, Dashboard
@@ -49,5 +50,5 @@ def run(config: DictConfig) -> int:
 
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()  # collecting all imported objects would stop every thread for tens of milliseconds
-    asyncio.run(serve())
+    run_until_signal(serve())
     return 0

@@ -90,15 +90,18 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
     assert not watch.is_going_on()
 
 
-def test_the_address_that_the_command_prints_is_all_that_a_page_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_address_that_the_command_prints_is_all_that_a_page_needs(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
     client = pytest.importorskip("websockets.sync.client")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text("task: {name: reach}\nagent: {name: rlpd}\nseed: 3\n")
     words = ["web", f"runs=[{tmp_path}]", "web.address=127.0.0.1:0"]
     command = heeding(sys.executable, "-m", "robo_rl.cli", *words)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        assert process.stdout is not None
+        assert process.stdout is not None and process.stderr is not None
         match = re.fullmatch(r"Open (http://(127\.0\.0\.1:\d+))/#(\S+)\n", process.stdout.readline())
         assert match is not None
         origin, host, token = match.groups()
@@ -112,6 +115,10 @@ def test_the_address_that_the_command_prints_is_all_that_a_page_needs(tmp_path: 
             while "answer" not in (message := json.loads(page.recv(PATIENCE_SECONDS))):
                 pass
             assert message["answer"] == "the run is not running, so it takes no commands"
+            process.send_signal(number)
+            assert process.wait(PATIENCE_SECONDS) == code
+            errors = process.stderr.read()
+            assert "Traceback" not in errors and "destroyed" not in errors, errors
     finally:
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_SECONDS) == 130
+        process.kill()
+        process.wait()
