@@ -12,7 +12,7 @@ from ..core.lazy import imported_on_use
 if TYPE_CHECKING:
     from .allow_list import allow_packages, needed_packages
     from .base import keep_base
-    from .components import Components, build_backend, build_resets
+    from .components import Components, build_backend, build_resets, build_safe_backend
     from .composition import (
         agent_facts,
         build,
@@ -75,6 +75,7 @@ __all__ = [
     "build_backend",
     "build_resets",
     "build_reward",
+    "build_safe_backend",
     "change_task",
     "check_resources",
     "complete_config",

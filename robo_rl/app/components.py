@@ -28,12 +28,8 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
         config: configuration with the sections ``task``, ``safety`` and, for a robot, ``robot``, and possibly ``base``.
         simulated: make the simulation of the task even if there is a robot.
     """
-    backend = cast(EnvBackend, build(config.task))
+    backend = build_safe_backend(config, simulated)
     try:
-        if has_robot(config) and not simulated:
-            backend = cast(EnvBackend, build(config.robot, simulation=backend))
-        button = find_stop_button(config, simulated)
-        backend = cast(EnvBackend, build(config.safety, backend=backend, button=button))
         is_simulated = simulated or not has_robot(config)
         backend = observe(backend, observation_options(config), is_simulated)
         base = load_base(config)
@@ -42,6 +38,22 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
         settings: BaseConfig = section(config, "base")
         base = executed(base, backend.spec, settings.execution, simulated=is_simulated)
         return BaseActionBackend(backend, base, settings.residual_scale, settings.growth)
+    except BaseException:
+        backend.close()
+        raise
+
+
+def build_safe_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
+    """Make the robot or simulator with its safety filters, whose observations are those of its driver.
+
+    Arguments as for :func:`build_backend`.
+    """
+    backend = cast(EnvBackend, build(config.task))
+    try:
+        if has_robot(config) and not simulated:
+            backend = cast(EnvBackend, build(config.robot, simulation=backend))
+        button = find_stop_button(config, simulated)
+        return cast(EnvBackend, build(config.safety, backend=backend, button=button))
     except BaseException:
         backend.close()
         raise

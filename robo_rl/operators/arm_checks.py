@@ -1,26 +1,32 @@
 """Checks of an arm in motion: at rest, axis by axis, and all axes at once."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from ..core import counted, generator
 from .checks import FAIL, PASS, SKIP, WARN, BringUpConfig, Check
-from .jogging import Jogger
+from .jogging import Jog, Jogger, pose_motion
 
 REST_SECONDS = 2.0
-GRIPPER_SECONDS = 1.5
+GRIPPER_SECONDS = 4.0
+"""Longest duration of a motion of the gripper [s]."""
+TURN = 0.1
+"""Rotation of the end effector that counts as wrong while it is commanded to translate [rad]."""
+SHIFT = 0.03
+"""Translation that counts as wrong while it is commanded to rotate [m]."""
 
 
 class ArmChecks:
     """Checks of an arm. Each of them is a generator of results, which moves the arm in an episode that has begun.
 
+    They raise :class:`~robo_rl.core.SafetyStop` if the robot is stopped, also because it moves too far.
+
     Args:
         jogger: the arm.
         settings: options.
-        announce: shows a text to the person at the robot before it moves.
+        announce: shows a text to the operator before the arm moves.
     """
 
     def __init__(self, jogger: Jogger, settings: BringUpConfig, announce: Callable[[str], object]) -> None:
@@ -28,15 +34,17 @@ class ArmChecks:
 
     def rest(self) -> Iterator[Check]:
         """Hold still for some seconds: drift, and the load at the wrist."""
-        jogger, joints, loads = self._jogger, [self._jogger.state().joints], []
+        jogger, start = self._jogger, self._jogger.state()
+        moved, loads = [np.zeros(len(start.joints))], []
+        still = np.zeros(jogger.actions.moves.stop)
         self._announce(f"The arm holds still for {REST_SECONDS:g} s")
-        for _ in range(round(REST_SECONDS * jogger.rate)):
-            jogger.step(jogger.actions.hold(jogger.observation, jogger.still()))
-            joints.append(jogger.state().joints)
+        for _ in range(max(round(REST_SECONDS * jogger.rate), 2)):
+            jogger.step(jogger.towards(still, start), start)
+            moved.append(jogger.joint_motion(start, jogger.state()))
             loads.append(jogger.reader.contact(jogger.observation))
-        drift = float(np.abs(joints[-1] - joints[0]).max())
-        noise = float(np.std(np.diff(joints, axis=0), axis=0).max() / math.sqrt(2))
-        outcome = PASS if drift < 0.02 else WARN if drift < 0.1 else FAIL
+        drift = float(np.abs(moved[-1]).max())
+        noise = float(np.std(np.diff(moved, axis=0), axis=0).max() / math.sqrt(2))
+        outcome = PASS if drift < 0.03 else WARN if drift < 0.1 else FAIL
         text = f"drift {drift:.4f} rad in {REST_SECONDS:g} s, noise of joint positions {noise:.5f} rad"
         text += "" if outcome == PASS else ". Does its controller hold it against gravity?"
         yield Check("rest", outcome, text, {"drift": drift, "noise": noise})
@@ -53,86 +61,115 @@ class ArmChecks:
 
     def axes(self) -> Iterator[Check]:
         """Move each axis out and back, slowly, and the gripper."""
-        actions, spec = self._jogger.actions, self._jogger.spec
-        for number, name in enumerate(spec.action.names[actions.moves]):
+        jogger = self._jogger
+        for number, name in enumerate(jogger.spec.action.names[jogger.actions.moves]):
             yield self._axis(number, name)
-        if actions.has_gripper:
+        if jogger.actions.has_gripper:
             yield self._gripper()
 
     def _axis(self, number: int, name: str) -> Check:
-        jogger = self._jogger
-        motion, size, unit = jogger.motion(number)
+        jogger, jog = self._jogger, self._jogger.jog(number)
+        self._announce(f"{name}: {jogger.describe(jog)}, and back")
         start = jogger.state()
-        self._announce(f"{name}: {jogger.describe(motion, start)}, and back")
-        jogger.move(number, size, start)
+        jogger.reasons.clear()
+        jogger.move(jog, start)
         end = jogger.state()
-        jogger.move(number, -size, start)
-        measured = end.joints - start.joints
-        if not jogger.actions.moves_joints:
-            part = slice(0, 3) if motion[:3].any() else slice(3, 6)
-            motion, measured = motion[part], start.motion_to(end)[part]
-        gain = float(measured.dot(motion) / motion.dot(motion))
-        others = float(np.abs(measured - gain * motion).max())
-        figures = {"commanded": size, "measured": gain * size, "others": others}
-        return self._judged(f"axis {name}", gain, figures, unit)
+        jogger.move(jog, start, back=True)
+        returned = jogger.state()
+        expected, strays = jog.motion, False
+        if jogger.actions.moves_joints:
+            measured, left = jogger.joint_motion(start, end), jogger.joint_motion(start, returned)
+        else:
+            shifts = bool(expected[:3].any())
+            part, other = (slice(0, 3), slice(3, 6)) if shifts else (slice(3, 6), slice(0, 3))
+            motion = pose_motion(start, end)
+            strays = float(np.linalg.norm(motion[other])) > (TURN if shifts else SHIFT)
+            expected, measured, left = expected[part], motion[part], pose_motion(start, returned)[part]
+        gain = float(measured.dot(expected) / expected.dot(expected))
+        others = float(np.abs(measured - gain * expected).max())
+        figures = {"commanded": jog.size, "measured": gain * jog.size, "others": others}
+        figures["left"] = float(np.linalg.norm(left))
+        return self._judge(name, jog, figures, strays or others > 0.5 * abs(jog.size))
 
-    def _judged(self, name: str, gain: float, figures: dict[str, float], unit: str) -> Check:
-        """Return the check of an axis that moved by ``gain`` times what was commanded."""
-        text = f"{figures['measured']:.4f} of {figures['commanded']:g} {unit}"
+    def _judge(self, name: str, jog: Jog, figures: dict[str, float], strays: bool) -> Check:
+        """Return the check of an axis.
+
+        Args:
+            name: name of the axis.
+            jog: its motion.
+            figures: commanded and measured motion, motion of others, and distance that was left after the return.
+            strays: whether others moved too far.
+        """
+        gain, reasons = figures["measured"] / jog.size, ", ".join(sorted(self._jogger.reasons))
+        text = f"{figures['measured']:.4f} of {jog.size:g} {jog.unit}"
+        text += f", limited by the safety filters {reasons}" if reasons else ""
+        result = WARN
         if gain < -0.2:
-            return Check(name, FAIL, f"{text}: it moves the wrong way", figures)
-        if figures["others"] > 0.5 * figures["commanded"]:
-            return Check(name, FAIL, f"{text}, but others move by {figures['others']:.4f} {unit}", figures)
-        if gain < 0.2:
-            return Check(name, FAIL, f"{text}: it hardly moves", figures)
-        if 0.4 < gain < 1.5:
-            return Check(name, PASS, text, figures)
-        advice = "robo-rl identify measures friction, gains and delay" if gain < 1 else "it overshoots"
-        return Check(name, WARN, f"{text}: {advice}", figures)
+            result, text = FAIL, f"{text}: it moves the wrong way"
+        elif strays:
+            result, text = FAIL, f"{text}, but others move, too, by {figures['others']:.4f} {jog.unit} or more"
+        elif gain < 0.2 and not reasons:
+            result, text = FAIL, f"{text}: it hardly moves"
+        elif gain > 1.5:
+            text += ": it overshoots"
+        elif figures["left"] > 0.8 * abs(jog.size):
+            text += f": it does not come back, {figures['left']:.4f} {jog.unit} are left"
+        elif gain < 0.4:
+            text += "" if reasons else ": robo-rl identify measures friction, gains and delay"
+        else:
+            result = PASS
+        return Check(f"axis {name}", result, text, figures)
 
     def _gripper(self) -> Check:
         jogger = self._jogger
+        if not self._settings.gripper:
+            return Check("gripper", SKIP, "it does not move (gripper=false)")
         if jogger.reader.opening(jogger.observation) is None:
             return Check("gripper", SKIP, "its opening is not observed")
         self._announce("gripper: it closes and opens")
-        openings = []
-        for command in (1.0, -1.0):
-            for _ in range(round(GRIPPER_SECONDS * jogger.rate)):
-                action = jogger.still()
-                action[-1] = command
-                jogger.step(jogger.actions.hold(jogger.observation, action))
-            openings.append(jogger.reader.opening(jogger.observation) or 0.0)
-        closed, opened = openings
+        closed, opened = (self._grip(command) for command in (1.0, -1.0))
         figures, text = {"closed": closed, "open": opened}, f"opening {closed:.2f} closed, {opened:.2f} open"
         if opened - closed > 0.3:
             return Check("gripper", PASS, text, figures)
         direction = "the wrong way" if opened < closed - 0.1 else "hardly"
         return Check("gripper", FAIL, f"{text}: it moves {direction}", figures)
 
+    def _grip(self, command: float) -> float:
+        """Send a command to the gripper until its opening is constant for half a second; return the opening."""
+        jogger, openings = self._jogger, [math.inf]
+        start, window = jogger.state(), max(round(0.5 * jogger.rate), 2)
+        for _ in range(round(GRIPPER_SECONDS * jogger.rate)):
+            action = jogger.towards(np.zeros(jogger.actions.moves.stop), start)
+            action[-1] = command
+            jogger.step(action, start)
+            openings.append(jogger.reader.opening(jogger.observation) or 0.0)
+            if np.ptp(openings[-window:]) < 0.005:
+                break
+        return openings[-1]
+
     def exercise(self) -> Iterator[Check]:
-        """Move all axes at once, slowly and at random."""
+        """Move all axes at once, slowly and at random, and come to rest."""
         jogger, seconds = self._jogger, self._settings.exercise
         if not seconds:
             return
-        self._announce(f"All axes move slowly around home for {seconds:g} s")
-        jogger.begin()
+        self._announce(f"All axes move slowly around this posture for {seconds:g} s")
         rng, count = generator(self._settings.seed), jogger.actions.moves.stop
         frequencies, phases = rng.uniform(0.1, 0.3, count), rng.uniform(0, 2 * math.pi, count)
-        sizes = np.array([jogger.motion(number)[1] for number in range(count)])
-        reasons: Counter[str] = Counter()
-        start, offsets, steps = jogger.state(), np.zeros(count), round(seconds * jogger.rate)
-        for number in range(steps):
+        sizes = np.array([jogger.size(number) for number in range(count)])
+        start, steps, ramp = jogger.state(), max(round(seconds * jogger.rate), 2), min(2.0, seconds / 4)
+        jogger.reasons.clear()
+        furthest = 0.0
+        for number in range(1, steps + 1):
             time = number / jogger.rate
-            following = min(time, 1.0) * sizes * np.sin(2 * math.pi * frequencies * time + phases)
-            step = jogger.step(jogger.action(following, following - offsets, start))
-            offsets = following
-            if step.verdict is not None and step.verdict.changed:
-                reasons.update(set(step.verdict.reasons))
-            if step.ended:
-                jogger.begin()
-                start, offsets = jogger.state(), np.zeros(count)
-        shares = {reason: times / steps for reason, times in reasons.most_common()}
+            envelope = min(time / ramp, (steps - number) / jogger.rate / ramp, 1.0)
+            offset = envelope * sizes * np.sin(2 * math.pi * frequencies * time + phases)
+            jogger.step(jogger.towards(offset, start), start)
+            furthest = max(furthest, float(np.abs(jogger.joint_motion(start, jogger.state())).max()))
+        shares = {reason: times / steps for reason, times in jogger.reasons.most_common()}
         changed = ", ".join(f"{reason} {100 * share:.0f} %" for reason, share in shares.items())
         outcome = WARN if any(share > 0.1 for share in shares.values()) else PASS
-        text = f"{counted(steps, 'step')}, changed by safety filters: {changed or 'none'}"
-        yield Check("exercise", outcome, text, shares)
+        text = f"{counted(steps, 'step')}, joints up to {furthest:.2f} from the start, changed by safety filters: "
+        figures = {"furthest": furthest} | shares
+        if furthest < 0.1 * float(sizes.min()):
+            outcome = FAIL
+        yield Check("exercise", outcome, f"{text}{changed or 'none'}", figures)

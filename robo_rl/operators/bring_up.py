@@ -2,24 +2,30 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import DriverError, EnvBackend, Observation, SafetyStop, WrappedBackend, counted
+from ..core import DriverError, EnvBackend, Observation, SafetyStop, WrappedBackend, counted, shortest
 from .arm_checks import ArmChecks
 from .checks import FAIL, PASS, SKIP, WARN, BringUpConfig, Check
 from .jogging import Jogger
 
 IMAGES = "images/"
 POLL_NS = 1_000_000
+COUNTED = 500.0
+"""Highest rate at which every message is counted [Hz]."""
 
 
 class Source(Protocol):
-    """State of a source, as drivers return it."""
+    """State of a source, as drivers return it.
+
+    Attributes:
+        origin: topic, device or port.
+        measured_ns: monotonic time at which its newest message was measured [ns]; None before the first.
+        max_age: largest age at which a message may be acted on [s]; None: a message is valid until the next one.
+    """
 
     origin: str
     measured_ns: int | None
@@ -27,7 +33,11 @@ class Source(Protocol):
 
 
 class Driver(Protocol):
-    """The parts of a robot's driver that are checked."""
+    """The parts of a robot's driver that are checked.
+
+    Attributes:
+        rate: schedule of control periods, with the numbers of ``periods`` and of ``overruns``.
+    """
 
     rate: Any
 
@@ -49,14 +59,18 @@ class BringUp:
     Args:
         backend: robot with safety filters around it, whose episodes have no time limit.
         settings: options.
-        pictures: folder for a picture of each camera.
-        announce: shows a text to the person at the robot before it moves.
+        announce: shows a text to the operator before the robot moves.
+        speed: speed of the robot's time, which is not 1 for simulated robots that run slower or faster.
+
+    Attributes:
+        pictures: newest picture of each camera (height, width, 3) in RGB, after the resets.
     """
 
     def __init__(
-        self, backend: EnvBackend, settings: BringUpConfig, pictures: Path, announce: Callable[[str], object]
+        self, backend: EnvBackend, settings: BringUpConfig, announce: Callable[[str], object], speed: float = 1.0
     ) -> None:
-        self._backend, self._settings, self._pictures = backend, settings, pictures
+        self._backend, self._settings, self._announce, self._speed = backend, settings, announce, speed
+        self.pictures: dict[str, NDArray[np.uint8]] = {}
         self._driver: Driver = innermost(backend)
         self._clock = backend.clock
         robot = backend.robot
@@ -71,25 +85,27 @@ class BringUp:
             yield Check("connection", FAIL, str(error))
             yield Check("motion", SKIP, "the robot is not connected")
             return
-        yield from self._check_sources()
-        parts: dict[str, Callable[[], Iterator[Check]]] = {"reset": self._check_resets}
+        parts: dict[str, Callable[[], Iterator[Check]]] = {
+            "sources": self._check_sources,
+            "reset": self._check_resets,
+        }
         if self._arm is not None:
             parts |= {"rest": self._arm.rest, "axes": self._arm.axes, "exercise": self._arm.exercise}
         for name, check in parts.items():
-            reason = ""
+            failed = []
             try:
                 for result in check():
+                    failed += [result.name] if result.outcome == FAIL else []
                     yield result
-                    if result.name == "rest" and result.outcome == FAIL:
-                        reason = "the arm does not hold still"
-            except SafetyStop as stop:
-                yield Check(name, FAIL, f"the robot was stopped: {stop}")
-                reason = "the robot was stopped"
-            if reason:
-                self._backend.stop(reason)
+            except (SafetyStop, DriverError) as error:
+                failed.append(name)
+                yield Check(name, FAIL, f"the robot was stopped: {error}")
+            if failed:
+                self._backend.stop("a check failed")
                 following = list(parts)[list(parts).index(name) + 1 :]
-                yield from [Check(", ".join(following), SKIP, reason)] if following else []
+                yield from [Check(", ".join(following), SKIP, f"failed: {', '.join(failed)}")] if following else []
                 return
+        self._backend.stop("all checks were made")
         yield self._check_periods()
 
     def _check_sources(self) -> Iterator[Check]:
@@ -116,19 +132,22 @@ class BringUp:
     def _judged(self, name: str, state: Source, rate: float, age: float) -> Check:
         """Return the check of a source with its measured rate [Hz] and largest age [s]."""
         text, figures = f"{state.origin}: {rate:.1f} Hz", {"rate": rate, "age": age}
+        if state.measured_ns is None:
+            return Check(name, FAIL, f"{state.origin}: no message", figures)
         if state.max_age is None:
             return Check(name, PASS, f"{text}, valid until the next message", figures)
         text += f", at most {1000 * age:.0f} ms old ({1000 * state.max_age:.0f} ms are allowed)"
         if age > state.max_age:
             return Check(name, FAIL, text, figures)
-        control_rate = self._backend.spec.control_rate
-        if rate < 0.9 * control_rate:
+        control_rate = self._backend.spec.control_rate * self._speed
+        if rate < min(0.9 * control_rate, COUNTED):
             return Check(name, WARN, f"{text}; slower than the control rate of {control_rate:g} Hz", figures)
         return Check(name, PASS, text, figures)
 
     def _check_resets(self) -> Iterator[Check]:
         """Reset several times: duration, pictures, and where the arm begins."""
         times, postures, observation = [], [], {}
+        self._announce(f"The robot resets {counted(self._settings.resets, 'time')}")
         for number in range(self._settings.resets):
             begin_ns = self._clock.now_ns()
             if self._jogger is None:
@@ -142,8 +161,9 @@ class BringUp:
         if self._jogger is None:
             yield Check("reset", PASS, text, figures)
             return
-        away = float(np.abs(np.array(postures) - self._jogger.robot.home).max())
-        spread = float(np.ptp(postures, axis=0).max())
+        robot = self._jogger.robot
+        from_home = shortest(np.array(postures) - np.array(robot.home), robot.endless)
+        away, spread = float(np.abs(from_home).max()), float(np.ptp(from_home, axis=0).max())
         figures |= {"from_home": away, "spread": spread}
         text += f"; at most {away:.3f} rad from home, {spread:.3f} rad apart"
         if away < 0.1:
@@ -157,11 +177,9 @@ class BringUp:
                 yield self._check_picture(key.removeprefix(IMAGES), picture)
 
     def _check_picture(self, name: str, picture: NDArray[np.uint8]) -> Check:
-        self._pictures.mkdir(parents=True, exist_ok=True)
-        newest = picture[..., -3:]  # of stacked frames
-        cv2.imwrite(str(self._pictures / f"{name}.png"), newest[..., ::-1])
+        self.pictures[name] = picture = picture[..., -3:]  # of stacked frames
         height, width, _ = picture.shape
-        brightness = float(newest.mean())
+        brightness = float(picture.mean())
         text = f"{width} x {height} pixels, mean brightness {brightness:.0f} of 255"
         figures = {"brightness": brightness}
         if 15 < brightness < 240:

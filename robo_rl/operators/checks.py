@@ -20,8 +20,9 @@ class BringUpConfig:
     joint_motion: float
     translation: float
     seconds: float
+    gripper: bool
     exercise: float
-    ask: bool | None
+    ask: bool
     seed: int
 
     def __post_init__(self) -> None:
@@ -44,7 +45,7 @@ class Check:
     Attributes:
         name: what was checked.
         outcome: :data:`PASS`, :data:`WARN`, :data:`FAIL` or :data:`SKIP`.
-        text: explanation for a person.
+        text: explanation for the operator.
         figures: measurements by name.
     """
 
@@ -54,4 +55,5 @@ class Check:
     figures: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the check as JSON values."""
         return asdict(self)

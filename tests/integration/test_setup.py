@@ -1,15 +1,19 @@
 """robo-rl setup: the checks of simulated robots over DDS and on a serial bus, and the report."""
 
+import io
 import json
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
+from robo_rl.commands.setup import judge_directions
+
 from ..rigs.command_line import Forked, finish, refusal, robo_rl
 
-SHORT = ("listen=0.5", "seconds=0.5", "exercise=2", "resets=1", "robot.real_time_priority=0")
+SHORT = ("listen=0.5", "seconds=0.5", "exercise=2", "resets=1", "ask=false", "robot.real_time_priority=0")
 ARM = Path(__file__).parents[2] / "examples" / "six_joint_arm"
 SWAPPED = (
     *("robot.command.kind=joint_trajectory", "robot.command.topic=joint_trajectory_controller/joint_trajectory"),
@@ -41,7 +45,7 @@ def test_servos_on_a_bus_are_checked_until_ctrl_c(tmp_path: Path) -> None:
     finish(process, 130)
     found = results(folder)
     assert {"source servos", "reset", "rest", "axis x", "axis y", "axis z"} <= set(found)
-    assert "fail" not in found.values(), announced
+    assert [name for name, outcome in found.items() if outcome == "fail"] == ["interrupted"], announced
     assert "x: the end effector moves 2.0 cm forwards (+x), and back" in announced
     assert "already exists" in robo_rl("setup", *words, f"output={folder}", code=2)
 
@@ -66,12 +70,13 @@ def test_exchanged_joints_of_a_robot_over_ros_are_found(six_joint_arm: Path) -> 
         output = robo_rl("setup", *words, "output=healthy")
         found = results(Path("healthy"))
         assert found["source joints"] == "pass" and found["wrist"] == "skip"
-        assert {"exercise", "control periods"} <= set(found)
+        assert found["directions"] == "skip" and found["exercise"] in ("pass", "warn") and "control periods" in found
         axes = {name: found.get(f"axis {name}") for name in ("pan", "lift", "elbow", "wrist1", "wrist2", "wrist3")}
         assert set(axes.values()) <= {"pass", "warn"}, output
 
         output = robo_rl("setup", *words, *SWAPPED, "output=swapped", code=1)
-        assert "fail" in (results(Path("swapped")).get("rest"), results(Path("swapped")).get("axes")), output
+        assert "fail" in results(Path("swapped")).values(), output
+        assert "far more than was commanded" in output or "but others move, too" in output
     finally:
         robot.kill()
         robot.wait()
@@ -85,5 +90,26 @@ def test_a_robot_that_is_away_fails(six_joint_arm: Path) -> None:
     assert "is not all there after 1 s" in output
 
 
-def test_a_robot_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_robot_and_an_operator_are_needed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert "choose one, such as robot=virtual" in refusal(capsys, "setup", "task=reach")
+    words = ("setup", "task=reach_so101", "robot=so101", "robot.port=virtual", f"output={tmp_path / 'setup'}")
+    for terminal in (None, io.StringIO()):
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert "without a terminal, ask=false lets it" in refusal(capsys, *words)
+    assert not (tmp_path / "setup").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "text"),
+    [
+        ("", "pass", "as announced"),
+        (" None ", "pass", "as announced"),
+        ("lift, pan", "fail", "moved differently: lift, pan"),
+        (None, "skip", "nobody has compared"),
+    ],
+)
+def test_the_operator_judges_the_directions(answer: str | None, outcome: str, text: str) -> None:
+    check = judge_directions(answer)
+    assert check.outcome == outcome and text in check.text
