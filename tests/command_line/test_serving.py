@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +11,15 @@ from robo_rl.command_line.serving import run_until_signal
 from robo_rl.core import sigterm_unwinds
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, which a shell may let programs in the background ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 @pytest.mark.parametrize(("number", "raised"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)])
 def test_a_signal_cancels_every_connection(number: signal.Signals, raised: type[BaseException]) -> None:
     """Also one that is busy when the signal comes, which would otherwise get its exception."""
@@ -30,7 +40,8 @@ def test_a_signal_cancels_every_connection(number: signal.Signals, raised: type[
     async def serve() -> None:
         connections = [asyncio.create_task(connection()) for _ in range(3)]
         asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), number)
-        await asyncio.gather(*connections)
+        async with asyncio.timeout(60):
+            await asyncio.gather(*connections)
 
     with sigterm_unwinds():
         before = signal.getsignal(signal.SIGTERM)

@@ -244,6 +244,6 @@ def test_a_stop_is_understood_and_resumed_on_a_phone(drill: Drill, tmp_path: Pat
             actions += tap(browser, "#clear")
             answer = "Re-armed: robot virtual, its own controller; Re-armed: robot virtual"
             wait_for("the page answers", lambda: read(browser, "#answer") == answer)
-        assert not read(browser, "#held")
+        wait_for("nothing is held", lambda: not read(browser, "#held"))
         wait_for("the run is shown as training", lambda: read(browser, "#state") == "training")
         assert actions <= ACTIONS
