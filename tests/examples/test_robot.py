@@ -12,7 +12,7 @@ from robo_rl.core.search_path import CONFIG_PATH_VARIABLE, config_folders
 from ..rigs.guide import SMALL, Reader
 from ..rigs.ros2_domain import free_domain
 
-PATIENCE = [f"robot.sources.{name}.max_age=1" for name in ("joints", "object", "rewards")]
+PATIENCE = [f"robot.sources.{name}.max_age=3" for name in ("joints", "object", "rewards")]
 """The simulated robot shares a busy machine with the tests."""
 
 

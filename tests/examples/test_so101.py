@@ -24,7 +24,7 @@ def test_virtual_servos_are_trained(tmp_path: Path) -> None:
         "run.final_evaluation_episodes=1",
         "run.env_steps=15",
         "task.max_episode_steps=10",
-        "robot.max_age=1",
+        "robot.max_age=3",
         "robot.retries=5",
     ]
     printed = reader.follow("robo-rl train task=reach_so101 robot=so101", *SMALL, *shorter)

@@ -13,7 +13,15 @@ from robo_rl.commands.setup import judge_directions
 
 from ..rigs.command_line import Forked, finish, refusal, robo_rl
 
-SHORT = ("listen=0.5", "seconds=0.5", "exercise=2", "resets=1", "ask=false", "robot.real_time_priority=0")
+SHORT = (
+    "listen=0.5",
+    "seconds=0.5",
+    "exercise=2",
+    "resets=1",
+    "ask=false",
+    "robot.real_time_priority=0",
+    "robot.overruns=1000",
+)
 ARM = Path(__file__).parents[2] / "examples" / "six_joint_arm"
 SWAPPED = (
     *("robot.command.kind=joint_trajectory", "robot.command.topic=joint_trajectory_controller/joint_trajectory"),
@@ -33,7 +41,7 @@ def results(folder: Path) -> dict[str, str]:
 
 def test_servos_on_a_bus_are_checked_until_a_signal(tmp_path: Path) -> None:
     pytest.importorskip("serial", reason="the extra 'servos' is not installed")
-    words = ("task=reach_so101", "robot=so101", "robot.port=virtual", "robot.max_age=1", "robot.answer_timeout=0.1")
+    words = ("task=reach_so101", "robot=so101", "robot.port=virtual", "robot.max_age=5", "robot.answer_timeout=0.1")
     folder = tmp_path / "setup"
     process = Forked("setup", *words, *SHORT, "exercise=600", f"output={folder}")
     announced = []

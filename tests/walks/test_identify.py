@@ -67,7 +67,7 @@ def check_fit(folder: Path, recorded: Path, printed: str, factor: float) -> None
 def test_arm_on_a_serial_bus_is_identified(tmp_path: Path) -> None:
     pytest.importorskip("serial", reason="the extra 'servos' is not installed")
     reader = Reader(PAGE, tmp_path)
-    late = ("robot.max_age=1", "robot.answer_timeout=0.1", f"robot.real_time_factor={BUS_FACTOR}")
+    late = ("robot.max_age=3", "robot.answer_timeout=0.1", f"robot.real_time_factor={BUS_FACTOR}")
     reader.follow("robo-rl identify task=reach_so101 robot=so101 robot.port", *SHORT, *PATIENT, *late)
     printed = reader.follow("robo-rl identify task=reach_so101 data=bus")
     check_fit(tmp_path / "bus_identified", tmp_path / "bus_unknown", printed, factor=BUS_FACTOR)
@@ -80,7 +80,7 @@ def test_robot_over_ros_2_is_identified(tmp_path: Path, domain: dict[str, str]) 
     robot = Forked(*words, *patience, errors=False, folder=tmp_path, environment=reader.environment)
     try:
         assert "Ctrl-C ends it" in robot.stdout.readline()
-        late = [f"robot.sources.{name}.max_age=1" for name in ("joints", "wrench", "gripper", "rewards")]
+        late = [f"robot.sources.{name}.max_age=3" for name in ("joints", "wrench", "gripper", "rewards")]
         late += ["~robot.sources.pose", "~robot.sources.twist", "robot.start_timeout=60", "robot.real_time_factor=0.5"]
         printed = reader.follow("robo-rl identify task=reach_so101 robot=virtual", *SHORT, *PATIENT, *late)
     finally:
