@@ -19,13 +19,7 @@ COUNTED = 500.0
 
 
 class Source(Protocol):
-    """State of a source, as drivers return it.
-
-    Attributes:
-        origin: topic, device or port.
-        measured_ns: monotonic time at which its newest message was measured [ns]; None before the first.
-        max_age: largest age at which a message may be acted on [s]; None: a message is valid until the next one.
-    """
+    """State of a source, as in ``drivers/source_state.py``, which this room does not import."""
 
     origin: str
     measured_ns: int | None

@@ -10,13 +10,14 @@ import pytest
 from robo_rl.command_line.serving import run_until_signal
 from robo_rl.core import sigterm_unwinds
 
+from ..rigs.signals import handled
+
 
 @pytest.fixture
 def heeds_ctrl_c() -> Iterator[None]:
     """Ctrl-C raises KeyboardInterrupt, which a shell may let programs in the background ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    with handled(signal.SIGINT, signal.default_int_handler):
+        yield
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")

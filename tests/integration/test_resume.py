@@ -18,6 +18,7 @@ from robo_rl.learner import CheckpointFolder
 
 from ..rigs.command_line import SMALL_AGENT, Forked, finish, robo_rl, start
 from ..rigs.run_folder import records
+from ..rigs.signals import handled
 
 STEPS = 70
 COMMON = [
@@ -156,9 +157,8 @@ def test_a_changed_configuration_is_refused_by_name(unbroken: Path) -> None:
 @pytest.fixture
 def hang_ups() -> Iterator[None]:
     """Processes that are started here take notice of SIGHUP, also where this one was started by nohup."""
-    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, previous)
+    with handled(signal.SIGHUP, signal.SIG_DFL):
+        yield
 
 
 @pytest.mark.usefixtures("hang_ups")

@@ -51,9 +51,9 @@ def test_servos_on_a_bus_are_checked_until_a_signal(tmp_path: Path) -> None:
             break
     process.send_signal(signal.SIGTERM)  # a shell may let programs in the background ignore SIGINT
     finish(process, 143)
-    found = results(folder)
-    assert {"source servos", "reset", "rest", "axis x", "axis y", "axis z"} <= set(found)
-    assert [name for name, outcome in found.items() if outcome == "fail"] == ["interrupted"], announced
+    outcomes = results(folder)
+    assert {"source servos", "reset", "rest", "axis x", "axis y", "axis z"} <= set(outcomes)
+    assert [name for name, outcome in outcomes.items() if outcome == "fail"] == ["interrupted"], announced
     assert "x: the end effector moves 2.0 cm forwards (+x), and back" in announced
     assert "already exists" in robo_rl("setup", *words, f"output={folder}", code=2)
 
@@ -76,10 +76,14 @@ def test_exchanged_joints_of_a_robot_over_ros_are_found(six_joint_arm: Path) -> 
     try:
         assert "Ctrl-C ends it" in robot.stdout.readline()
         output = robo_rl("setup", *words, "output=healthy")
-        found = results(Path("healthy"))
-        assert found["source joints"] == "pass" and found["wrist"] == "skip"
-        assert found["directions"] == "skip" and found["exercise"] in ("pass", "warn") and "control periods" in found
-        axes = {name: found.get(f"axis {name}") for name in ("pan", "lift", "elbow", "wrist1", "wrist2", "wrist3")}
+        outcomes = results(Path("healthy"))
+        assert outcomes["source joints"] == "pass" and outcomes["wrist"] == "skip"
+        assert (
+            outcomes["directions"] == "skip"
+            and outcomes["exercise"] in ("pass", "warn")
+            and "control periods" in outcomes
+        )
+        axes = {name: outcomes.get(f"axis {name}") for name in ("pan", "lift", "elbow", "wrist1", "wrist2", "wrist3")}
         assert set(axes.values()) <= {"pass", "warn"}, output
 
         output = robo_rl("setup", *words, *SWAPPED, "output=swapped", code=1)

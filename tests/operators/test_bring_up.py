@@ -1,4 +1,4 @@
-"""Checks of a robot before its first training: a simulated arm in the place of a driver, with faults."""
+"""Checks of a robot before its first training: a simulated arm with faults instead of a driver."""
 
 import json
 from collections.abc import Callable
@@ -107,7 +107,7 @@ class Session:
     ) -> None:
         options = {"controller": ControllerConfig(**controller), "max_episode_steps": 1_000_000} | (task or {})
         self.robot = Robot(make_backend("pick_cube", **options), distort, age, load)
-        safe = make_safe_backend(self.robot)  # type: ignore[arg-type]
+        safe = make_safe_backend(self.robot)  # type: ignore[arg-type]  # the arm has its other methods
         self.announced: list[str] = []
         self.bring_up = BringUp(safe, BringUpConfig(**SETTINGS | settings), self.announced.append)
 

@@ -125,7 +125,7 @@ def test_the_authority_of_a_phone_certifies_no_site_on_the_internet(
 ) -> None:
     folder = Path(settings_for("lan:8090", monkeypatch, "192.168.1.5").certificates or "")
     handshake(folder, "192.168.1.5")
-    for host in ("8.8.8.8", "bank.example", "robot.local"):  # made by somebody with the key of the authority
+    for host in ("8.8.8.8", "bank.example", "robot.local"):  # signed with the key of the authority
         with pytest.raises(ConfigError, match="addresses in private networks"):
             make_keys(folder, [host], [], private=True)
         (folder / "learner.pem").unlink()
