@@ -17,7 +17,7 @@ from robo_rl.drivers.ros2 import missing_packages
 from robo_rl.drivers.teleop import find_devices
 
 from ..agents.parts import native
-from ..agents.sac.precision import bfloat16_share
+from ..agents.sac.precision import TIMER
 from ..command_line import machine
 from ..command_line.machine import Check, Status
 from ..core import typed
@@ -58,7 +58,7 @@ def examine(folder: Path) -> list[Check]:
         machine.check_cores(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
         machine.check_memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         machine.check_torch(),
-        machine.check_native(*native.available(), bfloat16_share()),
+        machine.check_native(*native.available(), TIMER.bfloat16_share()),
         machine.check_stop_planner(*stops_in_cpp()),
         machine.check_rendering([sys.executable, "-c", machine.RENDERS]),
         machine.check_ros2(choose_ros2, missing_packages),

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from robo_rl.agents.parts.adam import TrainState
+from robo_rl.agents.parts.choices import ACTIVATIONS
 from robo_rl.agents.parts.native import available
 from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac.config import SACConfig
@@ -151,6 +152,8 @@ def check_against_float64(
         {"activation": "silu"},
         {"activation": "silu", "actor_layer_norm": True},
         {"activation": "silu", "layer_norm": False},
+        {"activation": "gelu"},
+        {"activation": "gelu", "actor_layer_norm": True, "layer_norm": False},
         {"entropy_backup": True},
         {"target_subset": 3},
         {"actor_q": "min"},
@@ -237,7 +240,7 @@ def test_nan_in_a_batch_shows_in_the_metrics(field):
 
 
 @needs_compiler
-@pytest.mark.parametrize("activation", ["relu", "silu", "tanh"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("name", ["critic/0/weight", "target_critic/output/weight", "actor/1/bias"])
 def test_nan_in_a_parameter_shows_in_the_metrics(activation, name):
     config = dataclasses.replace(SMALL, activation=activation, layer_norm=False, ensemble_size=2)

@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
+from robo_rl.agents.parts import flow_precision, precision
 from robo_rl.agents.parts.native import available
-from robo_rl.agents.sac import implementation, make_sac, precision
+from robo_rl.agents.sac import SACConfig, implementation, make_sac
+from robo_rl.agents.sac.precision import TIMER
 from robo_rl.core import ArraySpec, ConfigError
 
 from ..rigs.specs import toy_spec
@@ -23,21 +26,22 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path = tmp_path / "library.so"
     monkeypatch.setattr(precision.native, "library_path", lambda: path)
     monkeypatch.setattr(precision.native, "available", lambda name="float32": (True, "compiled"))
-    precision.update_times.cache_clear()
+    TIMER.forget()
     yield path
-    precision.update_times.cache_clear()
+    TIMER.forget()
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, *times: float) -> list[int]:
     """Let each measurement give ``times``; return a list that grows by one element with each."""
     calls: list[int] = []
-    monkeypatch.setattr(precision, "measure_updates", lambda names: calls.append(len(names)) or list(times))
+    monkeypatch.setattr(TIMER, "measure", lambda names: calls.append(len(names)) or list(times))
     return calls
 
 
 @needs_native
-def test_the_times_of_updates_are_those_of_real_updates() -> None:
-    one, other = precision.measure_updates(("float32", "float32"))
+@pytest.mark.parametrize("timer", [TIMER, flow_precision.TIMER], ids=["sac", "flow"])
+def test_the_times_of_updates_are_those_of_real_updates(timer: precision.UpdateTimer) -> None:
+    one, other = timer.measure(("float32", "float32"))
     assert 1e-5 < one < 10
     assert 0.1 < one / other < 10
 
@@ -47,26 +51,26 @@ def test_the_times_of_updates_are_those_of_real_updates() -> None:
 )
 def test_bfloat16_is_chosen_where_it_is_clearly_faster(library, monkeypatch, times, fastest) -> None:
     measured(monkeypatch, *times)
-    assert precision.fastest_precision() == fastest
-    assert precision.bfloat16_share() == times[1] / times[0]
+    assert TIMER.fastest() == fastest
+    assert TIMER.bfloat16_share() == times[1] / times[0]
 
 
 def test_a_machine_measures_once(library, monkeypatch) -> None:
     calls = measured(monkeypatch, 2.0, 1.0)
     for _ in range(2):
-        precision.update_times.cache_clear()  # as in another process
-        assert precision.fastest_precision() == "bfloat16"
+        TIMER.forget()  # as in another process
+        assert TIMER.fastest() == "bfloat16"
     assert len(calls) == 1
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"float32": 1}', '{"float32": 0, "bfloat16": 1}', '{"float32": "a"}'])
 def test_a_damaged_file_is_measured_again(library, monkeypatch, text) -> None:
     calls = measured(monkeypatch, 2.0, 1.0)
-    precision.fastest_precision()
+    TIMER.fastest()
     (file,) = library.parent.glob("*.json")
     file.write_text(text)
-    precision.update_times.cache_clear()
-    assert precision.fastest_precision() == "bfloat16"
+    TIMER.forget()
+    assert TIMER.fastest() == "bfloat16"
     assert len(calls) == 2
     assert json.loads(file.read_text()) == {"float32": 2.0, "bfloat16": 1.0}
 
@@ -74,37 +78,37 @@ def test_a_damaged_file_is_measured_again(library, monkeypatch, text) -> None:
 def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(library, monkeypatch) -> None:
     monkeypatch.setattr(precision.native, "library_path", lambda: Path("/proc/nowhere/library.so"))
     measured(monkeypatch, 2.0, 1.0)
-    assert precision.fastest_precision() == "bfloat16"
+    assert TIMER.fastest() == "bfloat16"
 
 
 def test_without_products_of_bfloat16_nothing_is_measured(monkeypatch) -> None:
     monkeypatch.setattr(precision.native, "available", lambda name="float32": (name == "float32", "no products"))
     calls = measured(monkeypatch, 2.0, 1.0)
-    assert precision.fastest_precision() == "float32"
+    assert TIMER.fastest() == "float32"
     assert not calls
 
 
 def test_only_native_updates_are_ever_in_bfloat16_by_themselves(monkeypatch) -> None:
-    monkeypatch.setattr(implementation, "fastest_precision", lambda: "bfloat16")
+    monkeypatch.setattr(TIMER, "fastest", lambda: "bfloat16")
     for chosen, expected in (
         ("auto", "bfloat16"),
         ("native", "bfloat16"),
         ("torch", "float32"),
         ("compile", "float32"),
     ):
-        config = precision.SACConfig(precision="auto", implementation=chosen)
-        assert implementation.computable(config, precision.torch.device("cpu")).precision == expected
-    config = precision.SACConfig(precision="auto")
-    assert implementation.computable(config, precision.torch.device("cuda")).precision == "float32"
-    filtering = precision.SACConfig(precision="auto", cloning_filter=True)
-    assert implementation.computable(filtering, precision.torch.device("cpu")).precision == "float32"
+        config = SACConfig(precision="auto", implementation=chosen)
+        assert implementation.computable(config, torch.device("cpu")).precision == expected
+    config = SACConfig(precision="auto")
+    assert implementation.computable(config, torch.device("cuda")).precision == "float32"
+    filtering = SACConfig(precision="auto", cloning_filter=True)
+    assert implementation.computable(filtering, torch.device("cpu")).precision == "float32"
 
 
 @needs_native
 def test_the_agent_says_which_precision_it_chose() -> None:
     """The choice itself depends on the processor."""
     agent = make_sac(spec=SPEC, seed=0, precision="auto", hidden=(8,))
-    chosen = precision.fastest_precision()
+    chosen = TIMER.fastest()
     assert agent.implementation.endswith("bfloat16, the faster precision here") == (chosen == "bfloat16")
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 from robo_rl.core import EnvSpec, Metrics, derive_seed
 
 from ..parts.flow import initialise_flow, sample_flow
-from ..parts.flow_actor_critic import FlowActorCritic, initialise_critics
+from ..parts.flow_actor_critic import initialise_critics
+from ..parts.native_flow_agent import NativeFlowAgent
 from ..parts.networks import Parameters, critic_values
 from .config import FQLConfig
 from .policy import OneStepPolicy, one_step
@@ -17,7 +18,7 @@ LEAST_SCALE = 1e-6
 """Lower bound of the mean magnitude of values by which the actor's loss is divided."""
 
 
-class FQL(FlowActorCritic):
+class FQL(NativeFlowAgent):
     """An agent whose actor turns noise into a chunk in one step; see :class:`FQLConfig`.
 
     The actor is distilled from the flow: its loss is the squared distance to the chunk to which the flow moves the same

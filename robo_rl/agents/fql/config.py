@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from robo_rl.core import option
 
-from ..parts.flow_actor_critic_config import FlowActorCriticConfig
+from ..parts.native_flow_config import NativeFlowConfig
 
 
 @dataclass(frozen=True)
-class FQLConfig(FlowActorCriticConfig):
+class FQLConfig(NativeFlowConfig):
     """Flow Q-learning (Park et al. 2025), with action chunks as in QC-FQL (Li et al. 2025).
 
-    Attributes (besides those of :class:`~robo_rl.agents.parts.flow_actor_critic_config.FlowActorCriticConfig`):
+    Attributes (besides those of :class:`~robo_rl.agents.parts.native_flow_config.NativeFlowConfig`):
         distillation_weight: alpha of the paper: weight, in the actor's loss, of the mean squared distance between its
             chunk and the chunk of the flow from the same noise. The larger, the closer to the data. The authors suggest
             0.03 to 10 with ``normalise_q``; their values without it are 3 to 10000, depending on the task.

@@ -120,6 +120,11 @@ class Adam:
         """Return the parameters of one network."""
         return {key: tensor for key, tensor in self._state.parameters.items() if key.startswith(f"{name}/")}
 
+    @property
+    def state(self) -> TrainState:
+        """The parameters and their moments."""
+        return self._state
+
     def restart(self) -> None:
         """Reset the moments, before another loss replaces the current one."""
         self._state.restart()

@@ -3,6 +3,8 @@
 from robo_rl.core import ConfigError, nearest
 
 ACTIVATIONS = ("gelu", "relu", "silu", "tanh")
+PRECISIONS = ("auto", "bfloat16", "float32")
+"""Precisions of the factors of matrix products."""
 
 
 def require_choice(key: str, value: str, valid: tuple[str, ...]) -> None:

@@ -34,7 +34,7 @@ class BehaviourCloning:
         self._policy = policy
         self._learning_rate = learning_rate
         uses_images = policy.input_size != policy.observations.size
-        is_supported = policy.device.type == "cpu" and not uses_images and not native.lacks(policy.config)
+        is_supported = policy.device.type == "cpu" and not uses_images
         self.implementation = (
             "native"
             if implementation in ("auto", "native") and is_supported and native.available("float32")[0]

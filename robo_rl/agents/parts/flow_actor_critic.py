@@ -153,15 +153,20 @@ class FlowActorCritic(OfflineAgent):
 
     def _clone(self, batch: Batch, *, use_critics: bool) -> Metrics:
         """Take a step of the flow and of the policy; return ``flow_loss`` and the metrics of :meth:`_extract`."""
-        observation = torch.from_numpy(self._policy.observations.rows(batch))
-        # Except for demonstrators the executed chunk: if a safety filter changed an action, the critics know the value
-        # of the changed one.
-        demonstrated = batch["demonstration"][:, np.newaxis] > 0
-        chunk = torch.from_numpy(np.where(demonstrated, batch["proposed_action"], batch["action"]))
+        observation, chunk = torch.from_numpy(self._policy.observations.rows(batch)), self._cloned(batch)
         self._updates += 1
         step, activation = int(self._updates), self.config.activation
         error = descend_flow(self._optimiser, observation, chunk, self._noise, activation, step)
         return {"flow_loss": float(error)} | self._extract(observation, use_critics=use_critics)
+
+    def _cloned(self, batch: Batch) -> Tensor:
+        """Return the chunks (B, A) that the flow learns.
+
+        Except for demonstrators these are the executed chunks: if a safety filter changed an action, the critics know
+        the value of the changed one.
+        """
+        demonstrated = batch["demonstration"][:, np.newaxis] > 0
+        return torch.from_numpy(np.where(demonstrated, batch["proposed_action"], batch["action"]))
 
     def _extract(self, observation: Tensor, *, use_critics: bool) -> Metrics:
         """Take a step of the policy, if it has networks of its own; return its metrics.

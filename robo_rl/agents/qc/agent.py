@@ -4,12 +4,12 @@ from typing import Any
 
 from robo_rl.core import EnvSpec
 
-from ..parts.flow_actor_critic import FlowActorCritic
+from ..parts.native_flow_agent import NativeFlowAgent
 from .config import QCConfig
 from .policy import BestOfNPolicy
 
 
-class QC(FlowActorCritic):
+class QC(NativeFlowAgent):
     """An agent that takes the best of several chunks sampled from a flow, and learns the values of such choices; see
     :class:`QCConfig`.
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from robo_rl.core import option
 
-from ..parts.flow_actor_critic_config import FlowActorCriticConfig
+from ..parts.native_flow_config import NativeFlowConfig
 
 
 @dataclass(frozen=True)
-class QCConfig(FlowActorCriticConfig):
+class QCConfig(NativeFlowConfig):
     """Q-chunking (Li et al. 2025): the best of several samples of a flow, by critics of whole chunks.
 
-    Attributes (besides those of :class:`~robo_rl.agents.parts.flow_actor_critic_config.FlowActorCriticConfig`):
+    Attributes (besides those of :class:`~robo_rl.agents.parts.native_flow_config.NativeFlowConfig`):
         candidates: number of chunks that are sampled for each decision and each target. The critics choose the one with
             the largest value, by ``target_q`` over the ensemble. 1: no choice, the policy imitates the data. The paper
             has 32.

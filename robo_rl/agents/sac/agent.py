@@ -22,6 +22,7 @@ from robo_rl.core import (
 
 from ..parts.cloning import BehaviourCloning
 from ..parts.convergence import check_convergence
+from ..parts.implementation import explained
 from ..parts.networks import critic_values
 from ..parts.policy import TanhGaussianPolicy
 from ..parts.policy_agent import PolicyAgent
@@ -62,11 +63,8 @@ class SAC(PolicyAgent):
         self._reference = FadingReference(config, self._policy)
         self._target_entropy = torch.tensor(-0.5 * self._policy.action_size)
         self._ranked: RankedUpdate | None = None
-        self._update, self.implementation = self._make_update()
-        if config.precision == "auto" and self._computed.precision == "bfloat16":
-            self.implementation += ", in bfloat16, the faster precision here"
-        if config.precision == "bfloat16" != self._computed.precision:
-            self.implementation += ", in float32: this processor has no products of bfloat16 (AVX512_BF16)"
+        self._update, description = self._make_update()
+        self.implementation = explained(description, config.precision, self._computed.precision)
 
     def _make_policy(self, spec: EnvSpec, seed: int) -> TanhGaussianPolicy:
         return TanhGaussianPolicy(self.config, spec, seed)

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from robo_rl.core import Options, option, require
 
-from ..parts.choices import ACTIVATIONS, require_choice
+from ..parts.choices import ACTIVATIONS, PRECISIONS, require_choice
 
 IMPLEMENTATIONS = ("auto", "compile", "native", "torch")
-PRECISIONS = ("auto", "bfloat16", "float32")
 ACTOR_Q = ("mean", "min")
 EXPLORATIONS = ("demonstrations", "fixed")
 

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from robo_rl.core import ConfigError
 
-from ..parts import native
 from ..parts.adam import TrainState
+from ..parts.implementation import computed_precision, native_or_torch
 from ..parts.reference import ReferenceRows
 from .config import SACConfig
 from .native_update import NativeUpdate
-from .precision import fastest_precision
+from .precision import TIMER
 from .ranks import RankedUpdate, several_ranks
 from .update import Minibatches, Noise, TorchUpdate
 
@@ -23,27 +23,24 @@ Update = Callable[[Minibatches, Noise, int, ReferenceRows | None], Tensor]
 
 def native_lacks(config: SACConfig) -> str:
     """Return the feature that the native update lacks for ``config``; empty if it lacks none."""
-    return "filter of cloned actions" if config.cloning_filter else native.lacks(config)
+    return "filter of cloned actions" if config.cloning_filter else ""
 
 
 def computable(config: SACConfig, device: torch.device) -> SACConfig:
-    """Return ``config`` with the precision in which updates on ``device`` are computed.
+    """Return ``config`` with the precision in which updates on ``device`` are computed; see :func:`computed_precision`.
 
-    ``precision=auto`` is measured for native updates in one process, and is float32 for all others. On a processor
-    without products of bfloat16, ``implementation=auto`` uses float32: PyTorch would emulate them, many times slower.
+    Updates by several processes are not native.
     """
-    if config.precision == "auto":
-        in_cpp = config.implementation in ("auto", "native") and not native_lacks(config)
-        measured = device.type == "cpu" and in_cpp and not several_ranks()
-        return dataclasses.replace(config, precision=fastest_precision() if measured else "float32")
-    emulated = device.type == "cpu" and config.precision == "bfloat16" and not native.multiplies_bfloat16()
-    return dataclasses.replace(config, precision="float32") if emulated and config.implementation == "auto" else config
+    if device.type == "cpu":
+        in_cpp = not native_lacks(config) and not several_ranks()
+        precision = computed_precision(config.implementation, config.precision, in_cpp=in_cpp, fastest=TIMER.fastest)
+    else:
+        precision = "float32" if config.precision == "auto" else config.precision
+    return dataclasses.replace(config, precision=precision)
 
 
 def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
     """Return the update for ``config.implementation``, and a description for operators of which it is and why.
-
-    If no products of bfloat16 can be compiled, ``auto`` is native in float32.
 
     Raises:
         ConfigError: if the native update is requested and not available.
@@ -57,16 +54,10 @@ def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
             "agent.implementation=native computes on the CPU. Use agent.device=cpu, or agent.implementation=auto"
         )
     if device.type == "cpu" and config.implementation in ("auto", "native"):
-        lacking = native_lacks(config)
-        available, reason = (False, f"it has no {lacking}") if lacking else native.available(config.precision)
-        if available:
-            return NativeUpdate(config, state), f"native ({reason})"
-        if config.implementation == "auto" and not lacking and native.available("float32")[0]:
-            fallback = dataclasses.replace(config, precision="float32")
-            return NativeUpdate(fallback, state), f"native, in float32 ({reason})"
-        if config.implementation == "native":
-            raise ConfigError(f"agent.implementation=native is not available: {reason}. Use agent.implementation=auto")
-        return TorchUpdate(config, state), f"torch (native is not available: {reason})"
+        precision, description = native_or_torch(config.implementation, config.precision, native_lacks(config))
+        if precision is None:
+            return TorchUpdate(config, state), description
+        return NativeUpdate(dataclasses.replace(config, precision=precision), state), description
     compiled = config.implementation == "compile"
     return TorchUpdate(config, state, compiled=compiled), describe_torch(device, compiled)
 

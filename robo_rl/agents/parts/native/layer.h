@@ -5,7 +5,7 @@
 
 namespace robo_rl {
 
-enum class Activation { kNone = 0, kRelu = 1, kTanh = 2, kSilu = 3 };
+enum class Activation { kNone = 0, kRelu = 1, kTanh = 2, kSilu = 3, kGelu = 4 };
 
 /// Dense -> LayerNorm (if `scale.value`) -> activation.
 struct Layer {
@@ -59,11 +59,15 @@ struct BlockSums {
     float* row(SumKind kind) const { return data + kind * stride; }
 };
 
+/// GELU with tanh, x (1 + tanh u) / 2 = x sigmoid(2 u), where 2 u = x (kGeluSlope + kGeluCube x^2).
+constexpr float kGeluSlope = 1.59576912f, kGeluCube = 1.59576912f * 0.044715f;
+
 template <Activation activation>
 inline Vector activation_value(Vector x) {
     if constexpr (activation == Activation::kRelu) return maximum(x, 0.0f);
     if constexpr (activation == Activation::kTanh) return hyperbolic_tangent(x);
     if constexpr (activation == Activation::kSilu) return x * sigmoid(x);
+    if constexpr (activation == Activation::kGelu) return x * sigmoid(x * (kGeluSlope + kGeluCube * x * x));
     return x;
 }
 
@@ -76,6 +80,12 @@ inline Vector activation_slope(Vector x, Vector y) {
     if constexpr (activation == Activation::kSilu) {
         const Vector s = sigmoid(x);
         return s + y * (1.0f - s);
+    }
+    if constexpr (activation == Activation::kGelu) {
+        x = minimum(maximum(x, -10.0f), 10.0f);  // the slope is 0 or 1 beyond, and squares stay finite
+        const Vector square = x * x, e = exponential(-x * (kGeluSlope + kGeluCube * square));
+        const Vector s = 1.0f / (1.0f + e);  // e s = 1 - s without cancellation
+        return s + x * (e * s) * s * (kGeluSlope + 3.0f * kGeluCube * square);
     }
     return zero + 1.0f;
 }
@@ -177,6 +187,7 @@ void dispatch(const Layer& layer, F f) {
         case Activation::kRelu: return with(std::integral_constant<Activation, Activation::kRelu>{});
         case Activation::kTanh: return with(std::integral_constant<Activation, Activation::kTanh>{});
         case Activation::kSilu: return with(std::integral_constant<Activation, Activation::kSilu>{});
+        case Activation::kGelu: return with(std::integral_constant<Activation, Activation::kGelu>{});
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "bfloat16.h"
 #include "cloning.h"
+#include "flow_update.h"
 #include "measure.h"
 #include "update.h"
 
@@ -32,11 +33,20 @@ class TensorReader {
     }
 
     /// The output is a layer without LayerNorm.
-    Network read_actor(int in, int depth, const int* hidden, int actions, Activation activation) {
-        Network actor;
-        read_hidden(actor, in, depth, hidden, activation);
-        actor.layers.push_back(read_layer(actor.outputs(), 2 * actions, Activation::kNone));
-        return actor;
+    Network read_network(int in, int depth, const int* hidden, int out, Activation activation) {
+        Network network;
+        read_hidden(network, in, depth, hidden, activation);
+        network.layers.push_back(read_layer(network.outputs(), out, Activation::kNone));
+        return network;
+    }
+
+    Network read_critic(int in, int depth, const int* hidden, Activation activation) {
+        Network critic;
+        read_hidden(critic, in, depth, hidden, activation);
+        critic.scalar_head = true;
+        critic.head_weight = read(critic.outputs());
+        critic.head_bias = read(1);
+        return critic;
     }
 
    private:
@@ -64,13 +74,10 @@ EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int acti
     try {
         const Activation kind = static_cast<Activation>(activation);
         TensorReader reader(tensors);
-        Network critic;
-        reader.read_hidden(critic, settings->observation_size + settings->action_size, depth, hidden, kind);
-        critic.scalar_head = true;
-        critic.head_weight = reader.read(critic.outputs());
-        critic.head_bias = reader.read(1);
+        const Network critic =
+            reader.read_critic(settings->observation_size + settings->action_size, depth, hidden, kind);
         const Network actor =
-            reader.read_actor(settings->observation_size, depth, hidden, settings->action_size, kind);
+            reader.read_network(settings->observation_size, depth, hidden, 2 * settings->action_size, kind);
         const Tensor log_alpha = reader.read(1);
         AnyUpdate* update = nullptr;
         if (!bfloat16) update = new Update<float>(*settings, critic, actor, log_alpha);
@@ -91,13 +98,46 @@ EXPORT void robo_rl_update_run(void* update, const Inputs* inputs, int64_t updat
 
 EXPORT void robo_rl_update_delete(void* update) { delete static_cast<AnyUpdate*>(update); }
 
+/// Make an update of an agent with a flow. `tensors`: those of the flow, of the critics and, without candidates, of the
+/// actor, as above; targets are running averages. Return null, with the reason in `error`, if memory is short.
+EXPORT void* robo_rl_flow_update_new(const FlowSettings* settings, int bfloat16, int activation, int depth,
+                                     const int* hidden, float* const* tensors, char* error, size_t error_size) {
+    try {
+        const Activation kind = static_cast<Activation>(activation);
+        const int pair = settings->observation_size + settings->action_size, chunk = settings->action_size;
+        const int inputs = FlowInput{settings->observation_size, chunk, settings->time_octaves}.size();
+        TensorReader reader(tensors);
+        const Network flow = reader.read_network(inputs, depth, hidden, chunk, kind);
+        const Network critic = reader.read_critic(pair, depth, hidden, kind);
+        const Network actor =
+            settings->candidates ? Network() : reader.read_network(pair, depth, hidden, chunk, kind);
+        AnyFlowUpdate* update = nullptr;
+        if (!bfloat16) update = new FlowUpdate<float>(*settings, flow, critic, actor);
+#if defined(__AVX512BF16__)
+        if (bfloat16) update = new FlowUpdate<Pair>(*settings, flow, critic, actor);
+#endif
+        return update;
+    } catch (const std::exception& problem) {
+        std::strncpy(error, problem.what(), error_size - 1);
+        return nullptr;
+    }
+}
+
+EXPORT void robo_rl_flow_update_run(void* update, const FlowInputs* inputs, int64_t critic_steps_before,
+                                    int64_t steps_before, FlowMetrics* metrics) {
+    *metrics = static_cast<AnyFlowUpdate*>(update)->run(*inputs, critic_steps_before, steps_before);
+}
+
+EXPORT void robo_rl_flow_update_delete(void* update) { delete static_cast<AnyFlowUpdate*>(update); }
+
 /// Make a cloning. `tensors`: the actor's, as above. Return null, with the reason in `error`, if memory is short.
 EXPORT void* robo_rl_cloning_new(const CloningSettings* settings, int activation, int depth, const int* hidden,
                                  float* const* tensors, char* error, size_t error_size) {
     try {
         return new Cloning(*settings,
-                           TensorReader(tensors).read_actor(settings->observation_size, depth, hidden,
-                                                            settings->action_size, static_cast<Activation>(activation)));
+                           TensorReader(tensors).read_network(settings->observation_size, depth, hidden,
+                                                              2 * settings->action_size,
+                                                              static_cast<Activation>(activation)));
     } catch (const std::exception& problem) {
         std::strncpy(error, problem.what(), error_size - 1);
         return nullptr;
@@ -118,6 +158,11 @@ EXPORT void robo_rl_dense_products(int bfloat16, int rows, int in, int out, cons
 #if defined(__AVX512BF16__)
     if (bfloat16) dense_products<Pair>(rows, in, out, x, w, g, y, dx, dw);
 #endif
+}
+
+/// See measure.h.
+EXPORT void robo_rl_activations(int kind, int count, const float* x, float* y, float* slope) {
+    activations(static_cast<Activation>(kind), count, x, y, slope);
 }
 
 /// See measure.h.

@@ -13,7 +13,8 @@ from ....core import NativeBuildError, native_library
 from ..adam import TrainState
 from ..policy import PolicyConfig
 
-_ACTIVATIONS = {"relu": 1, "tanh": 2, "silu": 3}
+ACTIVATION_NUMBERS = {"relu": 1, "tanh": 2, "silu": 3, "gelu": 4}
+"""The numbers of ``Activation`` in layer.h."""
 
 
 def library_path() -> Path:
@@ -37,6 +38,11 @@ def library() -> ctypes.CDLL:
     loaded.robo_rl_update_run.restype = None
     loaded.robo_rl_update_delete.argtypes = (ctypes.c_void_p,)
     loaded.robo_rl_update_delete.restype = None
+    loaded.robo_rl_flow_update_new.restype = ctypes.c_void_p
+    loaded.robo_rl_flow_update_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, *counts, ctypes.c_void_p)
+    loaded.robo_rl_flow_update_run.restype = None
+    loaded.robo_rl_flow_update_delete.argtypes = (ctypes.c_void_p,)
+    loaded.robo_rl_flow_update_delete.restype = None
     loaded.robo_rl_cloning_new.restype = ctypes.c_void_p
     loaded.robo_rl_cloning_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     loaded.robo_rl_cloning_run.restype = ctypes.c_float
@@ -62,11 +68,6 @@ def available(precision: str = "float32") -> tuple[bool, str]:
         return True, "compiled with this machine's C++ compiler"
     except NativeBuildError as error:
         return False, str(error)
-
-
-def lacks(config: PolicyConfig) -> str:
-    """Return the feature that the native update lacks for ``config``; empty if it lacks none."""
-    return "" if config.activation in _ACTIVATIONS else f"activation {config.activation}"
 
 
 WITHOUT_NORM = (None,) * 8
@@ -112,7 +113,7 @@ def made(
     """Return the handle that a constructor of the library creates, or raise MemoryError."""
     pointers = (ctypes.c_void_p * len(tensors))(*(None if tensor is None else tensor.data_ptr() for tensor in tensors))
     hidden = (ctypes.c_int * len(config.hidden))(*config.hidden)
-    activation, depth = ctypes.c_int(_ACTIVATIONS[config.activation]), ctypes.c_int(len(config.hidden))
+    activation, depth = ctypes.c_int(ACTIVATION_NUMBERS[config.activation]), ctypes.c_int(len(config.hidden))
     error = ctypes.create_string_buffer(200)
     handle = make(*settings, activation, depth, hidden, pointers, error, ctypes.c_size_t(len(error)))
     if not handle:

@@ -1,4 +1,5 @@
-// The products of one dense layer alone, for tests and measurements, and the rate that no product can exceed.
+// The products and activations of one dense layer alone, for tests and measurements, and the rate that no product can
+// exceed.
 #pragma once
 
 #include "network.h"
@@ -49,6 +50,18 @@ void dense_products(int rows, int in, int out, const float* x, const float* w, c
     weight_gradient(network.layers[0], saved.inputs[0], saved.gradients[0], rows, saved.weight_gradients[0].data(),
                     Team{0, 1, &alone});
     unpad(saved.weight_gradients[0].data(), out_stride, in, out, dw);
+}
+
+/// y and its slope at each of `count` values x.
+inline void activations(Activation kind, int count, const float* x, float* y, float* slope) {
+    dispatch({0, 0, kind, {}, {}, {}, {}}, [&](auto activation, auto) {
+        for (int i = 0; i < count; i += kLanes) {
+            const int some = std::min(count - i, kLanes);
+            const Vector value = load_at_most(x + i, some), result = activation_value<activation()>(value);
+            store_some(y + i, result, some);
+            store_some(slope + i, activation_slope<activation()>(value, result), some);
+        }
+    });
 }
 
 /// Multiply-adds of registers, `steps` times, with operands and sums in registers: the processor's peak. Return the

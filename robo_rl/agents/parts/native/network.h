@@ -276,4 +276,22 @@ void apply(Network& network, int member, Saved<Unit>& saved, int batch, const Ad
     }
 }
 
+/// A step of a network on a batch, by a team with its weights packed. For each block of rows, `set(first, rows)` sets
+/// scratch.input(), and `differentiate(first, rows, block)` sets scratch.gradients.back() from scratch.output().
+template <class Unit, class Set, class Differentiate>
+void descend(Network& network, int member, const Weights<Unit>& weights, Scratch<Unit>& scratch, Saved<Unit>& saved,
+             const Adam& adam, const Team& team, Set set, Differentiate differentiate) {
+    const Share share = team.share(saved.blocks.count);
+    for (int block = share.begin; block < share.end; ++block) {
+        const int first = saved.blocks.start(block), rows = saved.blocks.size(block);
+        scratch.begin(&saved, first);
+        set(first, rows);
+        forward(network, weights, scratch, rows);
+        differentiate(first, rows, block);
+        backward(network, weights, scratch, rows, Backward::kHidden, &saved, block);
+    }
+    team.wait();
+    apply(network, member, saved, saved.blocks.n, adam, team);
+}
+
 }  // namespace robo_rl

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "network.h"
+#include "critics.h"
 #include "policy.h"
 
 namespace robo_rl {
@@ -29,10 +29,6 @@ struct Inputs {
 struct Metrics {
     float critic_loss, q_mean, q_abs_max, target_mean, actor_loss, entropy, temperature;
 };
-
-/// NaN takes precedence over every number, so that a diverged target is noticed.
-inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
-inline float larger(float a, float b) { return a > b || a != a ? a : b; }
 
 class AnyUpdate {
    public:
@@ -92,19 +88,13 @@ class Update final : public AnyUpdate {
     Metrics run(const Inputs& inputs, int64_t updates_before, int64_t actor_steps_before) override {
         in_ = inputs;
         alpha_ = std::exp(*log_alpha_.value);
-        sums_ = Sums{};
+        sums_ = CriticSums{};
         for (std::atomic<int>& claims : claims_) claims.store(0, std::memory_order_relaxed);
         pool_.run([&](int thread) { work(thread, updates_before, actor_steps_before); });
         return finish(actor_steps_before);
     }
 
    private:
-    /// Running sums of metrics over the critic updates.
-    struct Sums {
-        double loss = 0, value = 0, target = 0;
-        float largest = 0;
-    };
-
     /// The work of each thread. The stages between barriers are the sections below.
     void work(int thread, int64_t updates_before, int64_t actor_steps_before) {
         const Team all{thread, s_.threads, &everyone_};
@@ -125,7 +115,8 @@ class Update final : public AnyUpdate {
             for (int member; (member = claim_member(team, group, kCriticStage + u)) < s_.ensemble;)
                 update_critic(team, group, thread, member, u, adam);
             all.wait();
-            if (thread == 0) collect();  // no thread writes what it reads before the barrier after the targets
+            // No thread writes what this reads before the barrier after the targets.
+            if (thread == 0) sums_.add(values_.data(), target_.data(), s_.ensemble, s_.batch);
         }
         if (actor_steps_before < 0) return;
         sample_new_actions(all);
@@ -159,14 +150,12 @@ class Update final : public AnyUpdate {
     }
 
     void evaluate_targets(int thread, int u) {
-        Scratch<Unit>& scratch = critic_scratch_[thread];
+        const Pairs pairs = this->pairs(in_.next_observation, next_action_.data(), u);
         for (int task; (task = claim(kCriticStage + s_.updates + u)) < s_.subset * rows_.count;) {
             const int m = task / rows_.count, block = task % rows_.count;
             const int first = rows_.start(block), rows = rows_.size(block);
-            scratch.begin(nullptr, 0);
-            set_critic_input(scratch, in_.next_observation, next_action_.data(), u * s_.batch + first, rows);
-            forward(critic_, target_weights_[m], scratch, rows);
-            head_forward(critic_, target_weights_[m], scratch, rows, target_values_.data() + m * s_.batch + first);
+            evaluate(critic_, target_weights_[m], critic_scratch_[thread], pairs, first, rows,
+                     target_values_.data() + m * s_.batch + first);
         }
     }
 
@@ -183,47 +172,15 @@ class Update final : public AnyUpdate {
 
     void update_critic(const Team& team, int group, int thread, int member, int u, const Adam& adam) {
         Weights<Unit>& weights = critic_weights_[group];
-        Scratch<Unit>& scratch = critic_scratch_[thread];
-        Saved<Unit>& saved = critic_saved_[group];
         weights.pack(critic_, member, false, Backward::kHidden, team);
         team.wait();
-        const Share share = team.share(rows_.count);
-        for (int block = share.begin; block < share.end; ++block) {
-            const int first = rows_.start(block), rows = rows_.size(block);
-            scratch.begin(&saved, first);
-            set_critic_input(scratch, in_.observation, in_.action, u * s_.batch + first, rows);
-            forward(critic_, weights, scratch, rows);
-            differentiate_square(weights, scratch, member, u, first, rows, saved, block);
-            backward(critic_, weights, scratch, rows, Backward::kHidden, &saved, block);
-        }
-        team.wait();
-        apply(critic_, member, saved, s_.batch, adam, team);
-    }
-
-    /// The values; scratch.gradients.back() becomes the mean squared error's gradient with respect to scratch.output().
-    void differentiate_square(const Weights<Unit>& weights, Scratch<Unit>& scratch, int member, int u, int first,
-                              int rows, Saved<Unit>& saved, int block) {
-        float* values = values_.data() + size_t(member) * s_.batch + first;
-        float gradient[kTileRows];
-        head_forward(critic_, weights, scratch, rows, values);
-        for (int i = 0; i < rows; ++i) {
-            const float y = target(u, first + i);
-            gradient[i] = 2.0f / s_.batch * (values[i] - y);
-            if (member == 0) target_.data()[first + i] = y;
-        }
-        head_backward(critic_, weights, scratch, rows, gradient, &saved, block);
-    }
-
-    void collect() {
-        const float* values = values_.data();
-        for (int row = 0; row < s_.batch; ++row) sums_.target += target_.data()[row];
-        for (int e = 0; e < s_.ensemble; ++e)
-            for (int row = 0; row < s_.batch; ++row, ++values) {
-                const double error = double(*values) - target_.data()[row];
-                sums_.loss += error * error;
-                sums_.value += *values;
-                sums_.largest = larger(sums_.largest, std::fabs(*values));
-            }
+        const auto y = [&](int row) {
+            const float y = target(u, row);
+            if (member == 0) target_.data()[row] = y;
+            return y;
+        };
+        descend_square(critic_, member, weights, critic_scratch_[thread], critic_saved_[group],
+                       pairs(in_.observation, in_.action, u), values_.data() + size_t(member) * s_.batch, y, adam, team);
     }
 
     // ---- Actor and temperature -----------------------------------------------------------------------------
@@ -238,24 +195,16 @@ class Update final : public AnyUpdate {
     /// One critic's values of the new actions, and their gradients.
     void differentiate_values(const Team& team, int group, int thread, int member) {
         Weights<Unit>& weights = critic_weights_[group];
-        Scratch<Unit>& scratch = critic_scratch_[thread];
         weights.pack(critic_, member, false, Backward::kInput, team);
         team.wait();
+        const Pairs pairs{last(in_.observation, s_.observation_size), new_action_.data(), s_.observation_size,
+                          s_.action_size};
         const Share share = team.share(rows_.count);
         for (int block = share.begin; block < share.end; ++block) {
             const int first = rows_.start(block), rows = rows_.size(block);
             const size_t at = size_t(member) * s_.batch + first;
-            scratch.begin(nullptr, 0);
-            set_critic_input(scratch, last(in_.observation, s_.observation_size), new_action_.data(), first, rows);
-            forward(critic_, weights, scratch, rows);
-            head_forward(critic_, weights, scratch, rows, values_.data() + at);
-            float ones[kTileRows];
-            std::fill_n(ones, kTileRows, 1.0f);
-            head_backward<Unit>(critic_, weights, scratch, rows, ones, nullptr, block);
-            backward<Unit>(critic_, weights, scratch, rows, Backward::kInput, nullptr, block);
-            for (int i = 0; i < rows; ++i)
-                std::copy_n(scratch.input_gradient.data() + i * row_stride(s_.action_size), s_.action_size,
-                            value_gradient_.data() + (at + i) * s_.action_size);
+            robo_rl::differentiate_values(critic_, weights, critic_scratch_[thread], pairs, first, rows,
+                                          values_.data() + at, value_gradient_.data() + at * s_.action_size);
         }
         team.wait();
     }
@@ -284,13 +233,10 @@ class Update final : public AnyUpdate {
         Scratch<Unit>& scratch = actor_scratch_[team.rank];
         const int outputs = 2 * s_.action_size;
         std::vector<float> q_gradient(s_.action_size);
-        const Share share = team.share(rows_.count);
-        for (int block = share.begin; block < share.end; ++block) {
-            const int first = rows_.start(block), rows = rows_.size(block);
-            // Computing the forward pass again is cheaper than storing it.
-            scratch.begin(&actor_saved_, first);
+        const auto set = [&](int first, int rows) {
             set_input(scratch, last(in_.observation, s_.observation_size), first, rows);
-            forward(actor_, actor_weights_, scratch, rows);
+        };
+        const auto differentiate = [&](int first, int rows, int /*block*/) {
             float* gradient = scratch.gradients.back();
             for (int i = 0; i < rows; ++i) {
                 climbed(first + i, q_gradient.data());
@@ -308,10 +254,10 @@ class Update final : public AnyUpdate {
                                            in_.reference_log_std + size_t(first + i) * s_.action_size,
                                            in_.reference_weight / s_.batch, gradient + i * row_stride(outputs));
             }
-            backward(actor_, actor_weights_, scratch, rows, Backward::kHidden, &actor_saved_, block);
-        }
-        team.wait();
-        apply(actor_, 0, actor_saved_, s_.batch, Adam(s_.actor_learning_rate, steps_before + 1, 0), team);
+        };
+        // Computing the forward pass again is cheaper than storing it.
+        descend(actor_, 0, actor_weights_, scratch, actor_saved_, Adam(s_.actor_learning_rate, steps_before + 1, 0), team,
+                set, differentiate);
     }
 
     /// The temperature's step and the metrics.
@@ -347,14 +293,11 @@ class Update final : public AnyUpdate {
         return field + size_t(s_.updates - 1) * s_.batch * size;
     }
 
-    void set_critic_input(Scratch<Unit>& scratch, const float* observation, const float* action, size_t first,
-                          int rows) const {
-        const int stride = row_stride(critic_.inputs());
-        for (int i = 0; i < rows; ++i) {
-            float* input = scratch.input() + i * stride;
-            std::copy_n(observation + (first + i) * s_.observation_size, s_.observation_size, input);
-            std::copy_n(action + (first + i) * s_.action_size, s_.action_size, input + s_.observation_size);
-        }
+    /// The critics' inputs in minibatch `u`.
+    Pairs pairs(const float* observation, const float* action, int u) const {
+        const size_t first = size_t(u) * s_.batch;
+        return {observation + first * s_.observation_size, action + first * s_.action_size, s_.observation_size,
+                s_.action_size};
     }
 
     /// Sample the policy's actions and their log densities for some rows.
@@ -393,7 +336,7 @@ class Update final : public AnyUpdate {
     Buffer<float> next_action_, next_log_prob_, target_values_, target_, values_, value_gradient_,
         new_action_, log_prob_;
     Inputs in_{};
-    Sums sums_;
+    CriticSums sums_;
     float alpha_ = 0;
 };
 
