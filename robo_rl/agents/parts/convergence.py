@@ -31,8 +31,11 @@ def check_convergence(metrics: Metrics, actor: Parameters, q_limit: float, step:
             f"training diverged: a value estimate has magnitude {metrics['q_abs_max']:.4g} at {step}, "
             f"agent.q_limit is {q_limit:g}. {ADVICE} If returns are that large, raise agent.q_limit."
         )
-    largest = torch._foreach_norm(list(actor.values()), math.inf)  # one kernel on a GPU
-    finite = torch.stack(largest).isfinite()
-    for name, is_finite in zip(actor, finite.tolist(), strict=True):
-        if not is_finite:
-            raise DivergenceError(f"training diverged: {name} is not finite after {step}. {ADVICE}")
+    # On the CPU the Euclidean norm is many times faster than the largest magnitude, but the squares may overflow.
+    for order in (2, math.inf):
+        norms = torch._foreach_norm(list(actor.values()), order)  # one kernel on a GPU
+        finite = torch.stack(norms).isfinite().tolist()
+        if all(finite):
+            return
+    name = next(name for name, is_finite in zip(actor, finite, strict=True) if not is_finite)
+    raise DivergenceError(f"training diverged: {name} is not finite after {step}. {ADVICE}")
