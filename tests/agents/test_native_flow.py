@@ -53,7 +53,7 @@ def rows_of(count: int, seed: int) -> Batch:
         "reward": rng.normal(size=count).astype(np.float32),
         "discount": (0.9 * (rng.random(count) > 0.2)).astype(np.float32),
         "demonstration": (rng.random(count) > 0.5).astype(np.float32),
-        "online_example": np.zeros(count, np.float32),
+        "online_example": (rng.random(count) > 0.8).astype(np.float32),
     }
 
 
@@ -248,3 +248,29 @@ def test_refuses_invalid_options() -> None:
 def test_auto_measures_updates(precision: str) -> None:
     (seconds,) = TIMER.measure((precision,))
     assert 1e-5 < seconds < 10
+
+
+@pytest.mark.parametrize("implementation", ["torch", pytest.param("native", marks=needs_native)])
+def test_failures_and_other_online_rows_are_not_imitated(implementation: str) -> None:
+    agent, other = make("qc", implementation), make("qc", implementation)
+    batch = rows_of(30, 2)
+    left_out = (batch["demonstration"] + batch["online_example"]) == 0
+    assert 0 < left_out.sum() < 30
+    for each, chunk in ((agent, 0.9), (other, -0.9)):
+        each.pretrain(batch | {"action": np.where(left_out[:, np.newaxis], np.float32(chunk), batch["action"])})
+    assert_equal_states(agent.state(), other.state())
+
+
+@pytest.mark.parametrize("implementation", ["torch", pytest.param("native", marks=needs_native)])
+def test_the_critics_choose_after_they_have_learned(implementation: str) -> None:
+    agent = make("qc", implementation, selection_starts=3)
+    samples = []
+    for step in range(4):
+        samples.append(agent._policy.samples)
+        (agent.pretrain_critics if step == 0 else agent.update)(rows_of(30, step))
+    assert samples == [1, 1, 1, 5]
+    state = agent.state()
+    del state["value_steps"]  # as saved by versions in which the critics chose from the start
+    earlier = make("qc", implementation, selection_starts=3)
+    earlier.load(state)
+    assert earlier._policy.samples == 5

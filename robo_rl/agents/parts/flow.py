@@ -54,9 +54,15 @@ def velocity(parameters: Parameters, observation: Tensor, chunk: Tensor, time: T
 
 
 def flow_matching_loss(
-    parameters: Parameters, observation: Tensor, chunk: Tensor, noise: Tensor, time: Tensor, activation: str
+    parameters: Parameters,
+    observation: Tensor,
+    chunk: Tensor,
+    noise: Tensor,
+    time: Tensor,
+    activation: str,
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the mean of |v(s, x_t, t) - (x_1 - x_0)|^2 over rows and elements.
+    """Return the mean of |v(s, x_t, t) - (x_1 - x_0)|^2 over elements and, with ``weight``, over rows.
 
     Args:
         parameters: ``flow/...``.
@@ -65,19 +71,30 @@ def flow_matching_loss(
         noise: x_0, (B, A).
         time: t in [0, 1], (B, 1).
         activation: of the network.
+        weight: weight of each row (B,), with a mean of 1; None: 1 for all rows.
     """
     interpolated = torch.lerp(noise, chunk, time)
-    return (velocity(parameters, observation, interpolated, time, activation) - (chunk - noise)).square().mean()
+    error = velocity(parameters, observation, interpolated, time, activation) - (chunk - noise)
+    return error.square().mean() if weight is None else (error.square().mean(1) * weight).mean()
 
 
 def descend_flow(
-    optimiser: Adam, observation: Tensor, chunk: Tensor, generator: torch.Generator, activation: str, step: int
+    optimiser: Adam,
+    observation: Tensor,
+    chunk: Tensor,
+    generator: torch.Generator,
+    activation: str,
+    step: int,
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """Take one gradient step of the network ``flow`` on chunks (B, A), with new noise and times; return the loss."""
+    """Take one gradient step of the network ``flow`` on chunks (B, A), with new noise and times; return the loss.
+
+    For ``weight`` see :func:`flow_matching_loss`.
+    """
     noise = torch.randn(chunk.shape, generator=generator)
     time = torch.rand(len(chunk), 1, generator=generator)
     return optimiser.descend(
-        "flow", lambda flow: flow_matching_loss(flow, observation, chunk, noise, time, activation), step
+        "flow", lambda flow: flow_matching_loss(flow, observation, chunk, noise, time, activation, weight), step
     )
 
 

@@ -156,7 +156,8 @@ class FlowActorCritic(OfflineAgent):
         observation, chunk = torch.from_numpy(self._policy.observations.rows(batch)), self._cloned(batch)
         self._updates += 1
         step, activation = int(self._updates), self.config.activation
-        error = descend_flow(self._optimiser, observation, chunk, self._noise, activation, step)
+        weight = self._imitation_weights(batch)
+        error = descend_flow(self._optimiser, observation, chunk, self._noise, activation, step, weight)
         return {"flow_loss": float(error)} | self._extract(observation, use_critics=use_critics)
 
     def _cloned(self, batch: Batch) -> Tensor:
@@ -167,6 +168,16 @@ class FlowActorCritic(OfflineAgent):
         """
         demonstrated = batch["demonstration"][:, np.newaxis] > 0
         return torch.from_numpy(np.where(demonstrated, batch["proposed_action"], batch["action"]))
+
+    @staticmethod
+    def _imitation_weights(batch: Batch) -> Tensor:
+        """Return the weight (B,), with a mean of 1, with which the flow learns each row.
+
+        If there is nothing to imitate, such as before the first success without demonstrations, all rows weigh 1.
+        """
+        weight = torch.from_numpy(batch["demonstration"] + batch["online_example"])
+        mean = weight.mean()
+        return weight / mean if mean > 0 else torch.ones_like(weight)
 
     def _extract(self, observation: Tensor, *, use_critics: bool) -> Metrics:
         """Take a step of the policy, if it has networks of its own; return its metrics.

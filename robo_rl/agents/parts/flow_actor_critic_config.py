@@ -36,6 +36,7 @@ class FlowActorCriticConfig(OfflineConfig):
     """
 
     learns_online = True
+    online_cloning_weight = 1.0
 
     hidden: tuple[int, ...] = (256, 256, 256)
     activation: str = "gelu"

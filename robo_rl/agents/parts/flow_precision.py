@@ -51,9 +51,10 @@ class _UpdateLoop:
     def __call__(self) -> float:
         """Return the seconds of one update."""
         start = time.perf_counter()
-        noise = draw_noise(self._config, *self._chunk.shape, self._generator, critics_learn=True)
+        noise = draw_noise(self._config, *self._chunk.shape, self._generator, samples=1)
         counts = {"critic_updates": self._updates, "updates": self._updates}
-        self._update(self._rows.observation, self._chunk, noise, self._rows, tau=self._config.tau, **counts)
+        rows, weight = self._rows, torch.ones(len(self._chunk))
+        self._update(rows.observation, self._chunk, weight, noise, rows, tau=self._config.tau, **counts)
         self._updates += 1
         return time.perf_counter() - start
 

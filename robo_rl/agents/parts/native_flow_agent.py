@@ -61,9 +61,11 @@ class NativeFlowAgent(FlowActorCritic):
         if self._native is None or self._native.rows != len(chunk):
             state = self._optimiser.state
             self._native = NativeFlowUpdate(self.config, precision, state, self._averaged, len(chunk))
-        noise = draw_noise(self.config, len(chunk), chunk.shape[1], self._noise, critics_learn=critics_learn)
+        samples = self._policy.samples if critics_learn else 0
+        noise = draw_noise(self.config, len(chunk), chunk.shape[1], self._noise, samples)
         counts = {"critic_updates": int(self._critic_updates), "updates": int(self._updates)}
-        metrics = self._native(observation, chunk, noise, rows, tau=tau, **counts)
+        weight = self._imitation_weights(batch)
+        metrics = self._native(observation, chunk, weight, noise, rows, tau=tau, **counts)
         self._critic_updates += critics_learn
         self._updates += 1
         return metrics

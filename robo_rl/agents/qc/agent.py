@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from robo_rl.core import EnvSpec
+from robo_rl.core import Batch, EnvSpec, Metrics, State
 
 from ..parts.native_flow_agent import NativeFlowAgent
 from .config import QCConfig
@@ -17,8 +17,30 @@ class QC(NativeFlowAgent):
     critics. In evaluations the averaged flow and critics act.
     """
 
+    _policy: BestOfNPolicy
+
     def __init__(self, config: QCConfig, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, BestOfNPolicy(config, spec, seed), {}, seed)
+
+    def pretrain_critics(self, batch: Batch) -> Metrics:
+        """Take one step of :meth:`update`, on one minibatch of demonstrations.
+
+        Raises:
+            DivergenceError: see :meth:`update`.
+        """
+        metrics = super().pretrain_critics(batch)
+        self._policy.value_steps += 1
+        return metrics
+
+    def update(self, batch: Batch) -> Metrics:
+        """Take a step of all networks on each minibatch; see :meth:`.FlowActorCritic.update`."""
+        metrics = super().update(batch)
+        self._policy.value_steps += 1
+        return metrics
+
+    def load(self, state: State) -> None:
+        """Continue from ``state`` bit for bit; see :meth:`.PolicyAgent.load`."""
+        super().load(self._policy.completed(state))
 
 
 def make_qc(*, spec: EnvSpec, seed: int, **fields: Any) -> QC:

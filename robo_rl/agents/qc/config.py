@@ -15,6 +15,10 @@ class QCConfig(NativeFlowConfig):
         candidates: number of chunks that are sampled for each decision and each target. The critics choose the one with
             the largest value, by ``target_q`` over the ensemble. 1: no choice, the policy imitates the data. The paper
             has 32.
+        selection_starts: steps of learning values, on the demonstrations (``offline_steps``) and in the environment,
+            before the critics choose. Until then a single chunk is sampled for each decision and each target: critics
+            that have only seen demonstrations choose worse than chance.
     """
 
     candidates: int = option(8, low=1)
+    selection_starts: int = option(3500, low=0)

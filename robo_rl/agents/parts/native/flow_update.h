@@ -20,10 +20,11 @@ struct FlowSettings {
 
 /// Rows and randomness of one minibatch.
 struct FlowInputs {
-    const float *observation, *chunk;                          // chunk: of the flow
+    const float *observation, *chunk, *weight;                   // chunk: of the flow; weight: mean 1
     const float *action, *reward, *discount, *next_observation;  // null: critics neither learn nor teach the actor
     const float *target_noise, *flow_noise, *time, *actor_noise;
     double tau;  // of the running averages
+    int32_t candidates;  // at most those of the settings
 };
 
 /// The metrics, in the order of native/flow_update.py's METRICS; NaN for those that do not apply.
@@ -72,6 +73,7 @@ class FlowUpdate final : public AnyFlowUpdate {
         const float unknown = std::numeric_limits<float>::quiet_NaN();
         in_ = inputs;
         metrics_ = {unknown, unknown, unknown, unknown, unknown, unknown, unknown};
+        candidate_rows_ = Blocks(s_.batch * std::max(in_.candidates, 1), kTileRows, 2);
         claimed_.store(0, std::memory_order_relaxed);
         pool_.run([&](int thread) { work(thread, critic_steps_before, steps_before); });
         return metrics_;
@@ -128,9 +130,9 @@ class FlowUpdate final : public AnyFlowUpdate {
                 act(thread, in_.next_observation, in_.target_noise, first, rows, next_chunk_.data());
                 continue;
             }
-            sample_flow(flow_, flow_.scratch[thread], input_, s_.flow_steps, in_.next_observation, s_.candidates,
+            sample_flow(flow_, flow_.scratch[thread], input_, s_.flow_steps, in_.next_observation, in_.candidates,
                         in_.target_noise, first, rows, candidate_.data());
-            aggregate(thread, critic_weights_, {in_.next_observation, candidate_.data(), o, a, s_.candidates}, first,
+            aggregate(thread, critic_weights_, {in_.next_observation, candidate_.data(), o, a, in_.candidates}, first,
                       rows, candidate_value_.data() + first);
         }
     }
@@ -139,7 +141,7 @@ class FlowUpdate final : public AnyFlowUpdate {
         const Share share = all.share(rows_.count);
         for (int block = share.begin; block < share.end; ++block) {
             const int first = rows_.start(block), rows = rows_.size(block);
-            for (int row = first; s_.candidates && row < first + rows; ++row)
+            for (int row = first; in_.candidates && row < first + rows; ++row)
                 std::copy_n(candidate_.data() + best(row) * s_.action_size, s_.action_size,
                             next_chunk_.data() + size_t(row) * s_.action_size);
             float values[kTileRows];
@@ -153,9 +155,9 @@ class FlowUpdate final : public AnyFlowUpdate {
 
     /// The candidate with the largest value, the first of several; NaN is larger than every number, as in PyTorch.
     size_t best(int row) const {
-        const size_t first = size_t(row) * s_.candidates;
+        const size_t first = size_t(row) * in_.candidates;
         size_t best = first;
-        for (size_t k = first + 1; k < first + s_.candidates; ++k) {
+        for (size_t k = first + 1; k < first + in_.candidates; ++k) {
             const float value = candidate_value_.data()[k], largest = candidate_value_.data()[best];
             if (largest == largest && !(value <= largest)) best = k;
         }
@@ -191,8 +193,10 @@ class FlowUpdate final : public AnyFlowUpdate {
             for (int i = 0; i < rows; ++i) {
                 const size_t at = size_t(first + i) * a;
                 for (int j = 0; j < a; ++j) velocity[j] = in_.chunk[at + j] - in_.flow_noise[at + j];
-                squares_.data()[first + i] = regress(scratch.output() + i * stride, velocity.data(), a,
-                                                     1.0f / (s_.batch * a), scratch.gradients.back() + i * stride);
+                const float weight = in_.weight[first + i];
+                squares_.data()[first + i] =
+                    weight * regress(scratch.output() + i * stride, velocity.data(), a, weight / (s_.batch * a),
+                                     scratch.gradients.back() + i * stride);
             }
         };
         descend(flow_.network, 0, flow_.weights, scratch, flow_.saved, adam, all, set, differentiate);
@@ -292,7 +296,8 @@ class FlowUpdate final : public AnyFlowUpdate {
     Pool pool_;
     Barrier everyone_;
     std::atomic<int> claimed_{0};  // blocks of candidates: a thread that is delayed takes fewer
-    const Blocks rows_, candidate_rows_;
+    const Blocks rows_;
+    Blocks candidate_rows_;
 
     std::vector<Weights<Unit>> critic_weights_, average_weights_;  // by member
     std::vector<Scratch<Unit>> critic_scratch_;                    // by thread

@@ -39,11 +39,18 @@ class FlowNoise(NamedTuple):
 
 
 def draw_noise(
-    config: NativeFlowConfig, rows: int, action_size: int, generator: torch.Generator, *, critics_learn: bool
+    config: NativeFlowConfig, rows: int, action_size: int, generator: torch.Generator, samples: int
 ) -> FlowNoise:
-    """Return the noise of a minibatch, drawn in the order of :class:`..flow_actor_critic.FlowActorCritic`."""
-    samples = rows * max(config.candidates, 1)
-    target = torch.randn(samples, action_size, generator=generator) if critics_learn else None
+    """Return the noise of a minibatch, drawn in the order of :class:`..flow_actor_critic.FlowActorCritic`.
+
+    Args:
+        config: configuration of the agent.
+        rows: rows B of the minibatch.
+        action_size: elements A of a chunk.
+        generator: source of the noise.
+        samples: number of chunks that are sampled for each target; 0: the critics do not learn.
+    """
+    target = torch.randn(rows * samples, action_size, generator=generator) if samples else None
     flow, time = torch.randn(rows, action_size, generator=generator), torch.rand(rows, 1, generator=generator)
     actor = None if config.candidates else torch.randn(rows, action_size, generator=generator)
     return FlowNoise(target, flow, time, actor)
@@ -64,10 +71,11 @@ class _Inputs(ctypes.Structure):
     """``FlowInputs`` of flow_update.h."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("observation", "chunk")),
+        *((name, ctypes.c_void_p) for name in ("observation", "chunk", "weight")),
         *((name, ctypes.c_void_p) for name in ("action", "reward", "discount", "next_observation")),
         *((name, ctypes.c_void_p) for name in ("target_noise", "flow_noise", "time", "actor_noise")),
         ("tau", ctypes.c_double),
+        ("candidates", ctypes.c_int32),
     )
 
 
@@ -128,6 +136,7 @@ class NativeFlowUpdate:
         self,
         observation: Tensor,
         chunk: Tensor,
+        weight: Tensor,
         noise: FlowNoise,
         rows: Rows | None,
         *,
@@ -140,6 +149,7 @@ class NativeFlowUpdate:
         Args:
             observation: (B, O).
             chunk: chunks (B, A) that the flow learns.
+            weight: weight of each of them (B,), with a mean of 1.
             noise: the randomness.
             rows: rows of which the critics learn; None: neither the critics nor, from these, the actor learn.
             critic_updates: number of steps of the critics so far.
@@ -153,6 +163,7 @@ class NativeFlowUpdate:
         inputs = _Inputs(
             observation=pointer("observation", observation, (b, o)),
             chunk=pointer("chunk", chunk, (b, a)),
+            weight=pointer("weight", weight, (b,)),
             flow_noise=pointer("noise.flow", noise.flow, (b, a)),
             time=pointer("noise.time", noise.time, (b, 1)),
             tau=tau,
@@ -162,7 +173,8 @@ class NativeFlowUpdate:
             inputs.reward = pointer("reward", rows.reward, (b,))
             inputs.discount = pointer("discount", rows.discount, (b,))
             inputs.next_observation = pointer("next_observation", rows.next_observation, (b, o))
-            samples = max(self._config.candidates, 1)
+            samples = max(1, min(len(noise.target) // b, self._config.candidates))
+            inputs.candidates = samples if self._config.candidates else 0
             inputs.target_noise = pointer("noise.target", noise.target, (b * samples, a))
         if noise.actor is not None:
             inputs.actor_noise = pointer("noise.actor", noise.actor, (b, a))
