@@ -70,12 +70,16 @@ def flow_matching_loss(
     return (velocity(parameters, observation, interpolated, time, activation) - (chunk - noise)).square().mean()
 
 
+def draw_flow(chunk: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return new noise (B, A) and times (B, 1) for a gradient step on chunks (B, A)."""
+    return torch.randn(chunk.shape, generator=generator), torch.rand(len(chunk), 1, generator=generator)
+
+
 def descend_flow(
     optimiser: Adam, observation: Tensor, chunk: Tensor, generator: torch.Generator, activation: str, step: int
 ) -> Tensor:
     """Take one gradient step of the network ``flow`` on chunks (B, A), with new noise and times; return the loss."""
-    noise = torch.randn(chunk.shape, generator=generator)
-    time = torch.rand(len(chunk), 1, generator=generator)
+    noise, time = draw_flow(chunk, generator)
     return optimiser.descend(
         "flow", lambda flow: flow_matching_loss(flow, observation, chunk, noise, time, activation), step
     )

@@ -51,7 +51,7 @@ class _UpdateLoop:
     def __call__(self) -> float:
         """Return the seconds of one update."""
         start = time.perf_counter()
-        noise = draw_noise(self._config, *self._chunk.shape, self._generator, critics_learn=True)
+        noise = draw_noise(self._config, self._chunk, self._generator, critics_learn=True)
         counts = {"critic_updates": self._updates, "updates": self._updates}
         self._update(self._rows.observation, self._chunk, noise, self._rows, tau=self._config.tau, **counts)
         self._updates += 1

@@ -61,7 +61,7 @@ class NativeFlowAgent(FlowActorCritic):
         if self._native is None or self._native.rows != len(chunk):
             state = self._optimiser.state
             self._native = NativeFlowUpdate(self.config, precision, state, self._averaged, len(chunk))
-        noise = draw_noise(self.config, len(chunk), chunk.shape[1], self._noise, critics_learn=critics_learn)
+        noise = draw_noise(self.config, chunk, self._noise, critics_learn=critics_learn)
         counts = {"critic_updates": int(self._critic_updates), "updates": int(self._updates)}
         metrics = self._native(observation, chunk, noise, rows, tau=tau, **counts)
         self._critic_updates += critics_learn
