@@ -78,6 +78,11 @@ def flow_matching_loss(
     return error.square().mean() if weight is None else (error.square().mean(1) * weight).mean()
 
 
+def draw_flow(chunk: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return new noise (B, A) and times (B, 1) for a gradient step on chunks (B, A)."""
+    return torch.randn(chunk.shape, generator=generator), torch.rand(len(chunk), 1, generator=generator)
+
+
 def descend_flow(
     optimiser: Adam,
     observation: Tensor,
@@ -91,8 +96,7 @@ def descend_flow(
 
     For ``weight`` see :func:`flow_matching_loss`.
     """
-    noise = torch.randn(chunk.shape, generator=generator)
-    time = torch.rand(len(chunk), 1, generator=generator)
+    noise, time = draw_flow(chunk, generator)
     return optimiser.descend(
         "flow", lambda flow: flow_matching_loss(flow, observation, chunk, noise, time, activation, weight), step
     )

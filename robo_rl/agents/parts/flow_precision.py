@@ -51,7 +51,7 @@ class _UpdateLoop:
     def __call__(self) -> float:
         """Return the seconds of one update."""
         start = time.perf_counter()
-        noise = draw_noise(self._config, *self._chunk.shape, self._generator, samples=1)
+        noise = draw_noise(self._config, self._chunk, self._generator, samples=1)
         counts = {"critic_updates": self._updates, "updates": self._updates}
         rows, weight = self._rows, torch.ones(len(self._chunk))
         self._update(rows.observation, self._chunk, weight, noise, rows, tau=self._config.tau, **counts)

@@ -62,7 +62,7 @@ class NativeFlowAgent(FlowActorCritic):
             state = self._optimiser.state
             self._native = NativeFlowUpdate(self.config, precision, state, self._averaged, len(chunk))
         samples = self._policy.samples if critics_learn else 0
-        noise = draw_noise(self.config, len(chunk), chunk.shape[1], self._noise, samples)
+        noise = draw_noise(self.config, chunk, self._noise, samples)
         counts = {"critic_updates": int(self._critic_updates), "updates": int(self._updates)}
         weight = self._imitation_weights(batch)
         metrics = self._native(observation, chunk, weight, noise, rows, tau=tau, **counts)

@@ -10,7 +10,7 @@ from torch import Tensor
 from robo_rl.core import NativeBuildError
 
 from ..adam import TrainState
-from ..flow import TIME_OCTAVES
+from ..flow import TIME_OCTAVES, draw_flow
 from ..native_flow_config import NativeFlowConfig
 from ..networks import Parameters
 from ..offline_agent import Rows
@@ -39,20 +39,19 @@ class FlowNoise(NamedTuple):
 
 
 def draw_noise(
-    config: NativeFlowConfig, rows: int, action_size: int, generator: torch.Generator, samples: int
+    config: NativeFlowConfig, chunk: Tensor, generator: torch.Generator, samples: int
 ) -> FlowNoise:
-    """Return the noise of a minibatch, drawn in the order of :class:`..flow_actor_critic.FlowActorCritic`.
+    """Return the noise for chunks (B, A), drawn in the order of :class:`..flow_actor_critic.FlowActorCritic`.
 
     Args:
         config: configuration of the agent.
-        rows: rows B of the minibatch.
-        action_size: elements A of a chunk.
+        chunk: chunks (B, A) of a minibatch.
         generator: source of the noise.
         samples: number of chunks that are sampled for each target; 0: the critics do not learn.
     """
-    target = torch.randn(rows * samples, action_size, generator=generator) if samples else None
-    flow, time = torch.randn(rows, action_size, generator=generator), torch.rand(rows, 1, generator=generator)
-    actor = None if config.candidates else torch.randn(rows, action_size, generator=generator)
+    target = torch.randn(len(chunk) * samples, chunk.shape[1], generator=generator) if samples else None
+    flow, time = draw_flow(chunk, generator)
+    actor = None if config.candidates else torch.randn(chunk.shape, generator=generator)
     return FlowNoise(target, flow, time, actor)
 
 
@@ -183,8 +182,7 @@ class NativeFlowUpdate:
             self._handle, ctypes.byref(inputs), critic_updates, updates, values.data_ptr()
         )
         named = dict(zip(METRICS, values.tolist(), strict=True))
-        absent = METRICS_OF_CRITICS if rows is None else ()
-        absent += METRICS_OF_ACTOR if noise.actor is None else ()
+        absent = (*(METRICS_OF_CRITICS if rows is None else ()), *(METRICS_OF_ACTOR if noise.actor is None else ()))
         return {name: value for name, value in named.items() if name not in absent}
 
     def __del__(self) -> None:
