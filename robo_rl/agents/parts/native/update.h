@@ -66,7 +66,7 @@ class Update final : public AnyUpdate {
           team_size_(team_size(settings.threads, settings.ensemble)),
           claims_(kCriticStage + 2 * settings.updates),
           claimed_member_(settings.threads),
-          rows_(settings.batch, kTileRows, 2),
+          rows_(row_blocks<Unit>(settings.batch)),
           actor_weights_(actor_, actor_.inputs()),
           actor_saved_(actor_, settings.batch),
           next_action_(size_t(s_.updates) * s_.batch * s_.action_size),
@@ -152,7 +152,7 @@ class Update final : public AnyUpdate {
 
     /// The policy's actions for all next observations at once: the actor does not change during the critic updates.
     void sample_next_actions(int thread) {
-        const Blocks blocks(s_.updates * s_.batch, kTileRows, 2);
+        const Blocks blocks = row_blocks<Unit>(s_.updates * s_.batch);
         for (int b; (b = claim(kSampleStage)) < blocks.count;)
             act(thread, in_.next_observation, in_.next_noise, blocks.start(b), blocks.size(b), next_action_.data(),
                 next_log_prob_.data());
@@ -204,7 +204,7 @@ class Update final : public AnyUpdate {
     void differentiate_square(const Weights<Unit>& weights, Scratch<Unit>& scratch, int member, int u, int first,
                               int rows, Saved<Unit>& saved, int block) {
         float* values = values_.data() + size_t(member) * s_.batch + first;
-        float gradient[kTileRows];
+        float gradient[kBlockRows<Unit>];
         head_forward(critic_, weights, scratch, rows, values);
         for (int i = 0; i < rows; ++i) {
             const float y = target(u, first + i);
@@ -249,8 +249,8 @@ class Update final : public AnyUpdate {
             set_critic_input(scratch, last(in_.observation, s_.observation_size), new_action_.data(), first, rows);
             forward(critic_, weights, scratch, rows);
             head_forward(critic_, weights, scratch, rows, values_.data() + at);
-            float ones[kTileRows];
-            std::fill_n(ones, kTileRows, 1.0f);
+            float ones[kBlockRows<Unit>];
+            std::fill_n(ones, rows, 1.0f);
             head_backward<Unit>(critic_, weights, scratch, rows, ones, nullptr, block);
             backward<Unit>(critic_, weights, scratch, rows, Backward::kInput, nullptr, block);
             for (int i = 0; i < rows; ++i)
