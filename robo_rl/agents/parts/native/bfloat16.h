@@ -39,7 +39,8 @@ inline __m512i pair_rows(Vector even, Vector odd) {
     return _mm512_unpacklo_epi16(spread, high);
 }
 
-inline void pack_weights(const float* weights, int in, int out, int first, Panels<Pair>& packed) {
+template <class Unit>
+void pack_weights(const float* weights, int in, int out, int first, Panels<Unit>& packed) {
     for (int k = first; k < in && k < first + kLanes; k += 2)
         for (int p = 0; p < packed.count(); ++p)
             for (int j = 0; j < packed.registers(p); ++j) {
@@ -51,7 +52,8 @@ inline void pack_weights(const float* weights, int in, int out, int first, Panel
             }
 }
 
-inline void pack_transposed(const float* weights, int in, int out, int first, Panels<Pair>& packed) {
+template <class Unit>
+void pack_transposed(const float* weights, int in, int out, int first, Panels<Unit>& packed) {
     const int p = first / kTileColumns;
     const ptrdiff_t step = packed.step(p);
     for (int k = 0; k < out; k += 2 * kLanes) {
@@ -66,7 +68,7 @@ inline void pack_transposed(const float* weights, int in, int out, int first, Pa
             block[i] = (Vector)pair_neighbours(row);
         }
         transpose(block);
-        Pair* to = packed.panel(p) + k / 2 * step + first % kTileColumns;
+        Unit* to = packed.panel(p) + k / 2 * step + first % kTileColumns;
         for (int i = 0; i < kLanes && k / 2 + i < packed.steps; ++i)
             store(reinterpret_cast<float*>(to + i * step), block[i]);
     }

@@ -19,7 +19,7 @@ class Cloning {
           actor_(std::move(actor)),
           pool_(settings.threads),
           everyone_(settings.threads),
-          rows_(settings.batch, kTileRows, 2),
+          rows_(row_blocks<float>(settings.batch)),
           weights_(actor_, actor_.inputs()),
           saved_(actor_, settings.batch),
           squares_(settings.batch) {

@@ -41,8 +41,8 @@ template <class Unit>
 void differentiate_values(const Network& critic, const Weights<Unit>& weights, Scratch<Unit>& scratch,
                           const Pairs& pairs, size_t first, int rows, float* values, float* gradients) {
     evaluate(critic, weights, scratch, pairs, first, rows, values);
-    float ones[kTileRows];
-    std::fill_n(ones, kTileRows, 1.0f);
+    float ones[kBlockRows<Unit>];
+    std::fill_n(ones, rows, 1.0f);
     head_backward<Unit>(critic, weights, scratch, rows, ones, nullptr, 0);
     backward<Unit>(critic, weights, scratch, rows, Backward::kInput, nullptr, 0);
     for (int i = 0; i < rows; ++i)
@@ -57,7 +57,7 @@ void descend_square(Network& critic, int member, const Weights<Unit>& weights, S
                     const Team& team) {
     const auto set = [&](int first, int rows) { pairs.set(scratch, first, rows); };
     const auto differentiate = [&](int first, int rows, int block) {
-        float gradient[kTileRows];
+        float gradient[kBlockRows<Unit>];
         head_forward(critic, weights, scratch, rows, values + first);
         for (int i = 0; i < rows; ++i)
             gradient[i] = 2.0f / saved.blocks.n * (values[first + i] - target(first + i));

@@ -50,8 +50,8 @@ class FlowUpdate final : public AnyFlowUpdate {
           flow_(flow, settings.batch, settings.threads),
           pool_(settings.threads),
           everyone_(settings.threads),
-          rows_(settings.batch, kTileRows, 2),
-          candidate_rows_(settings.batch * std::max(settings.candidates, 1), kTileRows, 2),
+          rows_(row_blocks<Unit>(settings.batch)),
+          candidate_rows_(row_blocks<Unit>(settings.batch * std::max(settings.candidates, 1))),
           critic_saved_(critic_, settings.batch),
           candidate_(size_t(candidate_rows_.n) * s_.action_size),
           candidate_value_(candidate_rows_.n),
@@ -73,7 +73,7 @@ class FlowUpdate final : public AnyFlowUpdate {
         const float unknown = std::numeric_limits<float>::quiet_NaN();
         in_ = inputs;
         metrics_ = {unknown, unknown, unknown, unknown, unknown, unknown, unknown};
-        candidate_rows_ = Blocks(s_.batch * std::max(in_.candidates, 1), kTileRows, 2);
+        candidate_rows_ = row_blocks<Unit>(s_.batch * std::max(in_.candidates, 1));
         claimed_.store(0, std::memory_order_relaxed);
         pool_.run([&](int thread) { work(thread, critic_steps_before, steps_before); });
         return metrics_;
@@ -144,7 +144,7 @@ class FlowUpdate final : public AnyFlowUpdate {
             for (int row = first; in_.candidates && row < first + rows; ++row)
                 std::copy_n(candidate_.data() + best(row) * s_.action_size, s_.action_size,
                             next_chunk_.data() + size_t(row) * s_.action_size);
-            float values[kTileRows];
+            float values[kBlockRows<Unit>];
             aggregate(all.rank, average_weights_,
                       {in_.next_observation, next_chunk_.data(), s_.observation_size, s_.action_size}, first, rows,
                       values);
@@ -167,7 +167,7 @@ class FlowUpdate final : public AnyFlowUpdate {
     /// The mean or the minimum of the ensemble's values of some rows.
     void aggregate(int thread, const std::vector<Weights<Unit>>& weights, const Pairs& pairs, int first, int rows,
                    float* result) {
-        float values[kTileRows];
+        float values[kBlockRows<Unit>];
         for (int m = 0; m < s_.ensemble; ++m) {
             evaluate(critic_, weights[m], critic_scratch_[thread], pairs, first, rows, values);
             for (int i = 0; i < rows; ++i)

@@ -98,10 +98,25 @@ struct Kernels {
     }
 };
 
+/// Rows of a block that passes through a network, at most.
+template <class Unit>
+constexpr int kBlockRows = kTileRows;
+
+/// The first rows of all blocks are multiples of this: no unit of a saved batch is in two blocks.
+template <class Unit>
+constexpr int kBlockUnit = 2;
+
+/// Steps of the inner dimension of a product are padded to multiples of this.
+template <class Unit>
+constexpr int kStepUnit = 1;
+
 /// The right operand in panels of kTileColumns columns, each panel contiguous, in the order of the micro-kernel.
 template <class Unit>
 struct Panels {
-    Panels(int steps, int columns) : steps(steps), columns(columns), units(size_t(steps) * round_up(columns, kLanes)) {}
+    Panels(int least_steps, int columns)
+        : steps(round_up(least_steps, kStepUnit<Unit>)),
+          columns(columns),
+          units(size_t(steps) * round_up(columns, kLanes)) {}
 
     int count() const { return divide_up(columns, kTileColumns); }
     int registers(int panel) const {
@@ -135,5 +150,11 @@ struct Blocks {
     }
     int size(int i) const { return start(i + 1) - start(i); }
 };
+
+/// The blocks of a batch of n rows.
+template <class Unit>
+Blocks row_blocks(int n) {
+    return {n, kBlockRows<Unit>, kBlockUnit<Unit>};
+}
 
 }  // namespace robo_rl

@@ -43,10 +43,10 @@ struct PackedLayer {
 
 /// Values of the forward pass that the backward pass of a layer needs for the same block.
 struct LayerBlock {
-    explicit LayerBlock(int width) : normal(kTileRows * row_stride(width)) {}
+    explicit LayerBlock(int width) : normal(kMostRows * row_stride(width)) {}
 
     Buffer<float> normal;            // before scale and shift, or without LayerNorm before the activation
-    float inverse_deviation[kTileRows];
+    float inverse_deviation[kMostRows];
 };
 
 /// Sums over the rows of a block: gradients of the parameters that are vectors of the width of the layer.
@@ -96,7 +96,7 @@ void activate_rows(int width, const LayerVectors& vectors, LayerBlock& block, fl
     const int stride = row_stride(width), last = (width - 1) / kLanes * kLanes;
     const Vector mask = lane_mask(width - last);
     const float *bias = vectors.bias.data(), *scale = vectors.scale.data(), *shift = vectors.shift.data();
-    float mean[kTileRows];
+    float mean[kMostRows];
     if constexpr (normalised) {  // one loop over the rows for each pass, as rows can then be in flight together
         for (int i = 0; i < rows; ++i) {
             float* x = block.normal.data() + i * stride;
@@ -138,7 +138,7 @@ void activate_rows_backward(int width, const LayerVectors& vectors, const LayerB
                             float* gradient, int rows, BlockSums sums) {
     const int stride = row_stride(width);
     const float *scale = vectors.scale.data(), *shift = vectors.shift.data(), *normal = block.normal.data();
-    float mean[kTileRows], correlation[kTileRows];  // of the gradient of the normalised values, and with them
+    float mean[kMostRows], correlation[kMostRows];  // of the gradient of the normalised values, and with them
     for (int i = 0; i < rows; ++i) {
         Vector total{}, products{};
         for (int j = 0; j < width; j += kLanes) {

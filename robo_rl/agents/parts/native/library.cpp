@@ -1,6 +1,6 @@
 // The C interface that Python calls through ctypes.
 
-#include "bfloat16.h"
+#include "amx.h"
 #include "cloning.h"
 #include "flow_update.h"
 #include "measure.h"
@@ -53,17 +53,31 @@ class TensorReader {
     float* const* next_;
 };
 
+/// Call f with a unit of the kind in which products are computed here; do nothing if there is none.
+template <class F>
+void with_unit(bool bfloat16, F f) {
+    if (!bfloat16) return f(float{});
+#if defined(ROBO_RL_AMX)
+    if (tiles_permitted()) return f(TilePair{});
+#endif
+#if defined(__AVX512BF16__)
+    f(Pair{});
+#endif
+}
+
 }  // namespace
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-/// Whether this machine multiplies pairs of bfloat16.
-EXPORT int robo_rl_has_bfloat16() {
-#if defined(__AVX512BF16__)
-    return 1;
-#else
-    return 0;
+/// The instructions by which this process multiplies pairs of bfloat16; empty if there are none.
+EXPORT const char* robo_rl_bfloat16_instructions() {
+#if defined(ROBO_RL_AMX)
+    if (tiles_permitted()) return "AMX";
 #endif
+#if defined(__AVX512BF16__)
+    return "AVX512_BF16";
+#endif
+    return "";
 }
 
 /// Make an update. `tensors`: for each hidden layer of the critics weight, bias, scale, shift (null without
@@ -80,10 +94,9 @@ EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int acti
             reader.read_network(settings->observation_size, depth, hidden, 2 * settings->action_size, kind);
         const Tensor log_alpha = reader.read(1);
         AnyUpdate* update = nullptr;
-        if (!bfloat16) update = new Update<float>(*settings, critic, actor, log_alpha);
-#if defined(__AVX512BF16__)
-        if (bfloat16) update = new Update<Pair>(*settings, critic, actor, log_alpha);
-#endif
+        with_unit(bfloat16, [&](auto unit) {
+            update = new Update<decltype(unit)>(*settings, critic, actor, log_alpha);
+        });
         return update;
     } catch (const std::exception& problem) {
         std::strncpy(error, problem.what(), error_size - 1);
@@ -112,10 +125,9 @@ EXPORT void* robo_rl_flow_update_new(const FlowSettings* settings, int bfloat16,
         const Network actor =
             settings->candidates ? Network() : reader.read_network(pair, depth, hidden, chunk, kind);
         AnyFlowUpdate* update = nullptr;
-        if (!bfloat16) update = new FlowUpdate<float>(*settings, flow, critic, actor);
-#if defined(__AVX512BF16__)
-        if (bfloat16) update = new FlowUpdate<Pair>(*settings, flow, critic, actor);
-#endif
+        with_unit(bfloat16, [&](auto unit) {
+            update = new FlowUpdate<decltype(unit)>(*settings, flow, critic, actor);
+        });
         return update;
     } catch (const std::exception& problem) {
         std::strncpy(error, problem.what(), error_size - 1);
@@ -154,10 +166,7 @@ EXPORT void robo_rl_cloning_delete(void* cloning) { delete static_cast<Cloning*>
 /// See measure.h.
 EXPORT void robo_rl_dense_products(int bfloat16, int rows, int in, int out, const float* x, const float* w,
                                    const float* g, float* y, float* dx, float* dw) {
-    if (!bfloat16) dense_products<float>(rows, in, out, x, w, g, y, dx, dw);
-#if defined(__AVX512BF16__)
-    if (bfloat16) dense_products<Pair>(rows, in, out, x, w, g, y, dx, dw);
-#endif
+    with_unit(bfloat16, [&](auto unit) { dense_products<decltype(unit)>(rows, in, out, x, w, g, y, dx, dw); });
 }
 
 /// See measure.h.
@@ -167,8 +176,7 @@ EXPORT void robo_rl_activations(int kind, int count, const float* x, float* y, f
 
 /// See measure.h.
 EXPORT double robo_rl_saturate(int bfloat16, int64_t steps) {
-#if defined(__AVX512BF16__)
-    if (bfloat16) return saturate<Pair>(steps);
-#endif
-    return bfloat16 ? 0 : saturate<float>(steps);
+    double operations = 0;
+    with_unit(bfloat16, [&](auto unit) { operations = saturate<decltype(unit)>(steps); });
+    return operations;
 }

@@ -48,6 +48,7 @@ def library() -> ctypes.CDLL:
     loaded.robo_rl_cloning_run.restype = ctypes.c_float
     loaded.robo_rl_cloning_delete.argtypes = (ctypes.c_void_p,)
     loaded.robo_rl_cloning_delete.restype = None
+    loaded.robo_rl_bfloat16_instructions.restype = ctypes.c_char_p
     return loaded
 
 
@@ -56,13 +57,24 @@ def multiplies_bfloat16() -> bool:
     return bool(torch.cpu.get_capabilities().get("avx512_bf16"))
 
 
+def bfloat16_instructions() -> str:
+    """Return the instructions by which this process multiplies bfloat16: ``AMX``, ``AVX512_BF16``, or empty.
+
+    The operating system must permit AMX; it is asked at the first call.
+
+    Raises:
+        NativeBuildError: if the library cannot be compiled on this machine.
+    """
+    return str(library().robo_rl_bfloat16_instructions().decode())
+
+
 def available(precision: str = "float32") -> tuple[bool, str]:
     """Return whether the native update works on this machine, and why or how. Compile it if that was never done.
 
     ``bfloat16`` needs a processor that multiplies it (AVX512_BF16).
     """
     try:
-        if precision == "bfloat16" and not library().robo_rl_has_bfloat16():
+        if precision == "bfloat16" and not bfloat16_instructions():
             return False, "this processor has no instruction for products of bfloat16 (AVX512_BF16)"
         library()
         return True, "compiled with this machine's C++ compiler"

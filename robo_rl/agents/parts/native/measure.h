@@ -24,7 +24,7 @@ void dense_products(int rows, int in, int out, const float* x, const float* w, c
     const auto unpad = [](const float* from, int stride, int count, int width, float* to) {
         for (int i = 0; i < count; ++i) std::copy_n(from + size_t(i) * stride, width, to + size_t(i) * width);
     };
-    Buffer<float> result(size_t(kTileRows) * std::max(in_stride, out_stride));
+    Buffer<float> result(size_t(kBlockRows<Unit>) * std::max(in_stride, out_stride));
     for (int block = 0; block < saved.blocks.count; ++block) {
         const int first = saved.blocks.start(block), count = saved.blocks.size(block);
         scratch.begin(&saved, first);
@@ -42,8 +42,8 @@ void dense_products(int rows, int in, int out, const float* x, const float* w, c
                      result.data(), in_stride);
             unpad(result.data(), in_stride, count, in, dx + size_t(first) * in);
         }
-        save_rows(scratch.input(), count, in, first, saved.inputs[0].data());
-        save_rows(scratch.gradients[0], count, out, first, saved.gradients[0].data());
+        save_inputs(scratch.input(), count, in, first, saved.inputs[0].data());
+        save_gradients(scratch.gradients[0], count, out, first, saved.gradients[0].data());
     }
     if (!dw) return;
     Barrier alone(1);
@@ -64,10 +64,27 @@ inline void activations(Activation kind, int count, const float* x, float* y, fl
     });
 }
 
+#if defined(ROBO_RL_AMX)
+/// Products of tiles, `steps` times: the processor's peak by AMX.
+inline double saturate_tiles(int64_t steps) {
+    const Tiles tiles;
+    for (int64_t step = 0; step < steps; ++step) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    return 2.0 * steps * 4 * kTile * kTile * kTile * kDepth<TilePair>;
+}
+#endif
+
 /// Multiply-adds of registers, `steps` times, with operands and sums in registers: the processor's peak. Return the
 /// number of floating-point operations.
 template <class Unit>
 double saturate(int64_t steps) {
+#if defined(ROBO_RL_AMX)
+    if constexpr (std::is_same_v<Unit, TilePair>) return saturate_tiles(steps);
+#endif
     constexpr int kChains = kTileRows * kTileRegisters - kTileRegisters;
     const Buffer<Unit> row(kLanes);
     const auto right = load_units(row.data());

@@ -79,12 +79,12 @@ struct Weights {
 /// sums over each block for the parameters that are vectors.
 template <class Unit>
 struct Saved {
-    Saved(const Network& network, int batch) : blocks(batch, kTileRows, 2), head_bias(blocks.count) {
-        const size_t rows = round_up(batch, 2) / kDepth<Unit>;
+    Saved(const Network& network, int batch) : blocks(row_blocks<Unit>(batch)), head_bias(blocks.count) {
+        const size_t rows = round_up(batch, kBlockUnit<Unit>) / kDepth<Unit>;
         for (const Layer& layer : network.layers) {
             inputs.emplace_back(rows * row_stride(layer.in));
             gradients.emplace_back(rows * row_stride(layer.out));
-            weight_gradients.emplace_back(size_t(layer.in) * row_stride(layer.out));
+            weight_gradients.emplace_back(size_t(round_up(layer.in, kLanes)) * row_stride(layer.out));
             sums.emplace_back(size_t(blocks.count) * kSums * row_stride(layer.out));
         }
     }
@@ -104,12 +104,12 @@ template <class Unit>
 struct Scratch {
     explicit Scratch(const Network& network)
         : network(network),
-          input_gradient(kTileRows * row_stride(network.inputs())),
-          units(kTileRows * row_stride(network.widest())) {
-        own_activations.emplace_back(kTileRows * row_stride(network.inputs()));
+          input_gradient(kBlockRows<Unit> * row_stride(network.inputs())),
+          units(kBlockRows<Unit> * row_stride(network.widest())) {
+        own_activations.emplace_back(kBlockRows<Unit> * row_stride(network.inputs()));
         for (const Layer& layer : network.layers) {
-            own_activations.emplace_back(kTileRows * row_stride(layer.out));
-            own_gradients.emplace_back(kTileRows * row_stride(layer.out));
+            own_activations.emplace_back(kBlockRows<Unit> * row_stride(layer.out));
+            own_gradients.emplace_back(kBlockRows<Unit> * row_stride(layer.out));
             blocks.emplace_back(layer.out);
         }
         begin(nullptr, 0);
@@ -210,8 +210,8 @@ void backward(const Network& network, const Weights<Unit>& weights, Scratch<Unit
                           rows, saved ? saved->sums_of(l, block, stride) : BlockSums{});
         if (saved) {
             const int first = saved->blocks.start(block);
-            save_rows(scratch.activations[l], rows, layer.in, first, saved->inputs[l].data());
-            save_rows(gradient, rows, layer.out, first, saved->gradients[l].data());
+            save_inputs(scratch.activations[l], rows, layer.in, first, saved->inputs[l].data());
+            save_gradients(gradient, rows, layer.out, first, saved->gradients[l].data());
         }
         if (l == 0 && backward != Backward::kInput) return;
         const Panels<Unit>& transposed = weights.layers[l].backward;
@@ -232,15 +232,12 @@ inline Vector sum_blocks(const float* sums, int blocks, size_t step) {
 template <class Unit>
 void weight_gradient(const Layer& layer, const Buffer<Unit>& inputs, const Buffer<Unit>& gradients, int batch,
                      float* result, const Team& team) {
-    const int in_stride = row_stride(layer.in), out_stride = row_stride(layer.out);
-    const Blocks rows(layer.in, kTileRows);
+    const Blocks rows = gradient_blocks<Unit>(layer.in);
     const Share share = team.share(divide_up(layer.out, kTileColumns) * rows.count);
     for (int task = share.begin; task < share.end; ++task) {
-        const int column = task / rows.count * kTileColumns, block = task % rows.count, row = rows.start(block);
-        const int registers = std::min(divide_up(layer.out - column, kLanes), kTileRegisters);
-        Kernels<Unit>::of(rows.size(block), registers)(divide_up(batch, kDepth<Unit>), {inputs.data() + row, 1, in_stride},
-                                                       gradients.data() + column, out_stride,
-                                                       result + size_t(row) * out_stride + column, out_stride);
+        const int column = task / rows.count * kTileColumns, block = task % rows.count;
+        gradient_tile(rows.start(block), rows.size(block), column, layer.in, layer.out, inputs.data(),
+                      gradients.data(), batch, result);
     }
 }
 

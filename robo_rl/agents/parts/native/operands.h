@@ -55,4 +55,32 @@ inline float* room_for_rows(float* /*own*/, float* batch, int width, int first) 
 /// Save rows of a batch, beginning at row `first`, that were computed in the memory above.
 inline void save_rows(const float* /*rows*/, int /*count*/, int /*width*/, int /*first*/, float* /*batch*/) {}
 
+/// The same for the left operand of a product over the batch, a layer's inputs ...
+template <class Unit>
+void save_inputs(const float* rows, int count, int width, int first, Unit* batch) {
+    save_rows(rows, count, width, first, batch);
+}
+
+/// ... and for its right operand, the gradients.
+template <class Unit>
+void save_gradients(const float* rows, int count, int width, int first, Unit* batch) {
+    save_rows(rows, count, width, first, batch);
+}
+
+/// Blocks of the rows of a gradient of weights.
+template <class Unit>
+Blocks gradient_blocks(int in) {
+    return {in, kTileRows};
+}
+
+/// At most kTileColumns columns, from `column` on, of rows [row, row + rows) of the gradient of weights (in, out).
+template <class Unit>
+void gradient_tile(int row, int rows, int column, int in, int out, const Unit* inputs, const Unit* gradients, int batch,
+                   float* result) {
+    const int in_stride = row_stride(in), out_stride = row_stride(out), left = divide_up(out - column, kLanes);
+    Kernels<Unit>::of(rows, left < kTileRegisters ? left : kTileRegisters)(
+        divide_up(batch, kDepth<Unit>), {inputs + row, 1, in_stride}, gradients + column, out_stride,
+        result + size_t(row) * out_stride + column, out_stride);
+}
+
 }  // namespace robo_rl

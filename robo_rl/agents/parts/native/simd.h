@@ -11,6 +11,10 @@
 
 namespace robo_rl {
 
+#if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
+#define ROBO_RL_AMX  // see amx.h
+#endif
+
 #if defined(__AVX512F__)
 constexpr int kLanes = 16;         // floats in a register
 constexpr int kTileRows = 14;      // micro-kernel: 14 rows of 2 registers leave 4 of the 32 for operands
@@ -27,6 +31,12 @@ constexpr int kTileRegisters = 3;
 constexpr int kLanes = 4;
 constexpr int kTileRows = 4;
 constexpr int kTileRegisters = 2;
+#endif
+
+#if defined(ROBO_RL_AMX)
+constexpr int kMostRows = 32;  // rows of a block, for whichever kind of unit they are most
+#else
+constexpr int kMostRows = kTileRows;
 #endif
 
 typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));

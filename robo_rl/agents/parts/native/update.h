@@ -62,7 +62,7 @@ class Update final : public AnyUpdate {
           team_size_(team_size(settings.threads, settings.ensemble)),
           claims_(kCriticStage + 2 * settings.updates),
           claimed_member_(settings.threads),
-          rows_(settings.batch, kTileRows, 2),
+          rows_(row_blocks<Unit>(settings.batch)),
           actor_weights_(actor_, actor_.inputs()),
           actor_saved_(actor_, settings.batch),
           next_action_(size_t(s_.updates) * s_.batch * s_.action_size),
@@ -143,7 +143,7 @@ class Update final : public AnyUpdate {
 
     /// The policy's actions for all next observations at once: the actor does not change during the critic updates.
     void sample_next_actions(int thread) {
-        const Blocks blocks(s_.updates * s_.batch, kTileRows, 2);
+        const Blocks blocks = row_blocks<Unit>(s_.updates * s_.batch);
         for (int b; (b = claim(kSampleStage)) < blocks.count;)
             act(thread, in_.next_observation, in_.next_noise, blocks.start(b), blocks.size(b), next_action_.data(),
                 next_log_prob_.data());
