@@ -30,9 +30,9 @@ from robo_rl.agents.qc import QCConfig, make_qc
 from robo_rl.core import ArraySpec, Batch
 
 OBSERVATION, ACTION = 30, 4
-AGENTS: dict[str, tuple[Callable[..., Any], type[NativeFlowConfig]]] = {
-    "qc": (make_qc, QCConfig),
-    "fql": (make_fql, FQLConfig),
+AGENTS: dict[str, tuple[Callable[..., Any], type[NativeFlowConfig], dict[str, Any]]] = {
+    "qc": (make_qc, QCConfig, {"selection_starts": 0}),
+    "fql": (make_fql, FQLConfig, {}),
 }
 IMPLEMENTATIONS = {
     "native float32": {"implementation": "native", "precision": "float32"},
@@ -85,11 +85,11 @@ def made_up_batch(count: int, chunk: int, observation: int = OBSERVATION) -> Bat
 
 def measure(agent: str, rounds: int, threads: int) -> list[dict[str, Any]]:
     """Return a row for each implementation that works here."""
-    make, make_config = AGENTS[agent]
+    make, make_config, options = AGENTS[agent]
     config, spec = make_config(), spec_of({"state": ArraySpec((OBSERVATION,))}, ACTION)
     batch = made_up_batch(config.batch_size, ACTION * config.action_chunk)
     agents = {
-        name: make(spec=spec, seed=0, **fields)
+        name: make(spec=spec, seed=0, **options, **fields)
         for name, fields in IMPLEMENTATIONS.items()
         if fields["implementation"] == "torch" or available(fields["precision"])[0]
     }

@@ -21,7 +21,8 @@ def test_operations_are_those_that_torch_counts(name: str, fields: dict, monkeyp
     monkeypatch.syspath_prepend(BENCHMARKS)
     from bench_flow_update import AGENTS, made_up_batch, operations
 
-    make, make_config = AGENTS[name]
+    make, make_config, options = AGENTS[name]
+    fields = options | fields
     config = make_config(**SIZES, **fields)
     spec = toy_spec({"state": ArraySpec((5,))}, 2)
     agent = make(spec=spec, seed=0, implementation="torch", **SIZES, **fields)
