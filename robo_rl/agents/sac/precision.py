@@ -57,10 +57,11 @@ def update_times(threads: int) -> UpdateTimes:
     """Return the times of native updates in both precisions, with ``threads`` threads.
 
     The measurement takes about a second, and its result is kept beside the compiled library for later processes. If
-    that file cannot be read or written, the times are measured again.
+    that file cannot be read or written, the times are measured again, and so they are if the operating system begins or
+    ceases to permit AMX.
     """
     library = native.library_path()
-    file = library.with_name(f"{library.stem}-{threads}-threads.json")
+    file = library.with_name(f"{library.stem}-{native.bfloat16_instructions()}-{threads}-threads.json")
     times = _read(file)
     if times is None:
         times = UpdateTimes(*measure_updates(UpdateTimes._fields))
@@ -71,16 +72,15 @@ def update_times(threads: int) -> UpdateTimes:
 
 def measure_updates(precisions: Sequence[str]) -> list[float]:
     """Return the shortest time of a critic update [s] in each of ``precisions``, measured alternately."""
-    loops = [_UpdateLoop(precision) for precision in precisions]
+    loops = [UpdateLoop(SACConfig(precision=precision, update_to_data=4)) for precision in precisions]
     rounds = [[loop() for loop in loops] for _ in range(1 + REPETITIONS)]
     return [min(times) for times in zip(*rounds[1:], strict=True)]  # the first round allocates memory
 
 
-class _UpdateLoop:
-    """Native updates of the default agent on random rows."""
+class UpdateLoop:
+    """Native updates on random rows."""
 
-    def __init__(self, precision: str) -> None:
-        config = SACConfig(precision=precision, update_to_data=4)
+    def __init__(self, config: SACConfig) -> None:
         generator = torch.Generator().manual_seed(0)
         sizes = (OBSERVATION_SIZE, *config.hidden, 2 * ACTION_SIZE)
         actor = initialise_network(
