@@ -24,12 +24,12 @@ WORTH_IT = 0.95
 """Share of the time in float32 below which bfloat16 is chosen: rounding should bring a gain in speed."""
 OBSERVATION_SIZE, ACTION_SIZE = 32, 8
 """Widths of the measured networks: those of an arm with seven joints and a gripper."""
-REPETITIONS = 5
+REPETITIONS = 15
 MAX_FILE_BYTES = 1 << 10
 
 
 class UpdateTimes(NamedTuple):
-    """Seconds per critic update of the default agent, by precision."""
+    """Processor time of a critic update of the default agent, all threads together [s], by precision."""
 
     float32: float
     bfloat16: float
@@ -71,10 +71,14 @@ def update_times(threads: int) -> UpdateTimes:
 
 
 def measure_updates(precisions: Sequence[str]) -> list[float]:
-    """Return the shortest time of a critic update [s] in each of ``precisions``, measured alternately."""
+    """Return the mean processor time of a critic update [s] in each of ``precisions``, measured alternately.
+
+    The time by the clock would depend on what else the machine does: with two learners on two cores, waiting for the
+    other thread takes longer than computing.
+    """
     loops = [UpdateLoop(SACConfig(precision=precision, update_to_data=4)) for precision in precisions]
     rounds = [[loop() for loop in loops] for _ in range(1 + REPETITIONS)]
-    return [min(times) for times in zip(*rounds[1:], strict=True)]  # the first round allocates memory
+    return [sum(times) / REPETITIONS for times in zip(*rounds[1:], strict=True)]  # the first round allocates memory
 
 
 class UpdateLoop:
@@ -99,11 +103,11 @@ class UpdateLoop:
         self._updates = 0
 
     def __call__(self) -> float:
-        """Return the seconds of one critic update."""
-        start = time.perf_counter()
+        """Return the processor time of one critic update [s]."""
+        start = time.process_time()
         self._update(self._rows, self._noise, self._updates)
         self._updates += 1
-        return (time.perf_counter() - start) / len(self._rows.reward)
+        return (time.process_time() - start) / len(self._rows.reward)
 
 
 def _read(file: Path) -> UpdateTimes | None:
