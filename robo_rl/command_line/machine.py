@@ -174,14 +174,16 @@ def check_torch() -> Check:
     return Check("PyTorch", Status.WARN, description, advice)
 
 
-def check_native(available: bool, why: str, bfloat16_share: float | None) -> Check:
+def check_native(available: bool, why: str, instructions: str, bfloat16_share: float | None) -> Check:
     """Check that the fast update on the CPU is available, see :func:`native.available`, and in which precisions.
 
-    ``bfloat16_share`` is the time of an update in bfloat16 as a share of the time in float32; None: only float32 works.
+    ``instructions`` are those of products of bfloat16, see :func:`native.bfloat16_instructions`. ``bfloat16_share`` is
+    the time of an update in bfloat16 as a share of the time in float32; None: only float32 works.
     """
     if available:
         share = None if bfloat16_share is None else f"{100 * bfloat16_share:.0f} % of the time"
-        precisions = "float32 only" if share is None else f"float32 or bfloat16, which takes {share}"
+        bfloat16 = f"bfloat16 by {instructions}, which takes {share}"
+        precisions = "float32 only" if share is None else f"float32 or {bfloat16}"
         return Check("Native update", Status.OK, f"{why}; {precisions}")
     return Check(
         "Native update",

@@ -58,7 +58,7 @@ def examine(folder: Path) -> list[Check]:
         machine.check_cores(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
         machine.check_memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         machine.check_torch(),
-        machine.check_native(*native.available(), TIMER.bfloat16_share()),
+        machine.check_native(*native.available(), native.bfloat16_instructions(), TIMER.bfloat16_share()),
         machine.check_stop_planner(*stops_in_cpp()),
         machine.check_rendering([sys.executable, "-c", machine.RENDERS]),
         machine.check_ros2(choose_ros2, missing_packages),

@@ -26,6 +26,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path = tmp_path / "library.so"
     monkeypatch.setattr(precision.native, "library_path", lambda: path)
     monkeypatch.setattr(precision.native, "available", lambda name="float32": (True, "compiled"))
+    monkeypatch.setattr(precision.native, "bfloat16_instructions", lambda: "AMX")
     TIMER.forget()
     yield path
     TIMER.forget()
@@ -61,6 +62,16 @@ def test_a_machine_measures_once(library, monkeypatch) -> None:
         TIMER.forget()  # as in another process
         assert TIMER.fastest() == "bfloat16"
     assert len(calls) == 1
+
+
+def test_the_times_of_other_instructions_are_measured_anew(library, monkeypatch) -> None:
+    """The operating system may refuse AMX tomorrow, to the same library."""
+    calls = measured(monkeypatch, 2.0, 1.0)
+    for instructions in ("AMX", "AVX512_BF16"):
+        monkeypatch.setattr(precision.native, "bfloat16_instructions", lambda name=instructions: name)
+        TIMER.forget()
+        TIMER.fastest()
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"float32": 1}', '{"float32": 0, "bfloat16": 1}', '{"float32": "a"}'])

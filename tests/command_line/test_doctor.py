@@ -183,8 +183,8 @@ def test_every_check_runs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_native_update_and_its_precisions() -> None:
-    assert machine.check_native(True, "compiled", None).found == "compiled; float32 only"
-    found = "compiled; float32 or bfloat16, which takes 57 % of the time"
-    assert machine.check_native(True, "compiled", 0.57).found == found
-    lacking = machine.check_native(False, "no compiler", None)
+    assert machine.check_native(True, "compiled", "", None).found == "compiled; float32 only"
+    found = "compiled; float32 or bfloat16 by AMX, which takes 57 % of the time"
+    assert machine.check_native(True, "compiled", "AMX", 0.57).found == found
+    lacking = machine.check_native(False, "no compiler", "", None)
     assert lacking.status == WARN and "g++" in lacking.advice

@@ -16,12 +16,12 @@ WORTH_IT = 0.95
 """Share of the time in float32 below which bfloat16 is chosen: rounding should bring a gain in speed."""
 OBSERVATION_SIZE, ACTION_SIZE = 32, 8
 """Widths of the measured networks: those of an arm with seven joints and a gripper."""
-REPETITIONS = 5
+REPETITIONS = 15
 MAX_FILE_BYTES = 1 << 10
 
 
 class UpdateTimes(NamedTuple):
-    """Seconds per update, by precision."""
+    """Processor time of an update, all threads together [s], by precision."""
 
     float32: float
     bfloat16: float
@@ -31,11 +31,12 @@ class UpdateTimer:
     """Measures the native updates of one kind of agent in both precisions.
 
     A measurement takes about a second, and its result is kept beside the compiled library for later processes. If that
-    file cannot be read or written, the times are measured again.
+    file cannot be read or written, the times are measured again, and so they are if the operating system begins or
+    ceases to permit AMX.
 
     Args:
         name: of the kind of updates, in the name of the file.
-        make: returns a function that does updates in a precision and returns the seconds of one.
+        make: returns a function that does updates in a precision and returns the processor time of one [s].
     """
 
     def __init__(self, name: str, make: Callable[[str], Callable[[], float]]) -> None:
@@ -61,7 +62,8 @@ class UpdateTimer:
         """Return the times of updates in both precisions, with ``threads`` threads."""
         if threads not in self._known:
             library = native.library_path()
-            file = library.with_name(f"{library.stem}-{self._name}-{threads}-threads.json")
+            instructions = native.bfloat16_instructions()
+            file = library.with_name(f"{library.stem}-{self._name}-{instructions}-{threads}-threads.json")
             times = _read(file)
             if times is None:
                 times = UpdateTimes(*self.measure(UpdateTimes._fields))
@@ -71,10 +73,14 @@ class UpdateTimer:
         return self._known[threads]
 
     def measure(self, precisions: Sequence[str]) -> list[float]:
-        """Return the shortest time of an update [s] in each of ``precisions``, measured alternately."""
+        """Return the mean processor time of an update [s] in each of ``precisions``, measured alternately.
+
+        The time by the clock would depend on what else the machine does: with two learners on two cores, waiting for
+        the other thread takes longer than computing.
+        """
         loops = [self._make(precision) for precision in precisions]
         rounds = [[loop() for loop in loops] for _ in range(1 + REPETITIONS)]
-        return [min(times) for times in zip(*rounds[1:], strict=True)]  # the first round allocates memory
+        return [sum(times) / REPETITIONS for times in zip(*rounds[1:], strict=True)]  # the first round allocates memory
 
     def forget(self) -> None:
         """Measure or read the times again."""

@@ -13,11 +13,10 @@ from .native_update import NativeUpdate
 from .update import Minibatches, draw_noise
 
 
-class _UpdateLoop:
-    """Native updates of the default agent on random rows."""
+class UpdateLoop:
+    """Native updates on random rows."""
 
-    def __init__(self, precision: str) -> None:
-        config = SACConfig(precision=precision, update_to_data=4)
+    def __init__(self, config: SACConfig) -> None:
         generator = torch.Generator().manual_seed(0)
         sizes = (OBSERVATION_SIZE, *config.hidden, 2 * ACTION_SIZE)
         actor = initialise_network(
@@ -36,12 +35,12 @@ class _UpdateLoop:
         self._updates = 0
 
     def __call__(self) -> float:
-        """Return the seconds of one critic update."""
-        start = time.perf_counter()
+        """Return the processor time of one critic update [s]."""
+        start = time.process_time()
         self._update(self._rows, self._noise, self._updates)
         self._updates += 1
-        return (time.perf_counter() - start) / len(self._rows.reward)
+        return (time.process_time() - start) / len(self._rows.reward)
 
 
-TIMER = UpdateTimer("updates", _UpdateLoop)
+TIMER = UpdateTimer("updates", lambda precision: UpdateLoop(SACConfig(precision=precision, update_to_data=4)))
 """Measures critic updates of the default agent."""

@@ -9,6 +9,6 @@ The result does not depend on the number of threads, and equal arguments give eq
 """
 
 from .cloning import NativeCloning
-from .library import available, library_path, multiplies_bfloat16
+from .library import available, bfloat16_instructions, library_path, multiplies_bfloat16
 
-__all__ = ["NativeCloning", "available", "library_path", "multiplies_bfloat16"]
+__all__ = ["NativeCloning", "available", "bfloat16_instructions", "library_path", "multiplies_bfloat16"]

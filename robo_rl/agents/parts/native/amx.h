@@ -39,9 +39,9 @@ inline bool tiles_permitted() {
 
 /// The tiles of a thread, all of 16 rows of 64 bytes. Outside its lifetime they are unused, so that a switch between
 /// threads does not need to save them.
-class Tiles {
-   public:
-    Tiles() {
+template <>
+struct ProductState<TilePair> {
+    ProductState() {
         alignas(64) static const struct {
             uint8_t palette = 1, start_row = 0, reserved[14] = {};
             uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -50,9 +50,9 @@ class Tiles {
         // The compiler does not know that loading tiles reads memory: what was stored before must be there.
         __asm__ volatile("ldtilecfg %0" ::"m"(shape) : "memory");
     }
-    ~Tiles() { _tile_release(); }
-    Tiles(const Tiles&) = delete;
-    Tiles& operator=(const Tiles&) = delete;
+    ~ProductState() { _tile_release(); }
+    ProductState(const ProductState&) = delete;
+    ProductState& operator=(const ProductState&) = delete;
 };
 
 /// Where the tiles of an operand are: the rows of a tile at `row` units, the next tile of the inner dimension at `step`
@@ -102,7 +102,7 @@ inline void multiply_tiles(int rows, int columns, int steps, TileView a, TileVie
 }
 
 inline void multiply(int rows, View<TilePair> a, const Panels<TilePair>& b, float* c, ptrdiff_t stride) {
-    const Tiles tiles;
+    const ProductState<TilePair> tiles;
     for (int p = 0; p < b.count(); ++p)
         for (int i = 0; i < rows; i += 2 * kTile)
             multiply_tiles(rows - i, b.registers(p) * kLanes, b.steps / kTile,
@@ -161,7 +161,6 @@ inline Blocks gradient_blocks<TilePair>(int in) {
 
 inline void gradient_tile(int row, int rows, int column, int in, int out, const TilePair* inputs,
                           const TilePair* gradients, int batch, float* result) {
-    const Tiles tiles;
     const int stride = row_stride(out);
     multiply_tiles(rows, out - column, divide_up(batch, 2 * kTile),
                    {inputs + row * kTile, kTile, ptrdiff_t(divide_up(in, kTile)) * kTileUnits, kTileUnits},

@@ -38,9 +38,7 @@ class FlowNoise(NamedTuple):
     actor: Tensor | None
 
 
-def draw_noise(
-    config: NativeFlowConfig, chunk: Tensor, generator: torch.Generator, samples: int
-) -> FlowNoise:
+def draw_noise(config: NativeFlowConfig, chunk: Tensor, generator: torch.Generator, samples: int) -> FlowNoise:
     """Return the noise for chunks (B, A), drawn in the order of :class:`..flow_actor_critic.FlowActorCritic`.
 
     Args:

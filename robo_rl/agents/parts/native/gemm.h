@@ -110,6 +110,12 @@ constexpr int kBlockUnit = 2;
 template <class Unit>
 constexpr int kStepUnit = 1;
 
+/// What a thread needs while it computes products of this kind of unit: for most nothing.
+template <class Unit>
+struct ProductState {
+    ProductState() {}
+};
+
 /// The right operand in panels of kTileColumns columns, each panel contiguous, in the order of the micro-kernel.
 template <class Unit>
 struct Panels {

@@ -28,8 +28,17 @@ def library_path() -> Path:
 
 @functools.cache
 def library() -> ctypes.CDLL:
+    return load(library_path())
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load the library compiled to ``path``, and declare its functions.
+
+    Raises:
+        NativeBuildError: if it does not load.
+    """
     try:
-        loaded = ctypes.CDLL(str(library_path()))
+        loaded = ctypes.CDLL(str(path))
     except OSError as error:
         raise NativeBuildError(f"the compiled library does not load: {error}") from error
     loaded.robo_rl_update_new.restype = ctypes.c_void_p
@@ -49,6 +58,7 @@ def library() -> ctypes.CDLL:
     loaded.robo_rl_cloning_delete.argtypes = (ctypes.c_void_p,)
     loaded.robo_rl_cloning_delete.restype = None
     loaded.robo_rl_bfloat16_instructions.restype = ctypes.c_char_p
+    loaded.robo_rl_saturate.restype = ctypes.c_double
     return loaded
 
 
@@ -58,14 +68,15 @@ def multiplies_bfloat16() -> bool:
 
 
 def bfloat16_instructions() -> str:
-    """Return the instructions by which this process multiplies bfloat16: ``AMX``, ``AVX512_BF16``, or empty.
+    """Return the instructions by which native updates multiply bfloat16 here: ``AMX``, ``AVX512_BF16``, or empty.
 
-    The operating system must permit AMX; it is asked at the first call.
-
-    Raises:
-        NativeBuildError: if the library cannot be compiled on this machine.
+    AMX needs a permission of the operating system, which the library requests once in each process. Empty: the
+    processor has none of them, or the library cannot be compiled.
     """
-    return str(library().robo_rl_bfloat16_instructions().decode())
+    try:
+        return str(library().robo_rl_bfloat16_instructions().decode())
+    except NativeBuildError:
+        return ""
 
 
 def available(precision: str = "float32") -> tuple[bool, str]:
@@ -74,12 +85,16 @@ def available(precision: str = "float32") -> tuple[bool, str]:
     ``bfloat16`` needs a processor that multiplies it (AVX512_BF16).
     """
     try:
-        if precision == "bfloat16" and not bfloat16_instructions():
-            return False, "this processor has no instruction for products of bfloat16 (AVX512_BF16)"
         library()
-        return True, "compiled with this machine's C++ compiler"
     except NativeBuildError as error:
         return False, str(error)
+    compiled = "compiled with this machine's C++ compiler"
+    if precision != "bfloat16":
+        return True, compiled
+    instructions = bfloat16_instructions()
+    if not instructions:
+        return False, "this processor has no instruction for products of bfloat16 (AVX512_BF16)"
+    return True, f"{compiled}; bfloat16 by {instructions}"
 
 
 WITHOUT_NORM = (None,) * 8

@@ -67,7 +67,7 @@ inline void activations(Activation kind, int count, const float* x, float* y, fl
 #if defined(ROBO_RL_AMX)
 /// Products of tiles, `steps` times: the processor's peak by AMX.
 inline double saturate_tiles(int64_t steps) {
-    const Tiles tiles;
+    const ProductState<TilePair> tiles;
     for (int64_t step = 0; step < steps; ++step) {
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);

@@ -234,6 +234,7 @@ void weight_gradient(const Layer& layer, const Buffer<Unit>& inputs, const Buffe
                      float* result, const Team& team) {
     const Blocks rows = gradient_blocks<Unit>(layer.in);
     const Share share = team.share(divide_up(layer.out, kTileColumns) * rows.count);
+    const ProductState<Unit> state;
     for (int task = share.begin; task < share.end; ++task) {
         const int column = task / rows.count * kTileColumns, block = task % rows.count;
         gradient_tile(rows.start(block), rows.size(block), column, layer.in, layer.out, inputs.data(),
