@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 import torch
+from omegaconf import DictConfig
 
 from ..core import Agent, ConfigError, DataError, Decision, Deployable, EnvSpec, importing_extra, printable, require
 from ..deployment import PolicyDescription, Verification, write_policy
@@ -42,7 +43,13 @@ class PolicySource(NamedTuple):
 
 
 def load_evaluated(
-    run: Path, spec: EnvSpec, checkpoint: str, file: str | None, *, announces: bool = True
+    run: Path,
+    spec: EnvSpec,
+    checkpoint: str,
+    file: str | None,
+    *,
+    config: DictConfig | None = None,
+    announces: bool = True,
 ) -> TrainedPolicy:
     """Return the policy of a run, or that of a file, for an environment of ``spec``.
 
@@ -52,6 +59,7 @@ def load_evaluated(
         checkpoint: ``best``, ``newest`` or the number of a step of the run; not used if there is a file.
         file: path of an ONNX file or of a folder of LeRobot, or the address of a policy server (ws://HOST:PORT); None:
             the policy of the run.
+        config: configuration of the run, if the caller has read it.
         announces: whether operators receive a message when a policy server fails.
 
     Raises:
@@ -60,29 +68,28 @@ def load_evaluated(
         LeRobotError, PolicyServerError: if LeRobot or the server cannot compute the policy.
         DataError: if the file was not written by robo-rl deploy or LeRobot, is damaged, or does not match the spec.
     """
+    config = run_config(run) if config is None else config
     if file is None:
-        return load_policy(run, spec, checkpoint)
+        return load_policy(run, spec, checkpoint, config)
     if Path(file).is_dir():
         lerobot = open_lerobot(Path(file))
         if differences := lerobot.differences(spec):
             raise DataError(f"{lerobot.name} does not match task {spec.task!r}: {'; '.join(differences)}")
         lerobot.start()
-        return TrainedPolicy(lerobot, spec, run_config(run), 0, lerobot.action_chunk, checkpoint_of(run, "best"))
+        return TrainedPolicy(lerobot, spec, config, 0, lerobot.action_chunk, checkpoint_of(run, "best"))
     if file.startswith(("ws://", "wss://")):
         served = open_server(file)
         served.announces = announces
         if differences := served.differences(spec):
             raise DataError(f"the policy {served.name} does not match task {spec.task!r}: {'; '.join(differences)}")
         step = 0 if served.description is None else served.description.step
-        return TrainedPolicy(served, spec, run_config(run), step, served.action_chunk, checkpoint_of(run, "best"))
+        return TrainedPolicy(served, spec, config, step, served.action_chunk, checkpoint_of(run, "best"))
     with importing_extra("deploy", "ONNX files need the packages onnx and onnxruntime"):
         from ..deployment.onnx_policy import OnnxPolicy
     policy = OnnxPolicy.load(Path(file))
     policy.check(spec)
     facts = policy.description
-    return TrainedPolicy(
-        policy, facts.spec, run_config(run), facts.step, facts.action_chunk, checkpoint_of(run, "best")
-    )
+    return TrainedPolicy(policy, facts.spec, config, facts.step, facts.action_chunk, checkpoint_of(run, "best"))
 
 
 def write_deployed(

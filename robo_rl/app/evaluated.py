@@ -92,7 +92,7 @@ def evaluated_policy(
     backend = NoticingBackend(inner, print)
     frozen: BasePolicy | None = inner.base if isinstance(inner, BaseActionBackend) else None
     try:
-        trained = load_evaluated(folder, backend.spec, checkpoint, file)
+        trained = load_evaluated(folder, backend.spec, checkpoint, file, config=config)
         if execution and frozen is None and changed.is_used(simulated):
             frozen = executed(as_base(trained, file or str(folder)), trained.spec, changed, simulated=simulated)
             trained = replace(trained, policy=FrozenPolicy(frozen))

@@ -56,7 +56,7 @@ def run(config: DictConfig) -> int:
         console.print(note, soft_wrap=True)
     backend = NoticingBackend(build_backend(trained_as), print)
     try:
-        trained = load_policy(folder, backend.spec, settings.checkpoint)
+        trained = load_policy(folder, backend.spec, settings.checkpoint, trained_as)
         spec = without_base_actions(backend.spec)
         path = Path(settings.path) if settings.path else default_path(spec, "policy")
         metadata = {

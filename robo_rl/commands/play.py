@@ -58,7 +58,7 @@ def run(config: DictConfig) -> int:
         )
     backend = NoticingBackend(build_backend(played), print)
     try:
-        player, name = _player(config, backend)
+        player, name = _player(config, played, backend)
         playing = Playing(backend, player, config.seed)
         page = PlayPage(playing, {"task": backend.spec.task, "player": name, "control_rate": backend.spec.control_rate})
         with Interruption() as interruption, _serving(PageServer(settings, PAGES, page.serve)) as server:
@@ -82,11 +82,11 @@ def _run_to_play(config: DictConfig) -> DictConfig:
     return run_config(Path(config.run))
 
 
-def _player(config: DictConfig, backend: EnvBackend) -> "tuple[Player, str]":
-    """Return the player, which chooses the actions, and its description."""
+def _player(config: DictConfig, played: DictConfig, backend: EnvBackend) -> "tuple[Player, str]":
+    """Return the player, which chooses the actions in the environment of ``played``, and its description."""
     if config.run is None:
         return _Script(config.source, backend, config.seed), NAMES[config.source]
-    trained = load_policy(Path(config.run), backend.spec, str(config.checkpoint))
+    trained = load_policy(Path(config.run), backend.spec, str(config.checkpoint), played)
     return _TrainedPolicy(trained.policy), f"policy of {Path(config.run).resolve().name}, step {trained.step:,}"
 
 

@@ -93,7 +93,15 @@ if TYPE_CHECKING:
         Teleop,
         TranslatingBackend,
     )
-    from .readers import finite_number, load_config, reading, saved_counts, saved_numbers, whole_number
+    from .readers import (
+        finite_number,
+        load_config,
+        load_options,
+        reading,
+        saved_counts,
+        saved_numbers,
+        whole_number,
+    )
     from .relative import OBSERVATION_FRAME, RelativeBackend, find_relative
     from .repetition import Repetitions
     from .reset_latch import ResetLatch
@@ -278,6 +286,7 @@ __all__ = [
     "is_too_large",
     "listening",
     "load_config",
+    "load_options",
     "matrix_of_quaternion",
     "matrix_of_vector",
     "memory_bytes",

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from .errors import DataError, RoboRLError
+from .fast_yaml import yaml_loader
 from .foreign import ForeignFolder, NoJsonError, check_characters
 
 MOST_COUNT = (1 << 63) - 1
@@ -20,8 +22,10 @@ _LARGEST = 1e300
 """Sums of larger numbers overflow."""
 
 
-def load_config(path: Path) -> DictConfig:
-    """Return the options in a YAML file, with unresolved interpolations.
+def load_options(path: Path) -> dict[Any, Any]:
+    """Return the options in a YAML file as plain values: dictionaries, lists, texts, numbers, booleans and None.
+
+    Interpolations remain texts.
 
     Raises:
         DataError: if it is too large or nested too deeply, or does not hold named options.
@@ -29,14 +33,53 @@ def load_config(path: Path) -> DictConfig:
     """
     text = ForeignFolder(path.parent).read_yaml(path.name)
     try:
-        config = OmegaConf.create(text)
-        check_characters(OmegaConf.to_container(config, resolve=False))
-    except Exception as error:  # OmegaConf passes on whatever its YAML reader raises
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise DataError(f"{path} cannot be read ({reason}): it is damaged, restore it from a copy") from error
-    if not isinstance(config, DictConfig):
-        raise DataError(f"{path} is not a configuration: expected options by name, found a list")
-    return config
+        values = yaml.load(text, Loader=yaml_loader())
+        _check_plain(values)
+        check_characters(values)
+    except Exception as error:  # the YAML reader passes on whatever the conversion of a value raises
+        raise _damaged(path, error) from error
+    if values is None or isinstance(values, str):
+        return {} if values is None else {values: None}
+    if not isinstance(values, dict):
+        raise DataError(f"{path} is not a configuration: expected options by name, found {type(values).__name__}")
+    return values
+
+
+def load_config(path: Path) -> DictConfig:
+    """Return the options in a YAML file as a configuration, with unresolved interpolations.
+
+    Raises:
+        DataError: as :func:`load_options`, and if an interpolation has no valid form.
+        OSError: if it cannot be opened or read.
+    """
+    values = load_options(path)
+    try:
+        return OmegaConf.create(values)
+    except Exception as error:  # OmegaConf raises many types
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    return DataError(f"{path} cannot be read ({reason}): it is damaged, restore it from a copy")
+
+
+def _check_plain(value: Any) -> None:
+    """Reject nested values of a type that options cannot have, such as a set or a date.
+
+    Raises:
+        ValueError: if there is one.
+    """
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str | int | float):
+                raise ValueError(f"an option cannot be named by a value of type {type(key).__name__}")
+    elif not isinstance(value, list):
+        if not isinstance(value, str | int | float | None):
+            raise ValueError(f"an option cannot be a value of type {type(value).__name__}")
+        return
+    for each in value.values() if isinstance(value, dict) else value:
+        _check_plain(each)
 
 
 def whole_number(value: Any, least: int = 0, most: int = MOST_COUNT) -> int:

@@ -59,21 +59,22 @@ DARK = Theme(
 _NAMES = {"success_rate": "success rate [%]", "return_mean": "return"}
 
 
-def plot_runs(runs: Sequence[Run], path: Path, theme: Theme = LIGHT) -> Path:
+def plot_runs(runs: Sequence[Run], path: Path, theme: Theme = LIGHT, copy: Path | None = None) -> Path:
     """Draw the learning curves of ``runs``, grouped by task, agent and settings, into ``path``.
 
     Args:
         runs: results of :func:`~robo_rl.evaluation.runs.load_run`.
         path: picture to write; the suffix chooses the format (.png, .svg, .pdf).
         theme: colours.
+        copy: another file for the same picture, such as one of another format; drawing it again takes longer.
 
     Raises:
         DataError: if no run was evaluated.
     """
-    return plot_groups(group_runs(runs), path, theme)
+    return plot_groups(group_runs(runs), path, theme, copy)
 
 
-def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Path:
+def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT, copy: Path | None = None) -> Path:
     """Draw the learning curves of ``groups``; see :func:`plot_runs`."""
     panels: dict[str, list[tuple[Group, Curve]]] = {}
     for task in dict.fromkeys(group.task for group in groups):
@@ -98,7 +99,8 @@ def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Pa
             note = _note([curve for panel in panels.values() for _, curve in panel])
             note = textwrap.fill(note, round(17 * width))
             figure.supxlabel(note, x=0.01, ha="left", fontsize=7, color=theme.faint)
-            save_figure(figure, path)
+            for each in (path, copy) if copy else (path,):
+                save_figure(figure, each)
         finally:
             plt.close(figure)
     return path

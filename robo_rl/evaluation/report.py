@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from omegaconf import OmegaConf
-
+from ..core.fast_yaml import plain_yaml
 from .aggregate import Group, group_runs
 from .charts import charts
 from .cycle_time import CycleTimes
@@ -43,7 +42,7 @@ red lines mark the stops of robots."""
 _NOTHING = "–"
 
 
-def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
+def write_report(runs: Sequence[Run], path: Path, embed: bool = False, curve: Path | None = None) -> Path:
     """Write a page about ``runs`` to ``path`` and return it.
 
     Args:
@@ -51,6 +50,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
         path: HTML file to write. Videos are linked relative to it.
         embed: embed the videos in the page, so that it can be sent as a single file. The page grows by 4/3 of their
             size. Videos beyond a total of 128 MiB are linked.
+        curve: picture of the learning curves (.svg), if :func:`.plot_runs` has drawn these runs, of one task, already.
     """
     groups = group_runs(runs)
     tasks = list(dict.fromkeys(group.task for group in groups))
@@ -61,7 +61,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
         _warning("Not all runs are complete.", [(run.name, text) for run in runs for text in run.problems]),
         _warning("Some runs have the same seed.", [("", text) for text in repeated_seeds(groups)]),
         section("Results", table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
-        _curves(groups),
+        _curves(groups, curve),
         _time_line(runs),
         videos(runs, path, embed),
         section("Runs", _run_table(runs)),
@@ -193,12 +193,13 @@ def _warning(title: str, lines: Sequence[tuple[str, str]]) -> str:
     return f'<div class="warn">{title}<ul>{"".join(items)}</ul></div>' if lines else ""
 
 
-def _curves(groups: Sequence[Group]) -> str:
+def _curves(groups: Sequence[Group], curve: Path | None) -> str:
     figures = []
     for task in dict.fromkeys(group.task for group in groups):
         members = [group for group in groups if group.task == task]
         if any(run.evaluations.lines for group in members for run in group.runs):
-            figures.append(figure(partial(plot_groups, members), f"learning curve of {task}"))
+            draw = partial(plot_groups, members) if curve is None else lambda _: curve
+            figures.append(figure(draw, f"learning curve of {task}"))
     if not figures:
         return section("Learning curves", '<p class="quiet">No run holds an evaluation yet.</p>', boxed=False)
     return section("Learning curves", f'<div class="curves">{"".join(figures)}</div>', boxed=False)
@@ -265,7 +266,7 @@ def _configuration(groups: Sequence[Group]) -> str:
         parts.append(f'<div class="box">{table(("key that differs", *names), rows, keyed=True)}</div><br>')
     folded = []
     for run in (run for group in groups for run in group.runs):
-        text = OmegaConf.to_yaml(OmegaConf.create(dict(run.config))) if run.config else "config.yaml is missing"
+        text = plain_yaml(run.config) if run.config else "config.yaml is missing"
         folded.append(f"<details><summary>{html.escape(run.name)}</summary><pre>{html.escape(text)}</pre></details>")
     parts.append(f'<div class="box">{"".join(folded)}</div>')
     return section("Configuration", "".join(parts), boxed=False)

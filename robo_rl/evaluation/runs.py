@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from omegaconf import OmegaConf
-
-from ..core import ENTRIES, DataError, ForeignFolder, load_config, nearest
+from ..core import ENTRIES, DataError, ForeignFolder, load_options, nearest
 from .run_evaluations import Evaluations
 from .run_files import read_metrics, read_summary
 from .statistics import Proportion
@@ -182,7 +180,7 @@ def load_run(path: Path, going_on: bool = False) -> Run:
     folder = ForeignFolder(path)
     config, summary = {}, None
     try:
-        loaded = cast(dict[Any, Any], OmegaConf.to_container(load_config(path / "config.yaml"), resolve=False))
+        loaded = load_options(path / "config.yaml")
         if not all(isinstance(loaded.get(name) or {}, dict) for name in _SECTIONS):
             raise ValueError("expected sections, found an end within one")
         config = {str(key): value for key, value in loaded.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import counted, override
+from ..core import counted, override, scratch_folder
 from ..core.search_path import config_flags
 from ..evaluation import CycleTime, EvaluationResult, cycle_time_lines
 from ..evaluation.runs import load_run
@@ -79,14 +79,16 @@ def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Seq
     if video is not None:
         yield f"Video     {video}"
     run = functools.cache(functools.partial(load_run, folder))
-    drawn: dict[str, Callable[[], Path]] = {
-        "Curve": lambda: plot_runs([run()], folder / "curve.png"),
-        "Report": lambda: write_report([run()], folder / "report.html"),
-    }
-    for name, draw in drawn.items():
-        try:
-            yield f"{name:<10}{draw()}"
-        except Exception as error:  # the run is complete, and its results are written
-            yield f"No {name.lower()}: {type(error).__name__}: {error}"
+    with scratch_folder() as scratch:
+        curve = Path(scratch, "curve.svg")
+        drawn: dict[str, Callable[[], Path]] = {
+            "Curve": lambda: plot_runs([run()], folder / "curve.png", copy=curve),
+            "Report": lambda: write_report([run()], folder / "report.html", curve=curve if curve.exists() else None),
+        }
+        for name, draw in drawn.items():
+            try:
+                yield f"{name:<10}{draw()}"
+            except Exception as error:  # the run is complete, and its results are written
+                yield f"No {name.lower()}: {type(error).__name__}: {error}"
     allowed = " " + shlex.quote(f"allow=[{','.join(allow)}]") if allow else ""
     yield f"Run it    robo-rl eval {override('run', folder)}{allowed}{config_flags()}"

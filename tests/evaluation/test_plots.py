@@ -144,6 +144,18 @@ def test_reports_are_written(name: str, tmp_path: Path) -> None:
     assert "data:image" in page.read_text() or "<svg" in page.read_text()
 
 
+def test_a_copy_in_another_format_is_the_picture_drawn_anew_and_that_of_the_report(tmp_path: Path) -> None:
+    runs = [run_of("rlpd", tmp_path / "a"), run_of("sac", tmp_path / "b")]
+    alone = {name: plot_runs(runs, tmp_path / f"alone.{name}").read_bytes() for name in ("png", "svg")}
+    picture = plot_runs(runs[:1], tmp_path / "one.svg")
+    copy = tmp_path / "copy.svg"
+    assert plot_runs(runs, tmp_path / "curve.png", copy=copy).read_bytes() == alone["png"]
+    assert copy.read_bytes() == alone["svg"]
+    page = write_report(runs[:1], tmp_path / "report.html").read_bytes()
+    assert write_report(runs[:1], tmp_path / "report.html", curve=picture).read_bytes() == page
+    assert write_report(runs[:1], tmp_path / "report.html", curve=copy).read_bytes() != page
+
+
 def test_a_darkened_picture_is_the_one_drawn_with_dark_colours(tmp_path: Path) -> None:
     def without_ids(text: str) -> str:
         return re.sub(r"\b[mp][0-9a-f]{10}\b", "", text)

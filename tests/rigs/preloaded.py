@@ -3,9 +3,11 @@
 import importlib
 
 from robo_rl.app import register_all_configs
+from robo_rl.command_line.usage import composed
 
 for module in (
     "matplotlib.pyplot",
+    "matplotlib.backends.backend_svg",
     "tensorboard.summary",
     "torch._dynamo",  # by the updates of PyTorch, in two seconds
     "robo_rl.command_line.application",
@@ -20,3 +22,4 @@ for module in (
 ):
     importlib.import_module(module)
 register_all_configs()
+composed("train", ["task=reach", "agent.hidden=[8]", "run.dir='${oc.env:HOME}'"])  # the parsers remember what they saw
