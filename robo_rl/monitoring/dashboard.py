@@ -54,25 +54,13 @@ ALIVE_SECONDS = 1.0
 SHARE_OF_CORE = 0.1
 """Largest share of one processor core for reading files. Long metrics are therefore read less often."""
 
+NAMES = (
+    "runs.js", "alarm.js", "data_sets.js", "data_thumbnails.js", "ended.js", "gallery.js", "held.js", "link.js",
+    "requests.js", "start.js", "page.css", "icon.svg",
+)  # fmt: skip
 PAGES = (
     {"/": "runs.html"}
-    | {
-        f"/{name}": name
-        for name in (
-            "runs.js",
-            "alarm.js",
-            "data_sets.js",
-            "data_thumbnails.js",
-            "ended.js",
-            "gallery.js",
-            "held.js",
-            "link.js",
-            "requests.js",
-            "start.js",
-            "page.css",
-            "icon.svg",
-        )  # fmt: skip
-    }
+    | {f"/{name}": name for name in NAMES}
     | {f"/{name}": str(CHARTS / name) for name in ("charts.js", "uplot.js", "charts.css")}
 )
 
@@ -97,8 +85,8 @@ class Dashboard:
     a JSON object that names robot and camera, or the run whose ``poster`` it is, then a JPEG file. If a ``poster``
     cannot be shown, a JSON object has its run and the ``problem``. Messages of a page choose a run, ``{"run": path}``,
     or others to ``compare`` it with, or command it, ``{"command": name, "robot": name}``, or re-arm the robots that
-    they show, ``{"command": "rearm", "seen": held}``. :class:`.PageRequests` with a number are answered by ``data``, the
-    server of data sets, and by ``starter``; the commands that it started are in ``started``.
+    they show, ``{"command": "rearm", "seen": held}``. ``data``, the server of data sets, and ``starter`` answer
+    :class:`.PageRequests`; the commands that pages started are in ``started``.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.

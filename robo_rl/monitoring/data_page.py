@@ -53,12 +53,10 @@ MESSAGE_BYTES = 256 << 10
 """Largest message of a page [bytes]: the edits of a data set."""
 
 SOCKET = "/socket/data"
-PAGES = {
-    f"/{name}": name
-    for name in (
-        "data.html", "data.js", "data_edits.js", "data_episode.js", "data_sets.js", "data_thumbnails.js", "requests.js",
-    )
-}  # fmt: skip
+NAMES = (
+    "data.html", "data.js", "data_edits.js", "data_episode.js", "data_sets.js", "data_thumbnails.js", "requests.js",
+)  # fmt: skip
+PAGES = {f"/{name}": name for name in NAMES}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _SEGMENT = re.compile(r"[0-9]{1,9}:[0-9]{1,9}-[0-9]{1,9}(:success|:failure)?", re.ASCII)

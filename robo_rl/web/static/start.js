@@ -31,7 +31,7 @@ export class Start {
     if (!this.form.hidden || !at("start-details").open) return;
     try {
       const { refused, choices, chosen, limit } = await this.ask("choices");
-      at("start-state").textContent = refused || `At most ${limit} ${limit === 1 ? "command runs" : "commands run"} at a time. They continue when this page and its server end.`;
+      at("start-state").textContent = refused || `At most ${limit} ${limit === 1 ? "command runs" : "commands run"} at a time. Each continues when this page and its server end.`;
       if (refused) return;
       for (const [name, values] of Object.entries(choices)) {
         this.form.elements[name].replaceChildren(...values.map((value) => make("option", value)));
@@ -86,6 +86,7 @@ export class Start {
   // Check the form; also start it if `name` is "start".
   async request(name) {
     clearTimeout(this.timer);
+    this.changes += 1; // the answer about the command line alone is not awaited any more
     const buttons = [at("start-check"), at("start-go")];
     for (const button of buttons) button.disabled = true;
     this.tell(at("start-command").textContent, "Checking the configuration");
