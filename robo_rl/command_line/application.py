@@ -53,13 +53,13 @@ def run_command(command: str, overrides: list[str], run: Callable[[DictConfig], 
     Returns:
         The exit code.
     """
-    _register_configs(command)
+    register_configs(command)
     folders, overrides = _config_folders(overrides)
     with config_folders(folders):
         return _run(command, overrides, run or _module_run(command))
 
 
-def _register_configs(command: str) -> None:
+def register_configs(command: str) -> None:
     """Register what the configuration of a command is composed of.
 
     A command that chooses no task, agent or other group needs none of their packages, which take seconds to import.

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
@@ -72,6 +72,36 @@ def help_text(
         HydraException: if the overrides are not valid.
         OmegaConfBaseException: likewise.
     """
+    config, groups, chosen = composed_choices(config_name, overrides)
+    entries = options(config, config_name)
+    if sections:
+        return "\n".join(line for section in sections for line in _section_lines(section, entries))
+    current = {group: f"  (now {choice})" for group, choice in chosen.items()}
+    listed = [f"{group}: {', '.join(valid)}{current.get(group, '')}" for group, valid in groups.items() if valid]
+    return help_page(command, listed, entries, everything)
+
+
+class Choices(NamedTuple):
+    """What a command may choose.
+
+    Attributes:
+        config: its configuration, with the current choices.
+        groups: the choices of each group.
+        chosen: the current choice of each group that has one.
+    """
+
+    config: DictConfig
+    groups: dict[str, list[str]]
+    chosen: dict[str, str]
+
+
+def composed_choices(config_name: str, overrides: Sequence[str]) -> Choices:
+    """Return the choices of a command, and its configuration.
+
+    Raises:
+        HydraException: if the overrides are not valid.
+        OmegaConfBaseException: likewise.
+    """
     with _hydra():
         config = compose(config_name, overrides=list(overrides), return_hydra_config=True)
         loader = GlobalHydra.instance().config_loader()
@@ -81,12 +111,7 @@ def help_text(
         groups = {group: _choices(group) for group in sorted(names)}
     with open_dict(config):
         del config["hydra"]
-    entries = options(config, config_name)
-    if sections:
-        return "\n".join(line for section in sections for line in _section_lines(section, entries))
-    current = {group: f"  (now {choice})" for group, choice in chosen.items() if choice}
-    listed = [f"{group}: {', '.join(valid)}{current.get(group, '')}" for group, valid in groups.items() if valid]
-    return help_page(command, listed, entries, everything)
+    return Choices(config, groups, {group: choice for group, choice in chosen.items() if choice})
 
 
 def _section_lines(section: str, entries: Sequence[Option]) -> list[str]:

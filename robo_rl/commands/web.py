@@ -11,6 +11,7 @@ from ..core import EmergencyStop, importing_extra, typed
 from ..monitoring import data_page
 from ..monitoring.dashboard import PAGES, SWITCH_SECONDS, Dashboard
 from ..monitoring.run_table import WatchConfig
+from ..monitoring.starting import StartConfig, Starter
 from ..operators.page_address import link_text, page_settings
 
 
@@ -25,11 +26,15 @@ def run(config: DictConfig) -> int:
     for name in ("runs", "data"):
         if isinstance(config[name], str):  # a single folder needs no brackets
             config[name] = [config[name]]
-    options = {key: value for key, value in config.items() if key not in ("web", "data")}
-    dashboard = Dashboard(typed(WatchConfig, DictConfig(options)))
-    data = data_page.DataPage(typed(data_page.DataConfig, DictConfig({"data": config.data})).data)
+    options = {key: value for key, value in config.items() if key not in ("web", "data", "starts")}
+    watched = typed(WatchConfig, DictConfig(options))
+    folders = typed(data_page.DataConfig, DictConfig({"data": config.data})).data
+    starts = typed(StartConfig, DictConfig({"starts": config.starts}))
     EmergencyStop()  # raises at once if this user has no folder for it
     settings = page_settings(config)
+    data = data_page.DataPage(folders, lambda: dashboard.runs())  # it is made of the other
+    limit = starts.limit(settings.is_local)
+    dashboard = Dashboard(watched, data, Starter(watched.runs[0], limit))
     server = PageServer(
         settings,
         PAGES | data_page.PAGES,
@@ -42,10 +47,8 @@ def run(config: DictConfig) -> int:
     async def serve() -> None:
         async with server.serving():
             link = link_text(server.link, settings)
-            print(
-                f"Open {link}\nAnyone with this address can command the runs and save data sets. Ctrl-C ends.",
-                flush=True,
-            )
+            rights = "command and start runs" if limit else "command the runs"
+            print(f"Open {link}\nAnyone with this address can {rights} and save data sets. Ctrl-C ends.", flush=True)
             await asyncio.get_running_loop().create_future()
 
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -3,14 +3,14 @@
 import asyncio
 import json
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core import RoboRLError
+from ..core import DataError, RoboRLError
 from ..evaluation.charts import STATIC as CHARTS
 from ..evaluation.runs import load_run
 from ..operators.rearming import find_stops
@@ -18,7 +18,10 @@ from ..operators.stop_button import StopButton, described
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.files import FolderFiles
 from ..web.reading import TURNS, Readers
+from .data_page import DataPage
+from .page_requests import Answer, Message, PageRequests
 from .run_table import WatchConfig, clip, is_held
+from .starting import Starter
 from .watched_runs import (
     REPORT,
     UNREADABLE,
@@ -51,12 +54,13 @@ ALIVE_SECONDS = 1.0
 SHARE_OF_CORE = 0.1
 """Largest share of one processor core for reading files. Long metrics are therefore read less often."""
 
+NAMES = (
+    "runs.js", "alarm.js", "data_sets.js", "data_thumbnails.js", "ended.js", "gallery.js", "held.js", "link.js",
+    "requests.js", "start.js", "page.css", "icon.svg",
+)  # fmt: skip
 PAGES = (
     {"/": "runs.html"}
-    | {
-        f"/{name}": name
-        for name in ("runs.js", "alarm.js", "ended.js", "gallery.js", "held.js", "link.js", "page.css", "icon.svg")
-    }
+    | {f"/{name}": name for name in NAMES}
     | {f"/{name}": str(CHARTS / name) for name in ("charts.js", "uplot.js", "charts.css")}
 )
 
@@ -81,17 +85,23 @@ class Dashboard:
     a JSON object that names robot and camera, or the run whose ``poster`` it is, then a JPEG file. If a ``poster``
     cannot be shown, a JSON object has its run and the ``problem``. Messages of a page choose a run, ``{"run": path}``,
     or others to ``compare`` it with, or command it, ``{"command": name, "robot": name}``, or re-arm the robots that
-    they show, ``{"command": "rearm", "seen": held}``.
+    they show, ``{"command": "rearm", "seen": held}``. ``data``, the server of data sets, and ``starter`` answer
+    :class:`.PageRequests`; the commands that pages started are in ``started``.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.
+
+    Args:
+        settings: the runs to show.
+        data: the data sets that pages show beside the runs; None: none.
+        starter: starts runs for pages; None: none is started.
 
     Attributes:
         files: reports and videos of the runs, at addresses that the pages receive.
     """
 
-    def __init__(self, settings: WatchConfig) -> None:
-        self._settings = settings
+    def __init__(self, settings: WatchConfig, data: DataPage | None = None, starter: Starter | None = None) -> None:
+        self._settings, self._data, self._starter = settings, data, starter
         self.files = FolderFiles(kind_of)
         self._readers, self._button = Readers(READ_SECONDS, TURNS), StopButton()
         self._looks: dict[Path, Look] = {}
@@ -113,12 +123,38 @@ class Dashboard:
             talks = self._send_changes(visit), self._show(visit), self._send_gallery(visit)
             tasks = [group.create_task(while_open(talk)) for talk in talks]
             group.create_task(self._run_commands(visit))
+            requests = PageRequests(page, group, self._answers())
             with suppress(ConnectionClosed):
                 async for data in page:
-                    self._handle(visit, read_message(data))
+                    message = read_message(data)
+                    if "request" in message:
+                        requests.begin(message)
+                    else:
+                        self._handle(visit, message)
+            requests.cancel()
             visit.ask(None)
             for task in tasks:
                 task.cancel()
+
+    def _answers(self) -> Callable[[Message], Awaitable[Answer]]:
+        """Return a function that answers the requests of one page."""
+        of_data = None if self._data is None else self._data.answers()
+        starts = {} if self._starter is None else self._starter.requests
+
+        async def answer_to(message: Message) -> Answer:
+            name = str(message.get("request"))
+            if name in starts:
+                answer: Answer = await starts[name](message)
+                return answer
+            if of_data is None:
+                raise DataError(f"there is no request {name!r}")
+            return await of_data(message)
+
+        return answer_to
+
+    async def runs(self) -> list[Path]:
+        """Return the newest run folders."""
+        return (await self._list())[0]
 
     def _handle(self, visit: "Visit", message: Mapping[str, Any]) -> None:
         run, name = message.get("run", visit.chosen), message.get("command")
@@ -190,7 +226,12 @@ class Dashboard:
             paths, _ = await self._list()
             looks = await self._readers.read({f"run {path}": partial(self._look_at, path) for path in paths})
             outcomes = {path: looks[f"run {path}"] for path in paths}
-            await visit.send({"gallery": [tile(path, outcome) for path, outcome in outcomes.items()]})
+            tiles = [tile(path, outcome) for path, outcome in outcomes.items()]
+            tiles.sort(key=lambda each: not each["going_on"])  # the active ones first
+            await visit.send({"gallery": tiles})
+            if self._starter is not None:
+                started = (await self._readers.read({"started": self._starter.started}))["started"]
+                await visit.send({"started": [] if isinstance(started, Exception) else started})
             for path in paths:
                 with suppress(RoboRLError, OSError):
                     reading = partial(poster, path, visit.sent_posters.get(path))

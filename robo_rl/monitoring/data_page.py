@@ -1,13 +1,12 @@
 """Server of the data page of ``robo-rl web``, which shows recorded episodes and edits them into new data sets."""
 
 import asyncio
-import json
 import math
 import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,11 +18,14 @@ from ..operators.stop_button import StopButton
 from ..recording.edits import EditConfig, command_of, edit, summary_of
 from ..replay import EpisodeStore
 from ..web.reading import TURNS, Readers
+from .page_requests import Answer, Message, PageRequests, send
 from .run_table import clip
 from .watched_data import (
+    DEMONSTRATIONS,
     SearchResult,
     check_files,
     data_sets_in,
+    demonstrations_of,
     describe_set,
     flagged,
     open_data_set,
@@ -42,8 +44,6 @@ PROGRESS_SECONDS = 0.3
 MOST_DATA_SETS = 100
 MOST_OPEN = 4
 """Largest number of data sets that are kept open."""
-MOST_REQUESTS = 64
-"""Largest number of requests of a page that wait for an answer."""
 MOST_READS = 4
 """Largest number of requests of a page for which files are read at the same time."""
 MOST_MEASURED = 2
@@ -53,14 +53,13 @@ MESSAGE_BYTES = 256 << 10
 """Largest message of a page [bytes]: the edits of a data set."""
 
 SOCKET = "/socket/data"
-PAGES = {
-    f"/{name}": name for name in ("data.html", "data.js", "data_edits.js", "data_episode.js", "data_thumbnails.js")
-}
+NAMES = (
+    "data.html", "data.js", "data_edits.js", "data_episode.js", "data_sets.js", "data_thumbnails.js", "requests.js",
+)  # fmt: skip
+PAGES = {f"/{name}": name for name in NAMES}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _SEGMENT = re.compile(r"[0-9]{1,9}:[0-9]{1,9}-[0-9]{1,9}(:success|:failure)?", re.ASCII)
-
-Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -82,24 +81,25 @@ class Saving:
 class DataPage:
     """Server of the data pages. One object serves all pages.
 
-    Messages of a page are JSON objects with a ``number``, a ``request`` and its arguments. The answer has the same
-    number: a JSON object, or bytes for a picture: a line with a JSON object, then a JPEG file. ``error`` is the reason
-    why there is no answer. At least once a second a page receives ``saving``, the data set that is being written.
+    Pages send :class:`.PageRequests`. At least once a second a page receives ``saving``, the data set that is being
+    written.
 
     Data sets may belong to any user. They are read in threads, with limits on size and time. No data set is changed:
     edits are written to a new one beside it. The emergency stop does not depend on any data set.
 
     Args:
         folders: data sets, folders of them, or globs.
+        runs: returns run folders, whose demonstrations are offered, too; None: there are none.
     """
 
-    def __init__(self, folders: list[str]) -> None:
-        self._folders = folders
+    def __init__(self, folders: list[str], runs: Callable[[], Awaitable[list[Path]]] | None = None) -> None:
+        self._folders, self._runs = folders, runs
         self._readers, self._button = Readers(READ_SECONDS, TURNS), StopButton()
         self._flag_readers, self._writers = Readers(FLAG_SECONDS), Readers(math.inf)
         self._paths: dict[str, Path] = {}
         self._saved: list[Path] = []
-        self._stores: OrderedDict[Path, tuple[object, EpisodeStore]] = OrderedDict()
+        self._facts: dict[Path, tuple[object, dict[str, Any]]] = {}
+        self._stores: OrderedDict[Path, tuple[object, tuple[EpisodeStore, int]]] = OrderedDict()
         self._flags: dict[Path, tuple[object, asyncio.Task[Any]]] = {}
         self._listing, self._measuring = asyncio.Lock(), asyncio.Semaphore(MOST_MEASURED)
         self._saving: Saving | None = None
@@ -111,42 +111,29 @@ class DataPage:
 
         from ..web.server import read_message
 
-        reads, open_requests = asyncio.Semaphore(MOST_READS), set[asyncio.Task[None]]()
         async with asyncio.TaskGroup() as group:
-            alive = group.create_task(self._send_state(page))
+            alive, requests = group.create_task(self._send_state(page)), PageRequests(page, group, self.answers())
             with suppress(ConnectionClosed):
                 async for data in page:
                     message = read_message(data)
                     if message.get("command") == "emergency_stop":
-                        self._button.press(partial(_send, page), message.get("run"))
-                    elif len(open_requests) < 2 * MOST_REQUESTS:  # further requests receive no answer
-                        excess = len(open_requests) >= MOST_REQUESTS
-                        # Sent in a separate task, so that a page that does not receive can still press the emergency
-                        # stop.
-                        work = _refuse(page, message) if excess else self._answer(page, message, reads)
-                        task = group.create_task(work)
-                        open_requests.add(task)
-                        task.add_done_callback(open_requests.discard)
-            for task in (alive, *open_requests):
-                task.cancel()
+                        self._button.press(partial(send, page), message.get("run"))
+                    else:
+                        requests.begin(message)
+            alive.cancel()
+            requests.cancel()
 
     async def _send_state(self, page: Any) -> None:
         while True:
             saving = self._saving
-            await _send(page, {"saving": None if saving is None else vars(saving)})
+            await send(page, {"saving": None if saving is None else vars(saving)})
             await asyncio.sleep(ALIVE_SECONDS if saving is None else PROGRESS_SECONDS)
 
-    async def _answer(self, page: Any, message: Message, reads: asyncio.Semaphore) -> None:
-        heading = {"number": message.get("number")}
-        try:
-            answer = await self._answer_to(message, reads)
-        except (RoboRLError, OSError) as error:  # includes time-outs
-            answer = {"error": clip(str(error))}
-        except Exception as error:  # any error, because the files may contain anything
-            answer = {"error": f"{type(error).__name__} in its files"}
-        await _send(page, answer if isinstance(answer, bytes) else heading | answer, heading)
+    def answers(self) -> Callable[[Message], Awaitable[Answer]]:
+        """Return a function that answers the requests of one page, with a limit on those that read at a time."""
+        return partial(self._answer_to, reads=asyncio.Semaphore(MOST_READS))
 
-    async def _answer_to(self, message: Message, reads: asyncio.Semaphore) -> dict[str, Any] | bytes:
+    async def _answer_to(self, message: Message, reads: asyncio.Semaphore) -> Answer:
         """Return the answer to a request, or raise the reason why there is none."""
         name = str(message.get("request"))
         if name == "list":
@@ -173,14 +160,16 @@ class DataPage:
         if name not in short:
             raise DataError(f"there is no request {name!r}")
         async with reads:
-            answer: dict[str, Any] | bytes = await self._readers.call(
-                f"{name} {path}", lambda: short[name](self._store(path))
-            )
+            answer: Answer = await self._readers.call(f"{name} {path}", lambda: short[name](self._store(path)))
         return answer
 
     def _store(self, path: Path) -> EpisodeStore:
-        """Return an open data set; called in threads. The data set is opened again after it has changed."""
-        stamp = stamp_of(path / "dataset.json"), stamp_of(path / "episodes.jsonl")
+        """Return an open data set; called in threads."""
+        return self._open(path)[0]
+
+    def _open(self, path: Path) -> tuple[EpisodeStore, int]:
+        """Return an open data set, and its size [bytes]. It is opened again after it has changed."""
+        stamp = _stamp(path)
         kept = self._stores.get(path)
         if kept is None or kept[0] != stamp:
             kept = stamp, open_data_set(path)
@@ -194,6 +183,8 @@ class DataPage:
         """Find the data sets and describe each of them. One that does not answer does not hide the others."""
         # The prefix distinguishes a search from a data set of the same path, whose late outcomes must not be confused.
         searches = {f"search {folder}": partial(data_sets_in, folder) for folder in self._folders}
+        for run in await self._runs() if self._runs is not None else ():
+            searches[f"search run {run}"] = partial(demonstrations_of, run)
         saved = {"saved": lambda: SearchResult([path for path in self._saved if os.path.lexists(path)], [])}
         outcomes = await self._readers.read(searches | saved)
         notes = [str(each) for each in outcomes.values() if isinstance(each, Exception)]
@@ -209,9 +200,10 @@ class DataPage:
             )
         paths = paths[:MOST_DATA_SETS]
         self._paths = {str(path): path for path in paths}
-        facts = await self._readers.read({f"facts {path}": partial(self._facts, path) for path in paths})
+        facts = await self._readers.read({f"facts {path}": partial(self._facts_of, path) for path in paths})
+        self._facts = {path: known for path, known in self._facts.items() if path in paths}
         sets = [
-            {"path": str(path), "name": clip(path.name), "problem": clip(_reason(each))}
+            {"path": str(path), "name": _name(path), "problem": clip(_reason(each))}
             if isinstance(each := facts[f"facts {path}"], Exception)
             else each
             for path in paths
@@ -220,19 +212,25 @@ class DataPage:
             notes.append(f"no data set found in {', '.join(self._folders)}; record one with robo-rl record")
         return {"sets": sets, "notes": [clip(note) for note in notes]}
 
-    def _facts(self, path: Path) -> dict[str, Any]:
-        store = self._store(path)
-        counts = store.summary()
-        known = any(record.success is not None for record in store.records)
-        return {
-            "path": str(path),
-            "name": clip(path.name),
-            "task": clip(store.spec.task),
-            "episodes": counts.episodes,
-            "steps": counts.steps,
-            "seconds": counts.steps / store.spec.control_rate,
-            "successes": counts.successes if known else None,
-        }
+    def _facts_of(self, path: Path) -> dict[str, Any]:
+        """Return the facts of a data set, which are read again after it has changed; called in threads."""
+        stamp = _stamp(path)
+        if path not in self._facts or self._facts[path][0] != stamp:
+            store, size = self._open(path)
+            counts = store.summary()
+            known = any(record.success is not None for record in store.records)
+            facts = {
+                "path": str(path),
+                "name": _name(path),
+                "task": clip(store.spec.task),
+                "episodes": counts.episodes,
+                "steps": counts.steps,
+                "seconds": counts.steps / store.spec.control_rate,
+                "successes": counts.successes if known else None,
+                "bytes": size,
+            }
+            self._facts[path] = stamp, facts
+        return self._facts[path][1]
 
     async def _measure(self, path: Path, message: Message) -> dict[str, Any]:
         """Return the flags of a data set, which are computed once for all pages."""
@@ -347,18 +345,14 @@ def _whole(message: Message, key: str) -> int:
     return value
 
 
+def _stamp(path: Path) -> object:
+    return stamp_of(path / "dataset.json"), stamp_of(path / "episodes.jsonl")
+
+
+def _name(path: Path) -> str:
+    """Return the name of a data set; with that of its run if it has the demonstrations of one."""
+    return clip(f"{path.parent.name}/{path.name}" if path.name == DEMONSTRATIONS else path.name)
+
+
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, RoboRLError | OSError) else f"{type(error).__name__} in its files"
-
-
-async def _refuse(page: Any, message: Message) -> None:
-    await _send(page, {"number": message.get("number"), "error": "too many requests at a time"})
-
-
-async def _send(page: Any, message: Message | bytes, heading: Message | None = None) -> None:
-    """Send a JSON object, or a picture after its heading, unless the page has left."""
-    from websockets.exceptions import ConnectionClosed
-
-    data = json.dumps(heading).encode() + b"\n" + message if isinstance(message, bytes) else json.dumps(message)
-    with suppress(ConnectionClosed):
-        await page.send(data)

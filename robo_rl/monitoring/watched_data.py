@@ -27,6 +27,8 @@ from .run_table import clip
 from .small_pictures import scaled
 
 FACTS_FILE = "dataset.json"
+DEMONSTRATIONS = "demonstrations"
+"""Name of the data set in a run folder."""
 
 
 class TextLimits(NamedTuple):
@@ -111,14 +113,24 @@ def _find_below(path: Path, levels: int, budget: Iterator[int], found: SearchRes
             _find_below(each, levels - 1, budget, found)
 
 
-def check_files(path: Path) -> None:
-    """Check that a data set consists of regular files of limited size and number.
+def demonstrations_of(run: Path) -> SearchResult:
+    """Return the data set in a run folder, if there is one. A link is not followed."""
+    folder, found = run / DEMONSTRATIONS, SearchResult([], [])
+    if folder.is_symlink():
+        found.links.append(folder)
+    else:
+        _find_below(folder, 0, iter(range(1)), found)
+    return found
+
+
+def check_files(path: Path) -> int:
+    """Check that a data set consists of regular files of limited size and number; return their size [bytes].
 
     Raises:
         OSError: if a folder cannot be read.
         DataError: if there is a link or another kind of file, or a file is too large.
     """
-    folders, count = [str(path)], 0
+    folders, count, size = [str(path)], 0, 0
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
@@ -129,6 +141,7 @@ def check_files(path: Path) -> None:
                     raise DataError(f"{entry.path} is a link or not a regular file; the page shows no such data set")
                 if count > MOST_FILES:
                     raise DataError(f"{path} has more than {MOST_FILES:,} files; the page shows no such data set")
+                size += entry.stat(follow_symlinks=False).st_size if entry.is_file(follow_symlinks=False) else 0
     for name, limits in TEXTS.items():
         with suppress(FileNotFoundError):
             text = read_bytes(path / name, limits.size)
@@ -136,12 +149,13 @@ def check_files(path: Path) -> None:
                 counts = len(line), line.count(b","), line.count(b"[") + line.count(b"{")
                 if any(count > most for count, most in zip(counts, limits[1:], strict=True)):
                     raise DataError(f"{path / name} has too many values to be read for the page")
+    return size
 
 
-def open_data_set(path: Path) -> EpisodeStore:
-    """Open a data set for reading after :func:`check_files`."""
-    check_files(path)
-    return EpisodeStore.open(path)
+def open_data_set(path: Path) -> tuple[EpisodeStore, int]:
+    """Open a data set for reading after :func:`check_files`; return its size [bytes], too."""
+    size = check_files(path)
+    return EpisodeStore.open(path), size
 
 
 def describe_set(store: EpisodeStore) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("websockets")
 
 from robo_rl.core import EmergencyStop
-from robo_rl.monitoring import data_page, watched_data
+from robo_rl.monitoring import page_requests, watched_data
 from robo_rl.monitoring.data_page import DataPage
 from robo_rl.web.reading import TURNS, Readers
 
@@ -144,7 +144,7 @@ def test_a_page_that_floods_and_receives_nothing_can_press_the_stop(
     question: dict[str, Any], tmp_path: Path, emergency: EmergencyStop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded(tmp_path / "sets" / "honest")
-    monkeypatch.setattr(data_page, "MOST_REQUESTS", 5)
+    monkeypatch.setattr(page_requests, "MOST_REQUESTS", 5)
 
     class Deaf(AskingPage):
         async def send(self, message: str | bytes) -> None:
@@ -164,7 +164,7 @@ def test_a_page_that_floods_and_receives_nothing_can_press_the_stop(
 
 def test_a_page_that_asks_without_end_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(tmp_path / "sets" / "honest")
-    monkeypatch.setattr(data_page, "MOST_REQUESTS", 5)
+    monkeypatch.setattr(page_requests, "MOST_REQUESTS", 5)
 
     class Flooding(AskingPage):
         async def __aiter__(self) -> Any:

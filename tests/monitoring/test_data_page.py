@@ -39,8 +39,11 @@ def test_data_sets_and_their_episodes_are_described(tmp_path: Path) -> None:
     )
     assert [(each["name"], each["episodes"], each["steps"]) for each in found["sets"]] == [
         ("mine", 3, 24),
-        ("demonstrations", 1, 4),
+        ("run/demonstrations", 1, 4),
     ]
+    assert found["sets"][0]["bytes"] == sum(
+        file.stat().st_size for file in (tmp_path / "sets" / "mine").rglob("*") if file.is_file()
+    )
     assert found["sets"][0]["seconds"] == pytest.approx(2.4) and found["notes"] == []
     assert about["steps"] == [7, 12, 5] and about["cameras"] == ["images/front"] and len(about["success"]) == 3
     assert len(flags["flags"]) == 3 and "failure" in flags["meanings"] and not flags["unchecked"]

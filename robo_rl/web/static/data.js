@@ -2,17 +2,20 @@
 
 import { Edits, describe } from "/data_edits.js";
 import { Player } from "/data_episode.js";
+import { fillTile, seconds } from "/data_sets.js";
 import { Thumbnails } from "/data_thumbnails.js";
 import { EmergencyStops, Link, at, make, shorten } from "/link.js";
+import { Requests } from "/requests.js";
 
 const PORTION = 60; // episodes that are displayed at first, and more each time
 const MOST_COUNTED = 20000; // steps of a data set up to which its flags are counted before it is chosen
 const EMERGENCY = "data page";
 const OUTCOME = { true: "success", false: "failure", null: "success unknown" };
 
-const waiting = new Map(); // {resolve, reject} of requests by number
+const requests = new Requests((message) => link.send(message));
+const { ask } = requests;
 const thumbnails = new Thumbnails(ask);
-let requests = 0;
+let wanted = new URLSearchParams(location.search).get("set"); // the path of the data set to open at first
 let sets = [];
 let chosen = null; // the described data set
 let edits = null;
@@ -26,12 +29,12 @@ const link = new Link({
     if ("saving" in news) showProgress(news.saving);
     if ("stopped" in news) stops.confirm(news.stopped);
     if ("answer" in news) showNotice(news.answer);
-    if ("number" in news) settle(news.number, news.error, news);
+    if ("number" in news) requests.settle(news.number, news.error, news);
   },
-  picture: ({ number }, blob) => settle(number, undefined, blob),
+  picture: ({ number }, blob) => requests.settle(number, undefined, blob),
   state(name) {
     if (name === "connected") listSets();
-    else for (const number of [...waiting.keys()]) settle(number, "The connection was lost");
+    else requests.lose();
   },
 }, {}, "/socket/data");
 const stops = new EmergencyStops(link);
@@ -53,24 +56,6 @@ at("name").addEventListener("input", showCommand);
 at("save").addEventListener("submit", save);
 addEventListener("keydown", press);
 
-// --- requests ---------------------------------------------------------------------------------------------------------
-
-// Ask the server; return a promise of its answer.
-function ask(request, details = {}) {
-  const number = (requests += 1);
-  return new Promise((resolve, reject) => {
-    waiting.set(number, { resolve, reject });
-    if (!link.send({ number, request, ...details })) settle(number, "There is no connection");
-  });
-}
-
-function settle(number, error, answer) {
-  const request = waiting.get(number);
-  waiting.delete(number);
-  if (error !== undefined) request?.reject(new Error(error));
-  else request?.resolve(answer);
-}
-
 function showNotice(text) {
   at("notice").textContent = text;
   at("notice").hidden = text === "";
@@ -88,23 +73,22 @@ async function listSets() {
     return;
   }
   const buttons = sets.map((set) => {
-    const facts = set.problem ?? [`${set.task}, ${set.episodes} episodes`, `${set.steps.toLocaleString("en")} steps, ${seconds(set.seconds)}`].join("\n");
-    const success = make("span", successOf(set), { class: "chip" });
-    const button = make("button", "", { class: "tile" }, make("b", set.name), make("span", facts, { class: "quiet" }));
-    if (set.problem === undefined) button.append(make("span", "", { class: "chips" }, success));
+    const button = make("button", "", { class: "tile", "aria-pressed": String(set.path === chosen?.path) });
     button.disabled = set.problem !== undefined;
-    button.title = set.path;
-    button.setAttribute("aria-pressed", String(set.path === chosen?.path));
-    if (set.episodes) button.prepend(thumbnails.make(set.path, 0));
-    button.addEventListener("click", async () => {
-      await choose(set.path);
-      if (chosen?.path === set.path) at("episodes-section").scrollIntoView({ block: "start" });
-    });
+    fillTile(button, set, thumbnails);
+    button.addEventListener("click", () => chooseAndShow(set.path));
     return button;
   });
   at("sets").replaceChildren(...buttons);
   countFlags(sets, buttons);
-  if (chosen === null && sets.length === 1 && !sets[0].problem) choose(sets[0].path);
+  const [first] = sets.filter(({ path, problem }) => !problem && (path === wanted || sets.length === 1));
+  if (chosen === null && first) await (first.path === wanted ? chooseAndShow(wanted) : choose(first.path));
+  wanted = null;
+}
+
+async function chooseAndShow(path) {
+  await choose(path);
+  if (chosen?.path === path) at("episodes-section").scrollIntoView({ block: "start" });
 }
 
 // Add the number of flagged episodes to the tiles of data sets, one after the other.
@@ -125,14 +109,6 @@ async function countFlags(listed, tiles) {
 function storedOperations() {
   const operations = JSON.parse(sessionStorage.getItem(`edits ${chosen.path}`) ?? "[]");
   return operations.filter(({ episodes }) => episodes.every((each) => each < chosen.steps.length));
-}
-
-function successOf({ successes, episodes }) {
-  return successes === null ? "success unknown" : `${shorten(successes / (episodes || 1), true)} successful`;
-}
-
-function seconds(value) {
-  return value < 120 ? `${shorten(value)} s` : `${shorten(value / 60)} minutes`;
 }
 
 let choices = 0;

@@ -1,19 +1,8 @@
 // What a run has reached: its result, its videos, its report, and the command that evaluates it again.
 
-import { at, make } from "/link.js";
+import { at, copies, make } from "/link.js";
 
-const COPIED_MS = 2000;
-
-at("copy").addEventListener("click", async () => {
-  try {
-    await navigator.clipboard.writeText(at("again").textContent);
-    at("copy").textContent = "Copied";
-  } catch {
-    getSelection().selectAllChildren(at("again")); // the browser does not let pages copy
-    at("copy").textContent = "Selected";
-  }
-  setTimeout(() => (at("copy").textContent = "Copy"), COPIED_MS);
-});
+copies(at("copy"), at("again"));
 
 // Show the files and the result of a run: {files, result, again, videos, more_videos, report}.
 export function showEnded(run) {

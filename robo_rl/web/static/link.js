@@ -182,6 +182,37 @@ export function make(tag, text = "", attributes = {}, ...children) {
   return element;
 }
 
+const COPIED_MS = 2000;
+
+// Make a button copy the text of an element.
+export function copies(button, source) {
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(source); // the browser does not let pages copy
+      button.textContent = "Selected";
+    }
+    setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
+  });
+}
+
+const ARMED_MS = 3000;
+
+// Return whether a button that ends something, with data-confirm, has been pressed twice; another is pressed once.
+export function confirmed(button) {
+  if (!button.dataset.confirm || button.dataset.armed) return true;
+  const text = button.textContent;
+  button.dataset.armed = "yes";
+  button.textContent = button.dataset.confirm;
+  setTimeout(() => {
+    delete button.dataset.armed;
+    button.textContent = text;
+  }, ARMED_MS);
+  return false;
+}
+
 // Show a picture in an image element, and free the previous one.
 export function showPicture(image, blob) {
   const before = image.src;

@@ -2,12 +2,14 @@
 
 import { Alarm } from "/alarm.js";
 import { Charts } from "/charts.js";
+import { DataSets } from "/data_sets.js";
 import { showEnded } from "/ended.js";
 import { Gallery, colour } from "/gallery.js";
 import { Held } from "/held.js";
-import { EmergencyStops, Link, at, make, showPicture } from "/link.js";
+import { EmergencyStops, Link, at, confirmed, make, showPicture } from "/link.js";
+import { Requests } from "/requests.js";
+import { Start } from "/start.js";
 
-const ARMED_MS = 3000;
 const EMERGENCY = "emergency_stop";
 const EXPLAINED = {
   pause: "No new episode begins",
@@ -28,8 +30,15 @@ let run = null;
 const activeRuns = new Set(); // paths
 let compared = []; // runs whose curves are shown, too
 
+const requests = new Requests((message) => link.send(message));
+const start = new Start(requests.ask);
+const sets = new DataSets(at("sets-section"), requests.ask, (found) => start.offer(found));
 const link = new Link({
   message(news) {
+    if ("number" in news) {
+      requests.settle(news.number, news.error, news);
+      return; // an answer may contain the names below
+    }
     if ("runs" in news) showRuns(news.runs);
     if ("note" in news) at("notice").textContent = news.note;
     if ("stopped" in news) stops.confirm(news.stopped);
@@ -40,13 +49,25 @@ const link = new Link({
     else if ("compared" in news) drawCurves();
     if ("poster" in news) gallery.lack(news.poster, news.problem);
     if ("gallery" in news) showGallery(news.gallery);
+    if ("started" in news) start.show(news.started);
   },
-  picture: (heading, blob) => ("poster" in heading ? gallery.picture(heading.poster, blob) : showCamera(heading, blob)),
+  picture(heading, blob) {
+    if ("number" in heading) requests.settle(heading.number, undefined, blob);
+    else if ("poster" in heading) gallery.picture(heading.poster, blob);
+    else showCamera(heading, blob);
+  },
   state(name) {
     connected = name === "connected";
     alarm.update("connection", name === "lost" ? ["the connection is lost"] : []);
     if (connected && chosen) link.send({ run: chosen });
-    if (connected) link.send({ compare: gallery.compared() });
+    if (connected) {
+      link.send({ compare: gallery.compared() });
+      sets.list();
+      start.open();
+    } else {
+      sets.stop();
+      requests.lose();
+    }
     showNotice();
     enableButtons();
   },
@@ -82,19 +103,6 @@ function press(button) {
   at("answer").textContent = sent ? `${command} ${robot}: sent` : "Not sent: there is no connection";
 }
 
-// Buttons that end something must be pressed twice.
-function confirmed(button) {
-  if (!button.dataset.confirm || button.dataset.armed) return true;
-  const text = button.textContent;
-  button.dataset.armed = "yes";
-  button.textContent = button.dataset.confirm;
-  setTimeout(() => {
-    delete button.dataset.armed;
-    button.textContent = text;
-  }, ARMED_MS);
-  return false;
-}
-
 function enableButtons() {
   for (const button of document.querySelectorAll("button[data-command]")) {
     const command = button.dataset.command;
@@ -121,6 +129,7 @@ function showRuns(runs) {
   if (!runs.some(({ path }) => path === chosen)) chosen = null;
   at("runs").replaceChildren(...runs.map(({ path, name }) => make("option", name, { value: path })));
   at("runs").disabled = runs.length < 2;
+  at("runs").hidden = runs.length === 0;
   if (run) at("runs").value = run.path;
 }
 
@@ -132,6 +141,7 @@ function showHeld(holds) {
 
 function showGallery(runs) {
   gallery.show(runs, run?.path);
+  at("gallery-section").hidden = runs.length === 0;
   const readable = runs.filter(({ state }) => state !== "cannot be shown");
   const ended = readable.filter(({ path, going_on }) => !going_on && activeRuns.delete(path));
   alarm.raise(ended.map(({ name, state }) => `${name}: ${state}`));
@@ -156,7 +166,7 @@ function showRun(news) {
   if (news?.path !== run?.path) alarm.forget("robots");
   chosen = news?.path ?? null;
   run = news;
-  at("main").hidden = !run;
+  at("shown").hidden = !run;
   showNotice();
   enableButtons();
   if (!run) return;

@@ -1,0 +1,105 @@
+"""Check of a training that a page is to start, and the choices of its form, in a process of its own.
+
+``python -m robo_rl.command_line.form_check`` prints the choices as JSON; with words after it, it composes and checks
+the configuration of ``robo-rl train`` with these words, as the command does. Errors are printed as by the command.
+"""
+
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+
+from ..app import has_robot, needed_packages
+from ..core import ConfigError, RoboRLError, check_seed, printable
+from ..operators.takeover import has_person
+from .application import register_configs, run_command
+from .output import printable_output
+from .usage import composed_choices
+
+COMMAND = "train"
+MOST_SWEPT = 32
+"""Largest number of runs of a sweep that a page starts."""
+EXIT_USAGE = 2
+
+
+def form_choices() -> dict[str, Any]:
+    """Return the tasks and agents, the default ones, and the default folder of a run with its interpolations."""
+    register_configs(COMMAND)
+    config, groups, chosen = composed_choices(COMMAND, ())
+    values: Any = OmegaConf.to_container(config, resolve=False)
+    names = ("task", "agent")
+    return {
+        "choices": {name: groups[name] for name in names},
+        "chosen": {name: chosen[name] for name in names},
+        "folder": values["run"]["dir"],
+    }
+
+
+def checked_runs(words: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the seed, steps and folder of each run that ``robo-rl train`` would make with ``words``.
+
+    Raises:
+        ConfigError: if the configuration is not valid, needs a robot or a person, or names code, secrets or hosts that
+            a saved configuration may not name.
+        OSError: if a file of the configuration cannot be read.
+    """
+    runs: list[dict[str, Any]] = []
+
+    def check(config: DictConfig) -> int:
+        check_seed(config)
+        if has_robot(config):
+            raise ConfigError("a page starts no robot: start this run in a terminal")
+        if has_person(config):
+            raise ConfigError("nobody could intervene in a run that a page starts: leave out teleop and steering")
+        if names := needed_packages(config):
+            raise ConfigError(f"a page starts no run that names {', '.join(names)}: start it in a terminal")
+        runs.append({"seed": config.seed, "steps": config.run.env_steps, "folder": str(config.run.dir)})
+        return 0
+
+    require_few(words)
+    with tempfile.TemporaryDirectory() as folder:
+        sweep_folder = [f"hydra.sweep.dir={folder}"] if "-m" in words else []
+        run_command(COMMAND, [*words, *sweep_folder], check)
+    return runs
+
+
+def require_few(words: Sequence[str]) -> None:
+    """Check the number of runs of a sweep, before Hydra makes a list of them.
+
+    Raises:
+        ConfigError: if there are more than :data:`MOST_SWEPT`.
+    """
+    parser, counts = OverridesParser.create(), []
+    for word in words:
+        try:
+            override = parser.parse_override(word)
+        except HydraException:
+            continue  # the command reports it
+        if override.is_sweep_override():
+            counts.append(sum(1 for _ in islice(override.sweep_iterator(), MOST_SWEPT + 1)))
+    if math.prod(counts) > MOST_SWEPT:
+        raise ConfigError(f"a page starts at most {MOST_SWEPT} runs at a time: vary fewer values")
+
+
+def main() -> int:
+    """Print the choices or the checked runs as the last line; return the exit code."""
+    words = sys.argv[1:]
+    try:
+        with printable_output():
+            answer = {"runs": checked_runs(words)} if words else form_choices()
+    except (RoboRLError, OSError) as error:
+        print(f"robo-rl: {printable(str(error))}", file=sys.stderr)
+        return EXIT_USAGE
+    print(json.dumps(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
