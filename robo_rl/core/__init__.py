@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         ReturnLearner,
         ReturnScaled,
         SafetyFilter,
+        SimulatedState,
         SpaceTranslation,
         Teleop,
         TranslatingBackend,
@@ -130,7 +131,7 @@ if TYPE_CHECKING:
     )
     from .wire_protocols import TransitionInbox, TransitionOutbox
     from .wording import counted, override, override_word, quoted
-    from .wrapped_backend import WrappedBackend, WrappedWorld
+    from .wrapped_backend import WrappedBackend, WrappedWorld, simulated_state
 else:
     from .lazy import imported_on_use
 
@@ -230,6 +231,7 @@ __all__ = [
     "ScriptedExpert",
     "SessionProgress",
     "Source",
+    "SimulatedState",
     "SpaceTranslation",
     "SpecError",
     "State",
@@ -312,6 +314,7 @@ __all__ = [
     "scratch_folder",
     "section",
     "shortest",
+    "simulated_state",
     "sigterm_unwinds",
     "sync_folder",
     "sync_tree",
