@@ -87,6 +87,7 @@ export class Cameras {
       age.textContent = seconds > 2 ? `${seconds} s ago` : "";
       image.classList.toggle("old", seconds > 2);
     }
+    for (const scene of this.scenes.values()) scene.showAge();
     if (this.cameras.size || !this.reason) return;
     at("cameras").replaceChildren(make("p", this.reason, { class: "quiet" }));
   }

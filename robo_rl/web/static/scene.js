@@ -5,6 +5,7 @@ import { Drawing } from "/scene_drawing.js";
 
 const TRAIL_MS = 4000;
 const CHANGED_MS = 1500; // for which the filters are named after they changed an action
+const JUMP = 0.25; // between two frames, across which no trail is drawn: another episode has begun [m]
 const LEAST_FORCE = 0.5; // that is drawn [N]
 const METRES_PER_NEWTON = 0.01;
 const LONGEST_ARROW = 0.3; // [m]
@@ -21,13 +22,14 @@ export class Scene {
     this.paper = make("canvas", "", {
       tabindex: "0", role: "img", "aria-label": `3D scene of ${robot}: arrow keys turn, Page Up and Down zoom, Home resets`,
     });
+    this.age = make("span");
     this.force = make("span", "", { class: "force" });
     this.filters = make("span", "", { class: "filters chip bad" });
     this.problem = make("p", "No 3D scene has come yet", { class: "quiet" });
     const stage = make("div", "", { class: "stage" }, this.canvas, this.paper);
     this.stage = stage;
     this.figure = make("figure", "", { class: "scene" }, stage, this.problem,
-      make("figcaption", "", {}, make("span", `${robot} `), this.filters, this.force));
+      make("figcaption", "", {}, make("span", `${robot} `), this.filters, this.age, this.force));
     this.filters.hidden = true;
     this.view = new View();
     this.trail = []; // {point, changed, time}
@@ -70,7 +72,7 @@ export class Scene {
 
   follow(frame) {
     const now = performance.now();
-    this.frame = frame;
+    Object.assign(this, { frame, seen: now });
     if (frame.changed.length) Object.assign(this, { changed: frame.changed, changedAt: now });
     if (frame.tip) this.trail.push({ point: frame.tip, changed: frame.changed.length > 0, time: now });
     this.trail = this.trail.filter(({ time }) => now - time < TRAIL_MS);
@@ -79,6 +81,13 @@ export class Scene {
     if (isChanged) this.filters.textContent = `changed by ${this.changed.join(", ")}`;
     const newtons = frame.force ? Math.hypot(...frame.force) : null;
     this.force.textContent = newtons === null ? "" : `force ${newtons.toFixed(1)} N`;
+  }
+
+  // Say how old the newest frame is.
+  showAge() {
+    const seconds = this.frame ? Math.round((performance.now() - this.seen) / 1000) : 0;
+    this.age.textContent = seconds > 2 ? `${seconds} s ago` : "";
+    this.figure.classList.toggle("old", seconds > 2);
   }
 
   remove() {
@@ -118,11 +127,12 @@ export class Scene {
     const now = performance.now();
     const points = this.trail.map((each) => ({ ...each, at: project(each.point) }));
     Object.assign(paper, { lineWidth: 3, lineCap: "round", lineJoin: "round" });
-    points.slice(1).forEach(({ at, changed, time }, index) => {
-      if (!at || !points[index].at) return;
+    points.slice(1).forEach(({ at, changed, time, point }, index) => {
+      const before = points[index];
+      if (!at || !before.at || Math.hypot(...point.map((value, axis) => value - before.point[axis])) > JUMP) return;
       paper.globalAlpha = Math.max(1 - (now - time) / TRAIL_MS, 0.15);
       paper.strokeStyle = changed ? bad : accent;
-      line(paper, points[index].at, at);
+      line(paper, before.at, at);
     });
     paper.globalAlpha = 1;
     const { tip, force, changed } = this.frame;
