@@ -16,8 +16,10 @@ pytest.importorskip("websockets")
 
 from robo_rl.actor import SceneLimits, SceneView, jpeg
 from robo_rl.core import Verdict
+from robo_rl.monitoring.dashboard import PAGES
 from robo_rl.sim import make_backend
 from robo_rl.telemetry import LiveRun
+from robo_rl.web.server import STATIC
 
 from ..rigs.browser import before_pages, wait_until
 from ..rigs.page_checks import assert_readable
@@ -151,6 +153,12 @@ def test_the_arm_stands_where_mujoco_draws_it(
     wait_until(lambda: browser.find_elements("css selector", "#cameras img"))
     assert not browser.find_element("css selector", "#scenes").is_displayed()
     assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
+
+
+def test_the_page_is_small() -> None:
+    """All files of the page together, before pictures and scenes."""
+    sizes = {path: Path(STATIC / name).stat().st_size for path, name in PAGES.items()}
+    assert sum(sizes.values()) < 300_000, sizes
 
 
 def test_fingers_turn_and_zoom_on_a_phone(browser: Any, arm: LiveArm, served: ServedDashboard, tmp_path: Path) -> None:
