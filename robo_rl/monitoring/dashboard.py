@@ -85,8 +85,8 @@ class Dashboard:
     a JSON object that names robot and camera, or the run whose ``poster`` it is, then a JPEG file. If a ``poster``
     cannot be shown, a JSON object has its run and the ``problem``. A ``scene`` is a JSON object, see
     :class:`.ScenePart`. Messages of a page choose a run, ``{"run": path}``, or others to ``compare`` it with, or what
-    it ``views`` of robots, see :data:`.VIEWS`, or command it, ``{"command": name, "robot": name}``, or re-arm the robots
-    that they show, ``{"command": "rearm", "seen": held}``.
+    it ``views`` of robots, see :data:`.VIEWS`, or command it, ``{"command": name, "robot": name}``, or re-arm the
+    robots that they show, ``{"command": "rearm", "seen": held}``.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.

@@ -255,9 +255,9 @@ class Playing:
 class PlayPage:
     """Connections of pages to the episodes.
 
-    A page receives ``{"about": {task, player, control_rate}}``, then ``{"state": PlayState}`` after each change. It sends
-    ``{"command": name}``, and with ``{"views": name}`` it chooses one of :data:`.VIEWS`: pictures, bytes whose first
-    line is ``{}``, or ``{"scene": part}``, the geometry or a frame of :class:`.SceneNews`.
+    A page receives ``{"about": {task, player, control_rate}}``, then ``{"state": PlayState}`` after each change. It
+    sends ``{"command": name}``, and with ``{"views": name}`` it chooses one of :data:`.VIEWS`: pictures, bytes whose
+    first line is ``{}``, or ``{"scene": part}``, the geometry or a frame of :class:`.SceneNews`.
     """
 
     def __init__(self, playing: Playing, about: dict[str, Any]) -> None:

@@ -42,7 +42,8 @@ class LearnerLink(Closing):
         notify: called with messages for the operator, for example why the learner does not answer.
 
     Attributes:
-        report, notify, show, show_scene, end_run: methods for data that is sent with the steps, see :class:`.ActorReport`.
+        report, notify, show, show_scene, end_run: methods for data that is sent with the steps, see
+            :class:`.ActorReport`.
         take_orders, take_policy, wait_for_policy: methods for data that :meth:`receive` receives, see
             :class:`.LearnerNews`.
         wake: signals that the outbox has something to send.

@@ -16,7 +16,6 @@ from robo_rl.core import ManualClock, RelativeBackend, TurningBackend, Verdict, 
 from robo_rl.sim import make_backend
 
 
-
 def opened(view: SceneView, observation: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     geometry, frame = view.take(observation, always=True)
     return json.loads(geometry or "{}"), json.loads(frame)
@@ -44,7 +43,11 @@ def test_shapes_stand_where_mujoco_has_them(task: str, options: dict[str, Any]) 
     geometry, frame = opened(SceneView(backend), step.observation)
     assert json.loads(view.take(step.observation, always=True).frame)["poses"] == frame["poses"]
     model, data = backend.model, mujoco.MjData(backend.model)
-    data.qpos[:], data.mocap_pos[:], data.mocap_quat[:] = backend.data.qpos, backend.data.mocap_pos, backend.data.mocap_quat
+    data.qpos[:], data.mocap_pos[:], data.mocap_quat[:] = (
+        backend.data.qpos,
+        backend.data.mocap_pos,
+        backend.data.mocap_quat,
+    )
     mujoco.mj_kinematics(model, data)
     poses = np.array(frame["poses"]).reshape(-1, 7)
     assert len(poses) == len(geometry["bodies"])

@@ -94,7 +94,9 @@ def resize(browser: Any, width: int, height: int, scheme: str = "light") -> None
 
 
 def switch(browser: Any) -> None:
-    button = wait_until(lambda: [each for each in browser.find_elements("css selector", "#views") if each.is_displayed()])
+    button = wait_until(
+        lambda: [each for each in browser.find_elements("css selector", "#views") if each.is_displayed()]
+    )
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button[0])
     button[0].click()
 
@@ -190,9 +192,7 @@ def test_fingers_turn_and_zoom_on_a_phone(browser: Any, arm: LiveArm, served: Se
     wait_until(lambda: np.abs(picture(browser, "390x844_turned", tmp_path).astype(int) - zoomed).mean() > 10)
 
 
-def test_without_webgl_the_page_says_so_and_shows_pictures(
-    browser: Any, arm: LiveArm, served: ServedDashboard
-) -> None:
+def test_without_webgl_the_page_says_so_and_shows_pictures(browser: Any, arm: LiveArm, served: ServedDashboard) -> None:
     resize(browser, 1280, 800)
     with before_pages(browser, NO_WEBGL):
         open_page(browser, served)

@@ -35,7 +35,7 @@ def test_status_pictures_and_commands_arrive(tmp_path: Path) -> None:
         run.show_scene("a/b@c", b"", b"no JSON")
         assert sorted(watch.scenes()) == [("a/b@c", "frame"), ("a/b@c", "geometry")]
         assert watch.read_scene(watch.scenes()["a/b@c", "geometry"][0]) == {"geoms": []}
-        with pytest.raises(DataError, match="frame.json"):
+        with pytest.raises(DataError, match=r"frame\.json"):
             watch.read_scene(watch.scenes()["a/b@c", "frame"][0])
         watch.send(Command("pause"))
         watch.send(Command("reset", "a/b@c"))
