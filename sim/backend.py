@@ -58,6 +58,8 @@ class ArmBackend(SimulatedBackend):
             angular_speed=arm.rotation_speed_limit,
             force=arm.force_limit,
             torque=arm.torque_limit,
+            fingers=tuple(arm.gripper_joints) if arm.gripper_actuator is not None else (),
+            finger_strokes=tuple((float(closed), float(opened)) for closed, opened in self.arm.finger_strokes),
         )
 
     def captions(self) -> dict[str, bool]:

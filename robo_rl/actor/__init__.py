@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from .human_like import HumanLikeChooser
     from .intervention import InterventionConfig, Interventions, SimulatedIntervention
     from .marking import marked
+    from .scene import SceneNews, SceneView
+    from .scene_geometry import SceneLimits
     from .simulated_operator import SimulatedOperator
     from .spool import Spool, SpoolFullError
     from .view import View, jpeg
@@ -22,6 +24,9 @@ __all__ = [
     "HumanLikeChooser",
     "InterventionConfig",
     "Interventions",
+    "SceneLimits",
+    "SceneNews",
+    "SceneView",
     "SimulatedIntervention",
     "SimulatedOperator",
     "Spool",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .expert import make_intervention
     from .network_limits import networks_of, networks_of_run
     from .registration import register_all_configs, register_configs
+    from .scenes import scene_limits
     from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
     from .trained import (
         RESUMED,
@@ -101,6 +102,7 @@ __all__ = [
     "robot_note",
     "run_config",
     "saved_config",
+    "scene_limits",
     "set_threads",
     "write_deployed",
 ]

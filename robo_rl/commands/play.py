@@ -12,7 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from ..app import build_backend, has_robot, load_policy, run_config
+from ..app import build_backend, has_robot, load_policy, run_config, scene_limits
 from ..core import (
     ConfigError,
     EnvBackend,
@@ -59,7 +59,7 @@ def run(config: DictConfig) -> int:
     backend = NoticingBackend(build_backend(played), print)
     try:
         player, name = _player(config, played, backend)
-        playing = Playing(backend, player, config.seed)
+        playing = Playing(backend, player, config.seed, scene_limits(played.safety, backend.robot))
         page = PlayPage(playing, {"task": backend.spec.task, "player": name, "control_rate": backend.spec.control_rate})
         with Interruption() as interruption, _serving(PageServer(settings, PAGES, page.serve)) as server:
             link = link_text(server.link, settings)

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         ReturnLearner,
         ReturnScaled,
         SafetyFilter,
+        SimulatedState,
         SpaceTranslation,
         Teleop,
         TranslatingBackend,
@@ -138,7 +139,7 @@ if TYPE_CHECKING:
     )
     from .wire_protocols import TransitionInbox, TransitionOutbox
     from .wording import counted, override, override_word, quoted
-    from .wrapped_backend import WrappedBackend, WrappedWorld
+    from .wrapped_backend import WrappedBackend, WrappedWorld, simulated_state
 else:
     from .lazy import imported_on_use
 
@@ -237,6 +238,7 @@ __all__ = [
     "Scorer",
     "ScriptedExpert",
     "SessionProgress",
+    "SimulatedState",
     "Source",
     "SpaceTranslation",
     "SpecError",
@@ -322,6 +324,7 @@ __all__ = [
     "section",
     "shortest",
     "sigterm_unwinds",
+    "simulated_state",
     "sync_folder",
     "sync_tree",
     "turning_positions",

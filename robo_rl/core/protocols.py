@@ -265,6 +265,19 @@ class PersistentWorld(Protocol):
 
 
 @runtime_checkable
+class SimulatedState(Protocol):
+    """The model and state of a simulator, which nothing else may write to.
+
+    Attributes:
+        model: compiled model (``mujoco.MjModel``).
+        data: its state (``mujoco.MjData``).
+    """
+
+    model: Any
+    data: Any
+
+
+@runtime_checkable
 class GoalTask(Protocol):
     """The ability of a backend to compute what its episodes would have been worth with another goal.
 

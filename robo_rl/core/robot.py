@@ -50,6 +50,8 @@ class RobotDescription:
         angular_speed: largest angular speed of the end effector that an action may request [rad/s].
         force: largest contact force at the wrist [N].
         torque: largest contact torque at the wrist [Nm].
+        fingers: names of the gripper's joints in ``model``; empty without a gripper.
+        finger_strokes: closed and open position of each of these joints [m or rad].
     """
 
     model: Any
@@ -72,6 +74,8 @@ class RobotDescription:
     angular_speed: float
     force: float
     torque: float
+    fingers: tuple[str, ...] = ()
+    finger_strokes: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         for key in ("home", "position_lower", "position_upper", "command_lower", "command_upper"):

@@ -1,6 +1,7 @@
 """Base classes of backends around another backend."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from .agent_protocols import ScriptedExpert
 from .clock import Clock
 from .errors import CheckpointError
-from .protocols import EnvBackend, GoalTask, PersistentWorld
+from .protocols import EnvBackend, GoalTask, PersistentWorld, SimulatedState
 from .robot import RobotDescription
 from .specs import EnvSpec
 from .types import Batch, State, Step
@@ -77,3 +78,11 @@ class WrappedWorld(WrappedBackend):
         if not isinstance(self.inner, PersistentWorld):
             raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
         return self.inner.restore(world)
+
+
+def simulated_state(backend: EnvBackend) -> tuple[Any, Any] | None:
+    """Return model and state of the MuJoCo simulator that ``backend`` is or contains; None for a robot."""
+    inner: object = backend
+    while isinstance(inner, WrappedBackend):
+        inner = inner.inner
+    return (inner.model, inner.data) if isinstance(inner, SimulatedState) else None

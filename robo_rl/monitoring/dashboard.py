@@ -19,6 +19,7 @@ from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.files import FolderFiles
 from ..web.reading import TURNS, Readers
 from .data_page import DataPage
+from .live_scenes import CAMERAS, NOTHING, VIEWS, new_scenes
 from .page_requests import Answer, Message, PageRequests
 from .run_table import WatchConfig, clip, is_held
 from .starting import Starter
@@ -55,8 +56,8 @@ SHARE_OF_CORE = 0.1
 """Largest share of one processor core for reading files. Long metrics are therefore read less often."""
 
 NAMES = (
-    "runs.js", "alarm.js", "data_sets.js", "data_thumbnails.js", "ended.js", "gallery.js", "held.js", "link.js",
-    "requests.js", "start.js", "page.css", "icon.svg",
+    "runs.js", "alarm.js", "cameras.js", "data_sets.js", "data_thumbnails.js", "ended.js", "gallery.js", "held.js",
+    "link.js", "requests.js", "scene.js", "scene_drawing.js", "start.js", "page.css", "icon.svg",
 )  # fmt: skip
 PAGES = (
     {"/": "runs.html"}
@@ -83,10 +84,11 @@ class Dashboard:
     otherwise ``alive``; and ``answer`` to a command. After an emergency stop, the answer has ``stopped``, the run of
     the page; without it, the page sends the emergency stop again, on a new connection. Pictures are bytes: a line with
     a JSON object that names robot and camera, or the run whose ``poster`` it is, then a JPEG file. If a ``poster``
-    cannot be shown, a JSON object has its run and the ``problem``. Messages of a page choose a run, ``{"run": path}``,
-    or others to ``compare`` it with, or command it, ``{"command": name, "robot": name}``, or re-arm the robots that
-    they show, ``{"command": "rearm", "seen": held}``. ``data``, the server of data sets, and ``starter`` answer
-    :class:`.PageRequests`; the commands that pages started are in ``started``.
+    cannot be shown, a JSON object has its run and the ``problem``. A ``scene`` is a JSON object, see
+    :class:`.ScenePart`. Messages of a page choose a run, ``{"run": path}``, or others to ``compare`` it with, or what
+    it ``views`` of robots, see :data:`.VIEWS`, or command it, ``{"command": name, "robot": name}``, or re-arm the
+    robots that they show, ``{"command": "rearm", "seen": held}``. ``data``, the server of data sets, and ``starter``
+    answer :class:`.PageRequests`; the commands that pages started are in ``started``.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.
@@ -164,6 +166,8 @@ class Dashboard:
             self._button.rearm(visit.answer, message.get("seen"))
         elif isinstance(name, str):
             visit.ask((run, name, str(message.get("robot", ""))))
+        elif message.get("views") in VIEWS:
+            visit.view(message["views"])
         elif isinstance(message.get("compare"), list):
             visit.compare(message["compare"])
         elif str(run) in self._paths:
@@ -206,18 +210,27 @@ class Dashboard:
                 await visit.send({})
 
     async def _show(self, visit: "Visit") -> None:
-        """Send new pictures of the chosen run while it is active. A slow page receives fewer."""
+        """Send new pictures or scenes of the chosen run while it is active. A slow page receives fewer."""
         while True:
             start = time.monotonic()
-            if visit.chosen is not None and visit.going_on:
-                run, stamps = self._paths[visit.chosen], dict(visit.sent_pictures)
+            if visit.chosen is not None and visit.going_on and visit.views != NOTHING:
                 with suppress(RoboRLError, OSError):
-                    pictures = await self._readers.call(f"pictures {run}", partial(new_pictures, run, stamps))
-                    for (robot, camera), (picture, stamp) in pictures.items():
-                        visit.sent_pictures[robot, camera] = stamp
-                        heading = json.dumps({"robot": robot, "camera": camera})
-                        await visit.page.send(heading.encode() + b"\n" + picture)
+                    send = self._send_pictures if visit.views == CAMERAS else self._send_scenes
+                    await send(visit, self._paths[visit.chosen])
             await asyncio.sleep(max(PICTURE_SECONDS, time.monotonic() - start))
+
+    async def _send_pictures(self, visit: "Visit", run: Path) -> None:
+        pictures = await self._readers.call(f"pictures {run}", partial(new_pictures, run, dict(visit.sent_pictures)))
+        for (robot, camera), (picture, stamp) in pictures.items():
+            visit.sent_pictures[robot, camera] = stamp
+            heading = json.dumps({"robot": robot, "camera": camera})
+            await visit.page.send(heading.encode() + b"\n" + picture)
+
+    async def _send_scenes(self, visit: "Visit", run: Path) -> None:
+        parts = await self._readers.call(f"scenes {run}", partial(new_scenes, run, dict(visit.sent_pictures)))
+        for part in parts:
+            visit.sent_pictures[part.key] = part.stamp
+            await visit.page.send(json.dumps({"scene": part.message}))
 
     async def _send_gallery(self, visit: "Visit") -> None:
         """Send the results of all listed runs, and the pictures of their videos, whenever these have changed."""
@@ -313,6 +326,7 @@ class Visit:
         self.page = page
         self.chosen: str | None = None
         self.going_on = False
+        self.views = CAMERAS
         self.changed = asyncio.Event()
         self.compared: list[str] = []
         self.sent_pictures: dict[tuple[str, str], int] = {}
@@ -325,6 +339,11 @@ class Visit:
         self.chosen = path
         self.sent_pictures.clear()
         self.changed.set()
+
+    def view(self, views: str) -> None:
+        """Send one of :data:`.VIEWS` of robots from now on."""
+        self.views = views
+        self.sent_pictures.clear()
 
     def compare(self, paths: Sequence[object]) -> None:
         """Also show the curves of other runs."""

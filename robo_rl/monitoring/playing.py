@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -11,11 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from websockets.asyncio.server import ServerConnection
 
+from ..actor import SceneLimits, SceneNews, SceneView
 from ..actor.view import jpeg
-from ..core import EnvBackend, MonotonicClock, Observation, RenderingError, SafetyStop, derive_seed, generator
+from ..core import EnvBackend, MonotonicClock, Observation, RenderingError, SafetyStop, Step, derive_seed, generator
 from ..web.server import read_message
+from .live_scenes import CAMERAS, SCENE, VIEWS
 
-PAGES = {"/": "play.html"} | {f"/{name}": name for name in ("play.js", "link.js", "page.css", "icon.svg")}
+PAGES = {"/": "play.html"} | {
+    f"/{name}": name
+    for name in ("play.js", "cameras.js", "scene.js", "scene_drawing.js", "link.js", "page.css", "icon.svg")
+}
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Available speeds, as multiples of real time."""
 NOISES = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
@@ -73,25 +79,33 @@ class PlayState:
 
 
 class _Display(NamedTuple):
-    """State with its number and a picture, which is None if there is none."""
+    """State with its number, a picture, which is None if there is none, and the scene with its newest frame."""
 
     number: int
     state: PlayState
-    picture: bytes | None
+    picture: bytes | None = None
+    scene: SceneNews = SceneNews()
 
 
 class Playing:
     """Episodes in real time, which commands change while they run.
 
     :meth:`run` uses the backend in its thread alone; all other methods may be called from other threads.
+
+    Args:
+        backend: the simulator.
+        player: chooses the actions.
+        seed: seed of the starts, and of noise.
+        limits: limits of the safety filters, for display; None: there are none.
     """
 
-    def __init__(self, backend: EnvBackend, player: Player, seed: int) -> None:
+    def __init__(self, backend: EnvBackend, player: Player, seed: int, limits: SceneLimits | None = None) -> None:
         self._backend, self._player, self._seed = backend, player, seed
         self._clock = MonotonicClock()
         self._rng = generator(derive_seed(seed, "play", "noise"))
         self._changed = threading.Condition()
-        self._display = _Display(0, PlayState(), None)
+        self._display = _Display(0, PlayState())
+        self._scene = SceneView(backend, limits)
         self._skips = self._steps_once = False
         self._push_left = 0
         self._pictured_ns = 0
@@ -138,19 +152,21 @@ class Playing:
         with self._changed:
             self._skips, self._push_left = False, 0
             self._change(episode=state.episode + 1, step=0, outcome="", pushing=False, notice="")
-        self._picture(always=True)
+        self._picture(step, always=True)
         self._next_ns = self._clock.now_ns()
         while self._may_step(is_ended) and not step.ended:
             try:
                 step = self._backend.step(self._action(step.observation))
+                self._scene.note(step.verdict)
             except SafetyStop as stop:
                 if stop.waits:
                     raise
                 step = replace(step, truncated=True, success=None if step.success is None else False)
                 self._change(notice=str(stop))
             self._change(step=self._display.state.step + 1, pushing=self._push_left > 0)
-            self._picture()
+            self._picture(step)
         if step.ended:
+            self._picture(step, always=True)
             self._show_outcome(step.success, is_ended)
 
     def _show_outcome(self, success: bool | None, is_ended: Callable[[], bool]) -> None:
@@ -158,7 +174,6 @@ class Playing:
         outcome = {True: "success", False: "failure", None: "ended"}[success]
         state = self._display.state
         self._change(outcome=outcome, successes=state.successes + bool(success), ended=state.ended + 1)
-        self._picture(always=True)
         until_ns = self._clock.now_ns() + OUTCOME_SECONDS * 1e9 / state.speed
         with self._changed:
             while not (is_ended() or self._skips):
@@ -197,26 +212,30 @@ class Playing:
         moved = action + noise * self._rng.standard_normal(action.shape) if noise else action
         return np.clip(moved, -1, 1).astype(np.float32)
 
-    def _picture(self, always: bool = False) -> None:
-        """Take a picture, unless the last one is too new."""
+    def _picture(self, step: Step, always: bool = False) -> None:
+        """Take a picture and a frame of the scene after a step, unless the last ones are too new."""
         now = self._clock.now_ns()
         if not always and now - self._pictured_ns < PICTURE_SECONDS * 1e9:
             return
         self._pictured_ns = now
+        news = self._scene.take(step.observation, always=True)
+        with self._changed:
+            scene = news._replace(geometry=news.geometry or self._display.scene.geometry)
+            self._display = self._display._replace(number=self._display.number + 1, scene=scene)
         try:
             picture = jpeg(self._backend.render())
         except RenderingError as error:
             self._change(notice=f"No picture: {error}")
             return
         with self._changed:
-            self._display = _Display(self._display.number + 1, self._display.state, picture)
+            self._display = self._display._replace(number=self._display.number + 1, picture=picture)
 
     def _change(self, **fields: Any) -> None:
         with self._changed:
             self._set(replace(self._display.state, **fields))
 
     def _set(self, state: PlayState) -> None:
-        self._display = _Display(self._display.number + 1, state, self._display.picture)
+        self._display = self._display._replace(number=self._display.number + 1, state=state)
 
     def _skip(self, state: PlayState) -> PlayState:
         self._skips = True
@@ -236,8 +255,9 @@ class Playing:
 class PlayPage:
     """Connections of pages to the episodes.
 
-    A page receives ``{"about": {task, player, control_rate}}``, then ``{"state": PlayState}`` after each change, and
-    pictures: bytes whose first line is ``{}``. It sends ``{"command": name}``.
+    A page receives ``{"about": {task, player, control_rate}}``, then ``{"state": PlayState}`` after each change. It
+    sends ``{"command": name}``, and with ``{"views": name}`` it chooses one of :data:`.VIEWS`: pictures, bytes whose
+    first line is ``{}``, or ``{"scene": part}``, the geometry or a frame of :class:`.SceneNews`.
     """
 
     def __init__(self, playing: Playing, about: dict[str, Any]) -> None:
@@ -245,28 +265,52 @@ class PlayPage:
 
     async def serve(self, connection: ServerConnection) -> None:
         """Serve a page until it leaves."""
+        visit = _Visit(connection)
         async with asyncio.TaskGroup() as group:
-            showing = group.create_task(self._show(connection))
+            showing = group.create_task(self._show(visit))
             async for data in connection:
-                self._playing.command(read_message(data).get("command"))
+                message = read_message(data)
+                if message.get("views") in VIEWS:
+                    visit.views = message["views"]
+                self._playing.command(message.get("command"))
             showing.cancel()
 
-    async def _show(self, connection: ServerConnection) -> None:
-        clock = asyncio.get_running_loop().time
-        await connection.send(json.dumps({"about": self._about}))
-        sent, sent_at = _Display(-1, PlayState(), None), 0.0
+    async def _show(self, visit: "_Visit") -> None:
+        await visit.send(json.dumps({"about": self._about}))
         while True:
             display = self._playing.display
-            if display.number != sent.number:
-                sent_at = clock()
-                await connection.send(json.dumps({"state": asdict(display.state)}))
-                if display.picture is not None and display.picture is not sent.picture:
-                    await connection.send(b"{}\n" + display.picture)
-                sent = display
-            elif clock() - sent_at > ALIVE_SECONDS:
-                sent_at = clock()
-                await connection.send(json.dumps({"alive": True}))
+            if display.state is not visit.sent.state:
+                await visit.send(json.dumps({"state": asdict(display.state)}))
+                visit.sent = visit.sent._replace(state=display.state)
+            if visit.views == CAMERAS and display.picture is not None and display.picture is not visit.sent.picture:
+                await visit.send(b"{}\n" + display.picture)
+                visit.sent = visit.sent._replace(picture=display.picture)
+            for part, text, sent in zip(SceneNews._fields, display.scene, visit.sent.scene, strict=True):
+                if visit.views == SCENE and text is not sent:
+                    await visit.send(f'{{"scene": {{"{part}": {text.decode()}}}}}')
+                    visit.sent = visit.sent._replace(scene=visit.sent.scene._replace(**{part: text}))
+            if visit.silent_seconds > ALIVE_SECONDS:
+                await visit.send(json.dumps({"alive": True}))
             await asyncio.sleep(LOOK_SECONDS)
+
+
+class _Visit:
+    """Connection of a page: which of :data:`.VIEWS` it shows, and what it was sent last."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self._connection = connection
+        self._sent_at = time.monotonic()
+        self.views = CAMERAS
+        self.sent = _Display(-1, PlayState(), None)
+
+    @property
+    def silent_seconds(self) -> float:
+        """Time since the last message [s]."""
+        return time.monotonic() - self._sent_at
+
+    async def send(self, message: str | bytes) -> None:
+        self._sent_at = time.monotonic()
+        await self._connection.send(message)
 
 
 def _beside(values: tuple[float, ...], value: float, places: int) -> float:

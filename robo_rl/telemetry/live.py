@@ -30,6 +30,13 @@ MOST_COMMANDS = 100
 MOST_PICTURES = 32
 PICTURE_BYTES = 2 << 20
 """Limits on what is read of a folder that another user may have filled: commands, pictures, and bytes per picture."""
+MOST_SCENES = 8
+SCENE_BYTES = 1 << 20
+"""The same limits of scenes, and of bytes per geometry or frame."""
+GEOMETRY, FRAME = "geometry", "frame"
+"""The parts of a scene: shapes, and their newest poses."""
+
+_FOLDERS = ("commands", "pictures", "scenes")
 
 COMMANDS = {
     "pause": "no new episode begins",
@@ -106,7 +113,7 @@ class LiveRun(Closing):
                 self._lock.close()
                 raise ConfigError(f"another process is busy with the run in {run}: wait for its end, or end it")
             time.sleep(0.02)
-        for name in ("commands", "pictures"):  # left by an earlier process
+        for name in _FOLDERS:  # left by an earlier process
             shutil.rmtree(self._folder / name, ignore_errors=True)
             (self._folder / name).mkdir()
         self._reported: LiveStatus | None = None
@@ -136,8 +143,13 @@ class LiveRun(Closing):
     def show(self, robot: str, pictures: Mapping[str, bytes]) -> None:
         """Write JPEG pictures of a robot, by camera."""
         for camera, picture in pictures.items():
-            name = "@".join(quote(part, safe="") for part in (robot, camera))
-            self._write(f"pictures/{name}.jpg", picture)
+            self._write(f"pictures/{_file_name(robot, camera)}.jpg", picture)
+
+    def show_scene(self, robot: str, geometry: bytes, frame: bytes) -> None:
+        """Write the geometry and the newest frame of a robot's scene as JSON texts; an empty one is left out."""
+        for part, text in ((GEOMETRY, geometry), (FRAME, frame)):
+            if text:
+                self._write(f"scenes/{_file_name(robot, part)}.json", text)
 
     def _write(self, name: str, data: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -157,7 +169,7 @@ class LiveRun(Closing):
         """Remove all files except the lock. May be called twice."""
         if self._lock.closed:
             return
-        for name in ("commands", "pictures"):
+        for name in _FOLDERS:
             shutil.rmtree(self._folder / name, ignore_errors=True)
         for name in ("status.json", "watched"):
             (self._folder / name).unlink(missing_ok=True)
@@ -199,18 +211,35 @@ class LiveWatch:
 
     def pictures(self) -> dict[tuple[str, str], tuple[Path, int]]:
         """Return, by robot and camera, the file of the newest picture and a number that changes with the picture."""
-        pictures = {}
-        for name, file in self._run.files(f"{FOLDER}/pictures", ".jpg", MOST_PICTURES).items():
-            robot, _, camera = name.removesuffix(".jpg").partition("@")
-            path = self._run.path / FOLDER / "pictures" / name
-            pictures[unquote(robot), unquote(camera)] = (path, file.st_mtime_ns)
-        return pictures
+        return self._shown("pictures", ".jpg", MOST_PICTURES)
+
+    def scenes(self) -> dict[tuple[str, str], tuple[Path, int]]:
+        """Return, by robot and part of its scene, the file and a number that changes with it."""
+        return self._shown("scenes", ".json", 2 * MOST_SCENES)
+
+    def _shown(self, folder: str, suffix: str, most: int) -> dict[tuple[str, str], tuple[Path, int]]:
+        files = {}
+        for name, file in self._run.files(f"{FOLDER}/{folder}", suffix, most).items():
+            robot, _, what = name.removesuffix(suffix).partition("@")
+            files[unquote(robot), unquote(what)] = (self._run.path / FOLDER / folder / name, file.st_mtime_ns)
+        return files
 
     def read_picture(self, file: Path) -> bytes | None:
         """Return the contents of a file of :meth:`pictures`, or None if it is missing or invalid."""
         try:
             return self._run.read_bytes(f"{FOLDER}/pictures/{file.name}", PICTURE_BYTES)
         except (OSError, DataError):
+            return None
+
+    def read_scene(self, file: Path) -> Any:
+        """Return the JSON value in a file of :meth:`scenes`, which may be anything, or None if the file is missing.
+
+        Raises:
+            DataError: if it is too large or not JSON.
+        """
+        try:
+            return self._run.read_json(f"{FOLDER}/scenes/{file.name}", SCENE_BYTES)
+        except OSError:
             return None
 
     def waiting(self) -> list[str]:
@@ -235,6 +264,10 @@ class LiveWatch:
             self._run.replace(f"{FOLDER}/commands/{name}.json", json.dumps(command._asdict()).encode())
         except OSError as error:
             raise DataError(f"{command.name} could not be written to {self._run.path / FOLDER}") from error
+
+
+def _file_name(robot: str, what: str) -> str:
+    return "@".join(quote(part, safe="") for part in (robot, what))
 
 
 def _commands(run: ForeignFolder) -> Iterator[tuple[str, Command | None]]:

@@ -43,7 +43,7 @@ class AsyncOperators(Operators):
         self._changed_steps: Counter[str] = Counter()
         self._stops: dict[str, str] = {}
         self._last_messages: dict[str, str] = {}
-        self._sent: dict[str, Mapping[str, bytes]] = {}
+        self._sent: dict[str, tuple[Mapping[str, bytes], bytes, bytes]] = {}  # pictures, geometry and frame
         self._standing: dict[str, StandingActor] = {}
         self._absence = Absence(time.monotonic())
         self._failures = Repetitions()
@@ -96,12 +96,15 @@ class AsyncOperators(Operators):
                             traceback.print_exc()
 
     def _show(self, server: LearnerServer, notify: Callable[[str], None]) -> None:
-        """Report the state of the run and the actors' pictures to the operators who watch."""
+        """Report the state of the run, and the pictures and scenes of actors, to the operators who watch."""
         server.watch(self._live.watched)
         for name, actor in server.actors().items():
-            if actor.pictures is not self._sent.get(name):
-                self._sent[name] = actor.pictures
+            pictures, geometry, frame = self._sent.get(name, ({}, b"", b""))
+            self._sent[name] = actor.pictures, actor.scene_geometry, actor.scene_frame
+            if actor.pictures is not pictures:
                 self._live.show(name, actor.pictures)
+            new_geometry = b"" if actor.scene_geometry is geometry else actor.scene_geometry
+            self._live.show_scene(name, new_geometry, b"" if actor.scene_frame is frame else actor.scene_frame)
         self._live.report(LiveStatus(self._state, server.paused, self._refused, self._robots(server)))
 
     def _take_commands(self, server: LearnerServer, notify: Callable[[str], None]) -> None:

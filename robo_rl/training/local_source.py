@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..actor import Actor
-from ..app import find_stop_button, make_intervention
+from ..app import find_stop_button, make_intervention, scene_limits
 from ..core import DivergenceError, Metrics, SpecError, State, Transition, section
 from ..learner import Checkpoint
 from ..operators.takeover import open_takeover
@@ -32,8 +32,9 @@ class LocalSource:
         self.actor = Actor(backend, config.seed, resets=self._resets)
         self._intervention = make_intervention(section(config, "intervention"), backend, config.seed)
         takeover = open_takeover(config, backend)
+        limits = scene_limits(config.safety, backend.robot)
         self.people = LocalOperators(
-            run.live, run.interruption, backend, self.actor, takeover, find_stop_button(config)
+            run.live, run.interruption, backend, self.actor, takeover, find_stop_button(config), limits
         )
         self.collector = Collector(self.actor, backend, run.agent, self.people, self._intervention, config.seed)
         self._earnings = run.experience.new_earnings()
@@ -57,7 +58,7 @@ class LocalSource:
         if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step is neither stored nor counted
             raise DivergenceError(f"the policy was rejected, and the robot held still: {transition.verdict.message}")
         run.step += 1
-        self.people.show(transition.next_observation)
+        self.people.show(transition)
         if self._resets is not None:
             self._resets.note(transition)
         return transition

@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from ..actor import ActionChoice, Actor, View
+from ..actor import ActionChoice, Actor, SceneLimits, SceneView, View
 from ..core import EnvBackend, Interruption, Observation, SafetyStop, StopButton, Transition
 from ..operators.takeover import Takeover
 from ..telemetry import EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus
@@ -49,6 +49,7 @@ class LocalOperators(Operators):
         actor: operators may end its episodes.
         takeover: lets a person act instead of the policy; None: no person does.
         button: the stops that hold the robot still; None if it has none.
+        limits: limits of the safety filters, for display; None: there are none.
     """
 
     def __init__(
@@ -59,12 +60,13 @@ class LocalOperators(Operators):
         actor: Actor,
         takeover: Takeover | None,
         button: StopButton | None = None,
+        limits: SceneLimits | None = None,
     ) -> None:
         super().__init__(live)
         self._button = button
         self._interruption = interruption
         self._actor, self._takeover = actor, takeover
-        self._view = View(backend)
+        self._view, self._scene = View(backend), SceneView(backend, limits)
         self._pause_requested = False
         self._order: str | None = None
 
@@ -123,10 +125,12 @@ class LocalOperators(Operators):
             self._order = None
         return transition
 
-    def show(self, observation: Observation) -> None:
-        """Send pictures of the robot to the operators who watch."""
+    def show(self, transition: Transition) -> None:
+        """Send pictures and scene of the robot after a step to the operators who watch."""
         if self._live.watched:
-            self._live.show("local", self._view.take(observation))
+            self._live.show("local", self._view.take(transition.next_observation))
+            self._scene.note(transition.verdict)
+            self._live.show_scene("local", *self._scene.take(transition.next_observation))
 
     def report_stop(self, stop: SafetyStop) -> None:
         """Report to the person at the robot why it was stopped. Orders about the stopped episode are dropped."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..actor import Actor, EpisodeRefusedError, Spool, SpoolFullError, View
+from ..actor import Actor, EpisodeRefusedError, SceneView, Spool, SpoolFullError, View
 from ..app import (
     ActorConfig,
     agent_facts,
@@ -16,6 +16,7 @@ from ..app import (
     find_stop_button,
     has_robot,
     make_intervention,
+    scene_limits,
 )
 from ..core import (
     Clock,
@@ -156,7 +157,7 @@ class ActingSession:
         self._clock = MonotonicClock() if clock is None else clock
         self._world_waits = takeover is None and not has_robot(config)
         self._factor = None if has_robot(config) else self._settings.real_time_factor
-        self._view = View(backend)
+        self._view, self._scene = View(backend), SceneView(backend, scene_limits(config.safety, backend.robot))
         self._encoder = RecordEncoder(backend.spec, section(config, "transport").image_compression)
         self._safety = SafetyRecord()
         # Random numbers follow from the step number and the session, so no two sessions share them.
@@ -252,6 +253,8 @@ class ActingSession:
             self._resets.note(transition)
         if link.status.watched:
             link.show(self._view.take(transition.next_observation), self._view.problem)
+            self._scene.note(transition.verdict)
+            link.show_scene(*self._scene.take(transition.next_observation))
         self._waited_for = ""
         notice = self._safety.count(transition.verdict)
         if notice is not None:

@@ -177,6 +177,7 @@ class LearnerCalls:
             if lease.statistics.pictures:
                 lease.pictures = dict(lease.statistics.pictures)
                 lease.statistics.pictures.clear()
+            lease.receive_scene()
             if not blocked:
                 was_left = lease.left
                 self._receiver.take_in(key, request, records)

@@ -42,7 +42,8 @@ class LearnerLink(Closing):
         notify: called with messages for the operator, for example why the learner does not answer.
 
     Attributes:
-        report, notify, show, end_run: methods for data that is sent with the steps, see :class:`.ActorReport`.
+        report, notify, show, show_scene, end_run: methods for data that is sent with the steps, see
+            :class:`.ActorReport`.
         take_orders, take_policy, wait_for_policy: methods for data that :meth:`receive` receives, see
             :class:`.LearnerNews`.
         wake: signals that the outbox has something to send.
@@ -75,7 +76,8 @@ class LearnerLink(Closing):
         self.wake = wake_event.set
         self._report = ActorReport(self.wake)
         self.report, self.notify = self._report.report, self._report.notify
-        self.show, self.end_run = self._report.show, self._report.end_run
+        self.show, self.show_scene = self._report.show, self._report.show_scene
+        self.end_run = self._report.end_run
         facts_json = json.dumps({"spec": spec.to_json(), **facts})
         self._connection = Connection(config, actor, SilenceNotice(config, notify, MonotonicClock()))
         self._sender = StepSender(

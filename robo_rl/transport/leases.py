@@ -30,6 +30,8 @@ class Lease:
     statistics: Any = field(default_factory=messages.ActorStatistics)
     left: bool = False
     pictures: Mapping[str, bytes] = field(default_factory=dict)
+    scene_geometry: bytes = b""
+    scene_frame: bytes = b""
     orders: list[str] = field(default_factory=list)
     watch: int = 0
     words_received: int = 0
@@ -44,6 +46,13 @@ class Lease:
             self.words_lost += len(self.words) == WORDS_KEPT
             self.words.append(text)
         self.words_received = max(total, self.words_received)
+
+    def receive_scene(self) -> None:
+        """Keep the scene that the statistics contain. The caller must hold ``lock``."""
+        self.scene_geometry = self.statistics.scene_geometry or self.scene_geometry
+        self.scene_frame = self.statistics.scene_frame or self.scene_frame
+        self.statistics.ClearField("scene_geometry")
+        self.statistics.ClearField("scene_frame")
 
     def take_words(self) -> list[str]:
         """Return the messages since the last call, with a note on dropped ones. The caller must hold ``lock``."""
@@ -72,6 +81,8 @@ class Lease:
             left=self.left,
             pictures=self.pictures,
             picture_problem=statistics.picture_problem,
+            scene_geometry=self.scene_geometry,
+            scene_frame=self.scene_frame,
         )
 
 

@@ -81,7 +81,7 @@ class JoinReply(_message.Message):
     def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., session: _Optional[int] = ..., message_bytes: _Optional[int] = ...) -> None: ...
 
 class ActorStatistics(_message.Message):
-    __slots__ = ("produced", "spooled", "policy_version", "refused_policies", "held_seconds", "pictures", "picture_problem", "practice_state", "practice", "words", "words_said")
+    __slots__ = ("produced", "spooled", "policy_version", "refused_policies", "held_seconds", "pictures", "picture_problem", "practice_state", "practice", "words", "words_said", "scene_geometry", "scene_frame")
     class PicturesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +107,8 @@ class ActorStatistics(_message.Message):
     PRACTICE_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
     WORDS_SAID_FIELD_NUMBER: _ClassVar[int]
+    SCENE_GEOMETRY_FIELD_NUMBER: _ClassVar[int]
+    SCENE_FRAME_FIELD_NUMBER: _ClassVar[int]
     produced: int
     spooled: int
     policy_version: int
@@ -118,7 +120,9 @@ class ActorStatistics(_message.Message):
     practice: _containers.ScalarMap[str, float]
     words: _containers.RepeatedScalarFieldContainer[str]
     words_said: int
-    def __init__(self, produced: _Optional[int] = ..., spooled: _Optional[int] = ..., policy_version: _Optional[int] = ..., refused_policies: _Optional[int] = ..., held_seconds: _Optional[float] = ..., pictures: _Optional[_Mapping[str, bytes]] = ..., picture_problem: _Optional[str] = ..., practice_state: _Optional[str] = ..., practice: _Optional[_Mapping[str, float]] = ..., words: _Optional[_Iterable[str]] = ..., words_said: _Optional[int] = ...) -> None: ...
+    scene_geometry: bytes
+    scene_frame: bytes
+    def __init__(self, produced: _Optional[int] = ..., spooled: _Optional[int] = ..., policy_version: _Optional[int] = ..., refused_policies: _Optional[int] = ..., held_seconds: _Optional[float] = ..., pictures: _Optional[_Mapping[str, bytes]] = ..., picture_problem: _Optional[str] = ..., practice_state: _Optional[str] = ..., practice: _Optional[_Mapping[str, float]] = ..., words: _Optional[_Iterable[str]] = ..., words_said: _Optional[int] = ..., scene_geometry: _Optional[bytes] = ..., scene_frame: _Optional[bytes] = ...) -> None: ...
 
 class ExchangeRequest(_message.Message):
     __slots__ = ("run", "incarnation", "actor", "session", "record_session", "first_available", "records", "session_ended", "statistics", "end_run")

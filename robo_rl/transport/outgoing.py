@@ -20,7 +20,7 @@ class SentReport(NamedTuple):
 
 
 class ActorReport:
-    """Statistics, messages for the operator, pictures, and the request to end the run.
+    """Statistics, messages for the operator, pictures, scene, and the request to end the run.
 
     The control loop sets them, and another thread sends them.
 
@@ -38,6 +38,7 @@ class ActorReport:
         self._statistics: Any = messages.ActorStatistics(policy_version=-1)
         self._pictures: Mapping[str, bytes] = {}
         self._picture_problem = ""
+        self._geometry = self._frame = b""
         self._words: deque[str] = deque(maxlen=WORDS_KEPT)
         self._words_count = 0
         self._ends_run = False
@@ -74,6 +75,11 @@ class ActorReport:
         with self._lock:
             self._pictures, self._picture_problem = pictures or self._pictures, problem
 
+    def show_scene(self, geometry: bytes, frame: bytes) -> None:
+        """Set the shapes around the robot and their newest poses for the next message; empty: they have not changed."""
+        with self._lock:
+            self._geometry, self._frame = geometry or self._geometry, frame or self._frame
+
     def end_run(self) -> None:
         """Request that the learner end the run, on behalf of an operator at the robot, as soon as it can be reached."""
         self._ends_run = True
@@ -85,7 +91,7 @@ class ActorReport:
         Args:
             request: request, changed in place.
             spooled: number of steps in the outbox.
-            room: space for pictures [bytes]. Pictures are sent at most once, and dropped if they do not fit.
+            room: space for scene and pictures [bytes]. They are sent at most once, and dropped if they do not fit.
         """
         request.statistics.CopyFrom(self._statistics)
         request.statistics.spooled = spooled
@@ -95,6 +101,10 @@ class ActorReport:
             request.statistics.words_said = self._words_count
             pictures, self._pictures = self._pictures, {}
             request.statistics.picture_problem = self._picture_problem
+            geometry, frame, self._geometry, self._frame = self._geometry, self._frame, b"", b""
+        if len(geometry) + len(frame) + OVERHEAD_BYTES <= room:
+            request.statistics.scene_geometry, request.statistics.scene_frame = geometry, frame
+            room -= len(geometry) + len(frame) + OVERHEAD_BYTES
         if sum(map(len, pictures.values())) + 2 * OVERHEAD_BYTES <= room:
             request.statistics.pictures.update(pictures)
         return SentReport(request.end_run, request.statistics.words_said)

@@ -20,6 +20,7 @@ MOST_LOST = 10_000_000
 """Largest number of steps that an actor may report as lost at once."""
 
 _CAMERAS = 16
+_GEOMETRY_BYTES, _FRAME_BYTES = 1 << 20, 32 << 10
 _CAMERA = re.compile(r"[\w.:/ -]{1,64}")
 _PROBLEM_CHARACTERS = 200
 _NO_IMAGES: Sequence[memoryview] = ()
@@ -86,7 +87,7 @@ def trusted_statistics(statistics: Any) -> Any:
 
     These are counts that a robot can reach; at most 32 finite numbers with the names that
     :class:`robo_rl.core.ResetController` uses; a state of one word; one line about pictures, and the pictures of at
-    most 16 cameras; and the newest messages for the operator, each a line of bounded length.
+    most 16 cameras; a scene of bounded size; and the newest messages for the operator, each a line of bounded length.
     """
     for name in ("produced", "spooled", "refused_policies"):
         if getattr(statistics, name) > LAST_NUMBER:
@@ -98,6 +99,9 @@ def trusted_statistics(statistics: Any) -> Any:
     pictures = {name: statistics.pictures[name] for name in cameras[:_CAMERAS]}
     statistics.pictures.clear()
     statistics.pictures.update(pictures)
+    for name, most in (("scene_geometry", _GEOMETRY_BYTES), ("scene_frame", _FRAME_BYTES)):
+        if len(getattr(statistics, name)) > most:
+            statistics.ClearField(name)
     numbers = (
         (name, value)
         for name, value in statistics.practice.items()

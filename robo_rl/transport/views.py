@@ -32,6 +32,8 @@ class ActorView:
         left: whether it has ended its session.
         pictures: its newest JPEG pictures by camera, while an operator watches.
         picture_problem: why there are no pictures; empty: no problem.
+        scene_geometry: the shapes around it as JSON, while an operator watches; empty: unknown.
+        scene_frame: the newest poses of these shapes as JSON; empty: unknown.
     """
 
     session: int
@@ -46,6 +48,8 @@ class ActorView:
     left: bool
     pictures: Mapping[str, bytes]
     picture_problem: str
+    scene_geometry: bytes = b""
+    scene_frame: bytes = b""
 
     @property
     def is_present(self) -> bool:

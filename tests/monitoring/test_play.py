@@ -31,7 +31,8 @@ class Watched:
 
     def __init__(self, **options: Any) -> None:
         self.inner = make_backend("reach", **options)
-        self.spec = self.inner.spec
+        self.spec, self.robot = self.inner.spec, self.inner.robot
+        self.model, self.data = self.inner.model, self.inner.data
         self.seeds: list[int] = []
         self.actions: list[Any] = []
 

@@ -21,6 +21,7 @@ FLAGS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
+    "--enable-unsafe-swiftshader",  # WebGL without a graphics card
     "--disable-dev-shm-usage",
     "--disable-background-networking",
     "--disable-component-update",

@@ -31,12 +31,18 @@ def test_status_pictures_and_commands_arrive(tmp_path: Path) -> None:
         assert key == ("a/b@c", "images/wrist") and file.read_bytes() == b"jpeg"
         run.show("a/b@c", {"images/wrist": b"another"})
         assert watch.pictures()[key][1] > first
+        run.show_scene("a/b@c", b'{"geoms": []}', b"")
+        run.show_scene("a/b@c", b"", b"no JSON")
+        assert sorted(watch.scenes()) == [("a/b@c", "frame"), ("a/b@c", "geometry")]
+        assert watch.read_scene(watch.scenes()["a/b@c", "geometry"][0]) == {"geoms": []}
+        with pytest.raises(DataError, match=r"frame\.json"):
+            watch.read_scene(watch.scenes()["a/b@c", "frame"][0])
         watch.send(Command("pause"))
         watch.send(Command("reset", "a/b@c"))
         assert watch.waiting() == ["pause", "reset a/b@c"]
         assert run.take_commands() == [Command("pause"), Command("reset", "a/b@c")]
         assert run.take_commands() == [] == watch.waiting()
-    assert not watch.is_going_on() and watch.status() is None and watch.pictures() == {}
+    assert not watch.is_going_on() and watch.status() is None and watch.pictures() == {} == watch.scenes()
 
 
 def test_somebody_who_went_away_does_not_watch(tmp_path: Path) -> None:

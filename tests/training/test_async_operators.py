@@ -122,6 +122,29 @@ def test_words_of_actors_reach_the_terminal_once_and_those_who_watch(attend: Att
     rig.close()
 
 
+def test_scenes_of_actors_reach_those_who_watch_in_bounded_size(attend: Attend, tmp_path: Path) -> None:
+    operators, _ = attend()
+    messages: list[str] = operators.messages  # type: ignore[attr-defined]
+    rig = ActorRig(TransportConfig(f"unix:{tmp_path}/wire"), tmp_path / "spool", "left")
+    rig.join()
+    folder = tmp_path / "live" / "scenes"
+
+    def show(geometry: bytes, frame: bytes, last: str) -> None:
+        rig.link.show_scene(geometry, frame)
+        rig.link.notify(last)  # sent at once, and with the scene
+        wait_until(lambda: any(words.endswith(last) for words in messages))
+
+    show(b'{"geoms": []}', b'{"poses": []}', "the first")
+    wait_until(lambda: (folder / "left@frame.json").exists())
+    assert (folder / "left@geometry.json").read_bytes() == b'{"geoms": []}'
+    first = (folder / "left@geometry.json").stat().st_mtime_ns
+    show(b"", b" " * (33 << 10), "too large")
+    show(b" " * ((1 << 20) + 1), b'{"poses": [0]}', "too large, too")
+    wait_until(lambda: (folder / "left@frame.json").read_bytes() == b'{"poses": [0]}')
+    assert (folder / "left@geometry.json").stat().st_mtime_ns == first, "it has not changed"
+    rig.close()
+
+
 def test_an_actor_that_leaves_is_said_to_have_left_unless_the_run_is_over(attend: Attend, tmp_path: Path) -> None:
     _, server = attend()
     for is_over in (False, True):

@@ -45,6 +45,7 @@ class Link:
         self.used_up: dict[int, int] = {}
         self.blocked: dict[int, str] = {}
         self.pictures: list[Mapping[str, bytes]] = []
+        self.scenes: list[tuple[bytes, bytes]] = []
         self.words: list[str] = []
         self.records: list[Record] = []
         self.queries = self.ends = 0
@@ -88,6 +89,9 @@ class Link:
 
     def show(self, pictures: Mapping[str, bytes], problem: str) -> None:
         self.pictures.append(pictures)
+
+    def show_scene(self, geometry: bytes, frame: bytes) -> None:
+        self.scenes.append((geometry, frame))
 
     def report(self, **values: Any) -> None:
         self.reports |= values
@@ -140,6 +144,7 @@ def test_an_order_ends_the_episode_and_pictures_are_shown_to_those_who_watch(
     with Interruption() as interruption:
         act(config, backend, interruption, link)
     assert [record.episode for record in link.records] == [0, 0, 0, 0, 1, 1]
+    assert len(link.scenes) == 6 and b'"geoms"' in link.scenes[0][0] and b'"poses"' in link.scenes[0][1]
     assert len(link.pictures) == 6 and link.pictures[0]["scene"].startswith(b"\xff\xd8"), "a JPEG file"
 
 

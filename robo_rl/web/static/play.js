@@ -1,6 +1,8 @@
 // The page of robo-rl play: a live simulation, and keys and buttons that change it.
 
+import { ViewSwitch } from "/cameras.js";
 import { Link, at, make, showPicture } from "/link.js";
+import { Scene } from "/scene.js";
 
 const KEYS = [
   { command: "pause", key: " ", label: "Space", text: (state) => (state.paused ? "Go on" : "Pause") },
@@ -17,16 +19,24 @@ const KEYS = [
 let about = { control_rate: 1 };
 
 const link = new Link({
-  message({ about: facts, state }) {
+  message({ about: facts, state, scene: part }) {
     if (facts) {
       about = facts;
       at("task").textContent = facts.task;
       at("who").textContent = facts.player;
     }
     if (state) show(state);
+    if (part) scene.show(part);
   },
   picture: (_, blob) => showPicture(at("picture"), blob),
+  state: (name) => name === "connected" && views.send(),
 }, { connected: "live" });
+const scene = new Scene("the simulation");
+at("scenes").append(scene.figure);
+const views = new ViewSwitch(at("views"), () => link, (shows3d) => {
+  at("picture").hidden = shows3d;
+  at("scenes").hidden = !shows3d;
+});
 
 for (const { command, key, label } of KEYS) {
   const button = make("button", "", { "data-command": command, "aria-keyshortcuts": label ?? key });

@@ -1,12 +1,13 @@
 // The page that shows runs and sends them commands.
 
 import { Alarm } from "/alarm.js";
+import { Cameras } from "/cameras.js";
 import { Charts } from "/charts.js";
 import { DataSets } from "/data_sets.js";
 import { showEnded } from "/ended.js";
 import { Gallery, colour } from "/gallery.js";
 import { Held } from "/held.js";
-import { EmergencyStops, Link, at, confirmed, make, showPicture } from "/link.js";
+import { EmergencyStops, Link, at, confirmed, make } from "/link.js";
 import { Requests } from "/requests.js";
 import { Start } from "/start.js";
 
@@ -23,7 +24,6 @@ const EXPLAINED = {
 };
 
 const alarm = new Alarm(at("alarm"));
-const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
 let connected = false;
 let chosen = null; // path of the run that the person chose: the newest until then; kept after a lost connection
 let run = null;
@@ -47,6 +47,7 @@ const link = new Link({
     if ("compared" in news) compared = news.compared;
     if ("run" in news) showRun(news.run);
     else if ("compared" in news) drawCurves();
+    if ("scene" in news) cameras.scene(news.scene);
     if ("poster" in news) gallery.lack(news.poster, news.problem);
     if ("gallery" in news) showGallery(news.gallery);
     if ("started" in news) start.show(news.started);
@@ -54,13 +55,14 @@ const link = new Link({
   picture(heading, blob) {
     if ("number" in heading) requests.settle(heading.number, undefined, blob);
     else if ("poster" in heading) gallery.picture(heading.poster, blob);
-    else showCamera(heading, blob);
+    else cameras.picture(heading, blob);
   },
   state(name) {
     connected = name === "connected";
     alarm.update("connection", name === "lost" ? ["the connection is lost"] : []);
     if (connected && chosen) link.send({ run: chosen });
     if (connected) {
+      cameras.views.send();
       link.send({ compare: gallery.compared() });
       sets.list();
       start.open();
@@ -72,6 +74,7 @@ const link = new Link({
     enableButtons();
   },
 });
+const cameras = new Cameras(() => link);
 const stops = new EmergencyStops(link);
 const held = new Held(link, showAnswer);
 const charts = new Charts(at("curves"));
@@ -88,7 +91,6 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-command]");
   if (button && !button.disabled && confirmed(button)) press(button);
 });
-setInterval(showAges, 1000);
 
 // --- commands ---------------------------------------------------------------------------------------------------------
 
@@ -118,7 +120,6 @@ function enableButtons() {
 
 function choose(path) {
   cameras.clear();
-  at("cameras").replaceChildren();
   chosen = path;
   link.send({ run: chosen });
 }
@@ -179,6 +180,7 @@ function showRun(news) {
   at("state").textContent = (run.going_on ? run.live.state + pausing : run.status) + waits;
   at("state").className = `chip ${colour(run.going_on ? run.live.state : run.status, run.going_on, run.live.paused)}`;
   at("cameras-section").hidden = at("robots-section").hidden = !run.going_on;
+  explainCameras();
   showEnded(run);
   at("facts").replaceChildren(...run.facts.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
   const faults = run.faults.length ? run.faults : ["none"];
@@ -187,6 +189,11 @@ function showRun(news) {
   drawCurves();
   gallery.mark(run.path);
   enableButtons();
+}
+
+function explainCameras() {
+  const problem = run.live.robots.map((robot) => robot.picture_problem).find((each) => each);
+  cameras.explain(problem || (run.going_on ? "No picture has come yet" : "Cameras are live: the run is not running"));
 }
 
 function drawCurves() {
@@ -227,35 +234,4 @@ function makeRow(robot, names) {
     make("button", "Success", { "data-command": "success", "data-robot": robot }),
     make("button", "Failure", { "data-command": "failure", "data-robot": robot }));
   return make("tr", "", {}, make("th", robot), make("td", "", {}, make("span")), ...names.map((name) => make("td", "", { "data-name": name })), acts);
-}
-
-// --- cameras ----------------------------------------------------------------------------------------------------------
-
-function showCamera({ robot, camera }, blob) {
-  const key = `${robot}/${camera}`;
-  let shown = cameras.get(key);
-  if (!shown) {
-    const image = make("img", "", { alt: `${camera} of ${robot}` });
-    const age = make("span");
-    const figure = make("figure", "", {}, image, make("figcaption", `${robot}: ${camera} `, {}, age));
-    shown = { image, age };
-    if (!cameras.size) at("cameras").replaceChildren(); // the reason why there was none
-    cameras.set(key, shown);
-    at("cameras").append(figure);
-  }
-  showPicture(shown.image, blob);
-  shown.seen = performance.now();
-  showAges();
-}
-
-function showAges() {
-  for (const { image, age, seen } of cameras.values()) {
-    const seconds = Math.round((performance.now() - seen) / 1000);
-    age.textContent = seconds > 2 ? `${seconds} s ago` : "";
-    image.classList.toggle("old", seconds > 2);
-  }
-  if (cameras.size || !run) return;
-  const problems = run.live.robots.map((robot) => robot.picture_problem).filter((problem) => problem);
-  const text = problems[0] || (run.going_on ? "No picture has come yet" : "Cameras are live: the run is not running");
-  at("cameras").replaceChildren(make("p", text, { class: "quiet" }));
 }
