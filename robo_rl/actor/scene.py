@@ -67,10 +67,14 @@ class SceneView:
         self._relative = find_relative(backend)
         self._simulated = simulated_state(backend)
         robot = backend.robot
-        self._model: Any = self._simulated[0] if self._simulated else None if robot is None else robot.model
-        self._site = -1 if robot is None else int(self._model.site(robot.end_effector).id)
-        if self._model is None:
+        self._model: Any = None
+        if self._simulated is not None:
+            self._model = self._simulated[0]
+        elif robot is not None:
+            self._model = robot.model
+        else:
             return
+        self._site = -1 if robot is None else int(self._model.site(robot.end_effector).id)
         self._data: Any = mujoco.MjData(self._model)
         spec = backend.spec if self._relative is None else self._relative.inner.spec
         names = spec.observation["state"].names if "state" in spec.observation else ()

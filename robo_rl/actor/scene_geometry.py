@@ -91,10 +91,10 @@ class SceneGeometry:
             self._geoms += visible or numbers
         del self._geoms[MOST_GEOMS:]
         self._keep_out = keep_out
-        shown = {self._anchors[model.geom_bodyid[number]] for number in self._geoms} - {0}
-        self.bodies = sorted(shown)[:MOST_BODIES]
-        used = {0, *self.bodies}
-        self._geoms = [each for each in self._geoms if self._anchors[model.geom_bodyid[each]] in used]
+        used = {self._anchors[model.geom_bodyid[number]] for number in self._geoms} - {0}
+        self.bodies = sorted(used)[:MOST_BODIES]
+        kept = {0, *self.bodies}
+        self._geoms = [each for each in self._geoms if self._anchors[model.geom_bodyid[each]] in kept]
         meshes = {int(model.geom_dataid[each]) for each in self._geoms if TYPES[int(model.geom_type[each])] == "mesh"}
         self._mesh_numbers = sorted(meshes)
         self._meshes = encode_meshes(model, self._mesh_numbers)

@@ -52,7 +52,7 @@ def new_scenes(run: Path, sent: Mapping[tuple[str, str], int]) -> list[ScenePart
         try:
             if (content := watch.read_scene(file)) is None:
                 continue
-            value = {part: _CHECKS[part](content)}
+            value: dict[str, Any] = {part: _CHECKS[part](content)}
         except DataError as error:
             value = {"problem": clip(f"The scene of {robot} cannot be shown: {error}")}
         parts.append(ScenePart(key, stamp, {"robot": clip(robot), **value}))
@@ -103,7 +103,7 @@ _CHECKS = {GEOMETRY: checked_geometry, FRAME: checked_frame}
 def _geom(geom: Mapping[str, Any], bodies: int, meshes: int) -> dict[str, Any]:
     kind = geom.get("type")
     if kind not in TYPES.values():
-        raise DataError(f"expected type to be one of {', '.join(TYPES.values())}, got {_shown(kind)}")
+        raise DataError(f"expected type to be one of {', '.join(TYPES.values())}, got {_brief(kind)}")
     result = {
         "type": kind,
         "size": _numbers(geom, "size", 3),
@@ -140,14 +140,14 @@ def _bytes(mesh: Mapping[str, Any], key: str, size: int) -> bytes:
 
 def _fields(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise DataError(f"expected an object, got {_shown(value)}")
+        raise DataError(f"expected an object, got {_brief(value)}")
     return value
 
 
 def _list(fields: Mapping[str, Any], key: str, most: int) -> list[Any]:
     value = fields.get(key)
     if not isinstance(value, list) or len(value) > most:
-        raise DataError(f"expected {key}, a list of at most {most}, got {_shown(value)}")
+        raise DataError(f"expected {key}, a list of at most {most}, got {_brief(value)}")
     return value
 
 
@@ -155,24 +155,24 @@ def _numbers(fields: Mapping[str, Any], key: str, count: int, optional: bool = F
     values = _list(fields, key, count)
     is_complete = len(values) == count or (optional and not values)
     if not is_complete or not all(type(each) in (int, float) and abs(each) <= LARGEST for each in values):
-        raise DataError(f"expected {key}, {count} finite numbers up to {LARGEST:g}, got {_shown(values)}")
+        raise DataError(f"expected {key}, {count} finite numbers up to {LARGEST:g}, got {_brief(values)}")
     return [float(each) for each in values]
 
 
 def _place(fields: Mapping[str, Any], key: str, count: int) -> int:
     value = fields.get(key)
     if type(value) is not int or not 0 <= value < count:
-        raise DataError(f"expected {key}, a number below {count}, got {_shown(value)}")
+        raise DataError(f"expected {key}, a number below {count}, got {_brief(value)}")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise DataError(f"expected a name, got {_shown(value)}")
+        raise DataError(f"expected a name, got {_brief(value)}")
     return clip(value[:MOST_CHARACTERS])
 
 
-def _shown(value: Any) -> str:
+def _brief(value: Any) -> str:
     """Return a short description of a value that was rejected."""
     if isinstance(value, list | dict):
         return f"a {type(value).__name__} of {len(value)}"

@@ -211,13 +211,13 @@ class LiveWatch:
 
     def pictures(self) -> dict[tuple[str, str], tuple[Path, int]]:
         """Return, by robot and camera, the file of the newest picture and a number that changes with the picture."""
-        return self._shown("pictures", ".jpg", MOST_PICTURES)
+        return self._stamped_files("pictures", ".jpg", MOST_PICTURES)
 
     def scenes(self) -> dict[tuple[str, str], tuple[Path, int]]:
         """Return, by robot and part of its scene, the file and a number that changes with it."""
-        return self._shown("scenes", ".json", 2 * MOST_SCENES)
+        return self._stamped_files("scenes", ".json", 2 * MOST_SCENES)
 
-    def _shown(self, folder: str, suffix: str, most: int) -> dict[tuple[str, str], tuple[Path, int]]:
+    def _stamped_files(self, folder: str, suffix: str, most: int) -> dict[tuple[str, str], tuple[Path, int]]:
         files = {}
         for name, file in self._run.files(f"{FOLDER}/{folder}", suffix, most).items():
             robot, _, what = name.removesuffix(suffix).partition("@")

@@ -55,14 +55,14 @@ def test_shapes_stand_where_mujoco_has_them(task: str, options: dict[str, Any]) 
         number = int(name.removeprefix("body ")) if name.startswith("body ") else model.body(name).id
         assert np.abs(pose[:3] - data.xpos[number]).max() < 1e-6
         assert np.abs(pose[3:] - data.xquat[number]).max() < 1e-6
-    shown = [each for each in range(model.ngeom) if model.geom_group[each] < 3]
+    visible = [each for each in range(model.ngeom) if model.geom_group[each] < 3]
     placed = []
     for geom in geometry["geoms"]:
         body = np.array([0, 0, 0, 1, 0, 0, 0.0]) if geom["body"] == 0 else poses[geom["body"] - 1]
         pose, turned = np.array(geom["pose"]), rotation(body[3:])
         placed.append((turned @ pose[:3] + body[:3], turned @ rotation(pose[3:]), geom["size"]))
-    assert len(placed) == len(shown)
-    for number in shown:
+    assert len(placed) == len(visible)
+    for number in visible:
         place, matrix = data.geom_xpos[number], data.geom_xmat[number].reshape(3, 3)
         assert any(
             np.abs(position - place).max() < 5e-6

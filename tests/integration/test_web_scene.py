@@ -201,5 +201,5 @@ def test_without_webgl_the_page_says_so_and_shows_pictures(browser: Any, arm: Li
         wait_until(lambda: text in browser.find_element("css selector", "#scenes").text)
         assert not browser.find_element("css selector", ".stage").is_displayed()
         switch(browser)
-        shown = "return document.querySelector('#cameras img')?.naturalWidth"
-        wait_until(lambda: browser.execute_script(shown) == 64)
+        width = "return document.querySelector('#cameras img')?.naturalWidth"
+        wait_until(lambda: browser.execute_script(width) == 64)
