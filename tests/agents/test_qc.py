@@ -9,7 +9,7 @@ from robo_rl.core import ConfigError, DivergenceError, State
 
 from ..rigs.chunk_rows import ORIGIN, SPEC, assert_continues_in_mid_chunk, assert_equal_states, sampled_chunks, two_ways
 
-SMALL = {"hidden": [8], "action_chunk": 2, "batch_size": 16, "candidates": 3, "flow_steps": 3}
+SMALL = {"hidden": [8], "action_chunk": 2, "batch_size": 16, "candidates": 3, "flow_steps": 3, "selection_starts": 0}
 
 
 def make(seed: int = 0, **fields: object) -> QC:
@@ -106,7 +106,7 @@ def test_an_exported_policy_chooses_as_its_agent_does() -> None:
 def test_it_clones_proposed_actions_of_demonstrations_and_executed_actions_of_other_rows() -> None:
     rows = two_ways(16, 0)
     other = {"proposed_action": -rows["action"]}
-    for marks, proposed in ((0.0, rows["action"]), (1.0, -rows["action"]), (0.3, -rows["action"])):
+    for marks, proposed in ((0.0, rows["action"]), (1.0, -rows["action"]), (0.5, -rows["action"])):
         agent, expected = make(), make()
         agent.update(rows | other | {"demonstration": np.full(16, marks, np.float32)})
         expected.update(rows | {"proposed_action": proposed})

@@ -50,7 +50,8 @@ GAUSSIAN: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 SAMPLING: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "flow": (make_flow, {**SMALL, "action_chunk": 3}),
     "fql": (make_fql, SMALL),
-    "qc": (make_qc, {**SMALL, "candidates": 5}),
+    "qc": (make_qc, {**SMALL, "candidates": 5, "selection_starts": 0}),
+    "qc_before_selection": (make_qc, {**SMALL, "candidates": 5, "selection_starts": 1}),
 }
 """The same of agents that sample."""
 VECTORS = GAUSSIAN | SAMPLING

@@ -37,9 +37,10 @@ class FlowActorCritic(OfflineAgent):
     """An agent that learns values of chunks and the distribution of chunks in the data, and a policy from both.
 
     An update takes a step of the critics towards the h-step return plus the discounted value of the policy's next
-    chunk, then a step of the flow. The flow learns by cloning alone, from all rows, good or bad: the proposed chunk of
-    demonstrations and interventions, the executed chunk of all other rows. The critics learn of executed chunks. The
-    policy is defined by subclasses: see :meth:`_extract` and :class:`.SampledPolicy`.
+    chunk, then a step of the flow. The flow learns by cloning alone, from rows to imitate: demonstrations that did not
+    fail, interventions, and own successes. It learns the proposed chunk of rows drawn as demonstrations, the executed
+    chunk of all others. The critics learn of executed chunks, from all rows. The policy is defined by subclasses: see
+    :meth:`_extract` and :class:`.SampledPolicy`.
 
     The algorithms are those of Q-chunking (Li et al. 2025) and FQL (Park et al. 2025), except that
 
@@ -49,6 +50,9 @@ class FlowActorCritic(OfflineAgent):
       :meth:`.RingRows.gather`; in Q-chunking their critic loss and their missing actions have a weight of zero;
     - a share of each minibatch comes from the demonstrations (``demonstration_ratio``), as in RLPD, so that few
       demonstrations are not outnumbered; the papers draw uniformly from all data;
+    - the flow learns only rows to imitate, if a minibatch has any; the papers clone all data, failures included;
+    - the critics of Q-chunking choose only after ``QCConfig.selection_starts`` steps, and until then one chunk is
+      sampled; in the paper they choose from the first step on;
     - the flow is cloned before the critics learn (``pretrain_steps``), since a step of cloning is much cheaper; the
       papers train both from the first step on;
     - the networks are updated in turn instead of by one joint step, LayerNorm precedes the activation, initial weights
@@ -173,7 +177,7 @@ class FlowActorCritic(OfflineAgent):
     def _imitation_weights(batch: Batch) -> Tensor:
         """Return the weight (B,), with a mean of 1, with which the flow learns each row.
 
-        If there is nothing to imitate, such as before the first success without demonstrations, all rows weigh 1.
+        If the batch has nothing to imitate, such as before the first success without demonstrations, all rows weigh 1.
         """
         weight = torch.from_numpy(batch["demonstration"] + batch["online_example"])
         mean = weight.mean()
