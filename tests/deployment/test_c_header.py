@@ -30,7 +30,7 @@ def compile_program(folder, text, *flags, compiler=None):
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_headers_compile_without_warnings(name, compiler, tmp_path):
     write(make_agent(name), name, tmp_path / "policy.h", 1)
-    noise = "noise, " if name in ("flow", "fql", "qc") else ""
+    noise = "noise, " if name in ("flow", "fql", "qc", "qc_before_selection") else ""
     text = (
         '#include "policy.h"\n#include "policy.h"\n'
         "int main(void)\n{\n    static float observation[POLICY_OBSERVATION_SIZE];\n"
