@@ -81,8 +81,11 @@ def _option(line: str) -> tuple[str, str]:
         raise ConfigError(f"{line[:80]!r}: expected an option, name=value, for example agent.gamma=0.98")
     dotted = name.partition("@")[0].replace("/", ".")
     for refused, reason in REFUSED.items():
-        if f"{dotted}.".startswith(f"{refused}."):
+        sets_inside = "{" in value and f"{refused}.".startswith(f"{dotted}.")  # run={dir: x} sets run.dir
+        if sets_inside or f"{dotted}.".startswith(f"{refused}."):
             raise ConfigError(f"{name}: {reason}; start this run in a terminal")
+    if "." not in name.partition("@")[0] and ".." in value:  # Hydra would look for the choice of a group there
+        raise ConfigError(f"{line[:80]!r}: a page chooses none of the files outside the folders of configurations")
     if _RESERVED.search(line):
         raise ConfigError(f"{line[:80]!r}: a page names no code; start this run in a terminal")
     if "${" in value:
