@@ -104,20 +104,21 @@ class Starter:
                 )
         return described
 
-    def _refuse(self) -> None:
+    async def _refuse(self) -> None:
         """Raise ConfigError if this server starts nothing."""
         if not self._limit:
             raise ConfigError(
                 "this page starts no runs: it can be reached from other machines, or starts=0. Start robo-rl web with "
                 "starts=2 to allow it"
             )
-        if any(character in str(self._folder) for character in "*?[") or is_run(self._folder):
+        is_pattern = any(character in str(self._folder) for character in "*?[")
+        if is_pattern or await self._checks.call("folder", partial(is_run, self._folder)):
             raise ConfigError(f"runs={self._folder} is not a folder of runs, so this page has no folder for new ones")
 
     async def _choose(self, message: Message) -> dict[str, Any]:
         """Return the choices of the form, and why nothing can be started."""
         try:
-            self._refuse()
+            await self._refuse()
         except ConfigError as error:
             return {"refused": str(error)}
         return {"refused": "", "limit": self._limit, **await self._known_choices()}
@@ -132,7 +133,7 @@ class Starter:
         return self._choices
 
     async def _words(self, message: Message) -> list[str]:
-        self._refuse()
+        await self._refuse()
         form = message.get("form")
         words = training_words(form if isinstance(form, dict) else {})
         name = str((await self._known_choices())["folder"]).rpartition("/")[2]

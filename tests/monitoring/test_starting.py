@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,13 @@ def test_a_form_becomes_the_words_of_the_command() -> None:
         ("hydra.run.dir=/tmp", "how the command starts"),
         ("hydra/launcher=ray", "how the command starts"),
         ("run.dir=/tmp/elsewhere", "its own folder of runs"),
+        ("run={dir: /tmp/elsewhere}", "its own folder of runs"),
+        ("run={env_steps: 5},{overwrite: true}", "its own folder of runs"),
+        ("safety={emergency_stop: {file: /tmp/stop}}", "does not move the emergency stop"),
+        ("safety.emergency_stop={file: /tmp/stop}", "does not move the emergency stop"),
+        ("reset=../../../tmp/anything", "none of the files outside"),
+        ("reward/module@reward.terms.a=../../../tmp/anything", "none of the files outside"),
+        ("task=reach,../../../tmp/anything", "none of the files outside"),
         ("agent._target_=os.system", "expected an option|names no code"),
         ("agent={_target_: os.system}", "names no code"),
         ("agent={'_target_': os.system}", "names no code"),
@@ -91,6 +99,12 @@ def test_a_form_becomes_the_words_of_the_command() -> None:
 def test_options_that_a_page_may_not_set_are_refused(option: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         training_words({"task": "reach", "options": option})
+
+
+def test_sections_without_refused_options_and_paths_in_other_folders_are_accepted() -> None:
+    options = ["agent={gamma: 0.9}", "safety=none", "safety.workspace={enabled: false}", "start.run=../runs/a"]
+    words = training_words({"options": "\n".join(options), "data": "../sets/a"})
+    assert words == ["demonstrations.path=../sets/a", *options]
 
 
 @pytest.mark.parametrize("form", [{"seed": 3}, {"task": "x" * 501}, {"options": ["a=1"]}])
@@ -127,6 +141,13 @@ def test_nothing_starts_if_the_check_finds_a_problem(starter: Starter, monkeypat
     monkeypatch.setattr(starting, "_run_check", lambda _: starting.Outcome({}, "robo-rl: unknown task"))
     answer = ask(starter, "start", task="nothing")
     assert answer["problem"] == "robo-rl: unknown task" and "started" not in answer and starter.started() == []
+
+
+def test_the_folder_of_runs_is_not_read_in_the_event_loop(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(starting, "is_run", lambda _: threads.append(threading.current_thread()))
+    assert ask(starter, "choices")["refused"] == ""
+    assert threads and threading.current_thread() not in threads
 
 
 def test_old_outputs_are_removed_but_not_those_of_running_commands(starter: Starter, state: Path) -> None:
