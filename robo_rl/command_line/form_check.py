@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob, RangeSweep
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
@@ -74,7 +75,7 @@ def require_few(words: Sequence[str]) -> None:
     """Check the number of runs of a sweep, before Hydra makes a list of them.
 
     Raises:
-        ConfigError: if there are more than :data:`MOST_SWEPT`.
+        ConfigError: if there are more than :data:`MOST_SWEPT`, or a pattern stands for the values.
     """
     parser, counts = OverridesParser.create(), []
     for word in words:
@@ -82,8 +83,14 @@ def require_few(words: Sequence[str]) -> None:
             override = parser.parse_override(word)
         except HydraException:
             continue  # the command reports it
-        if override.is_sweep_override():
-            counts.append(sum(1 for _ in islice(override.sweep_iterator(), MOST_SWEPT + 1)))
+        if not override.is_sweep_override():
+            continue
+        sweep = override.value()
+        if isinstance(sweep, Glob):
+            raise ConfigError(f"{word}: a page sweeps over values that are named one by one, as in task=reach,wipe")
+        # The iterator of a shuffled range is a list of all its values.
+        values = sweep.range() if isinstance(sweep, RangeSweep) else override.sweep_iterator()
+        counts.append(sum(1 for _ in islice(values, MOST_SWEPT + 1)))
     if math.prod(counts) > MOST_SWEPT:
         raise ConfigError(f"a page starts at most {MOST_SWEPT} runs at a time: vary fewer values")
 

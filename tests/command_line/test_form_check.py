@@ -2,7 +2,7 @@
 
 import pytest
 
-from robo_rl.command_line.form_check import MOST_SWEPT, checked_runs, form_choices
+from robo_rl.command_line.form_check import MOST_SWEPT, checked_runs, form_choices, require_few
 from robo_rl.command_line.usage import composed_choices
 from robo_rl.core import ConfigError
 
@@ -22,6 +22,11 @@ def test_each_run_of_a_sweep_is_checked() -> None:
         checked_runs(["task=reach", "agent.gamma=0.9,7", "-m"])
     with pytest.raises(ConfigError, match=f"at most {MOST_SWEPT} runs"):
         checked_runs(["task=reach", "seed=range(0,1000000000)", "-m"])
+    with pytest.raises(ConfigError, match=f"at most {MOST_SWEPT} runs"):
+        require_few(["seed=shuffle(range(0,1000000000000))"])  # as a list, this would take all the memory
+    with pytest.raises(ConfigError, match=r"task=glob\(\*\): a page sweeps over values that are named"):
+        require_few(["task=glob(*)"])
+    require_few(["seed=shuffle(range(0,4))", "agent.gamma=choice(0.9,0.99)", "task=reach,wipe"])
 
 
 @pytest.mark.parametrize(
