@@ -28,6 +28,8 @@ DEPTH = 64
 """Deepest nesting of lists and objects that is accepted."""
 YAML_NODES = 20_000
 """Most values of a YAML document, each counted as often as aliases repeat it."""
+NUMBER_CHARACTERS = 1000
+"""Most characters of a number in a YAML document: one of base 60, such as 1:30, takes time in their square."""
 ENTRIES = 10_000
 """Most entries of a folder that are read."""
 
@@ -212,8 +214,8 @@ def check_yaml(text: str, where: str, most: int = YAML_NODES) -> int:
         The number of values, each counted as often as an alias repeats it.
 
     Raises:
-        DataError: if it is not YAML, nests deeper than :data:`DEPTH`, names a key of a mapping twice, or has more than
-            ``most`` values.
+        DataError: if it is not YAML, nests deeper than :data:`DEPTH`, names a key of a mapping twice, has more than
+            ``most`` values, or a number of more than :data:`NUMBER_CHARACTERS` characters.
     """
     try:
         return _count_yaml(text, most)
@@ -225,6 +227,10 @@ def check_yaml(text: str, where: str, most: int = YAML_NODES) -> int:
 
 
 _RESOLVER = yaml.resolver.Resolver()
+
+
+def _tag(scalar: yaml.ScalarEvent) -> str:
+    return str(scalar.tag or _RESOLVER.resolve(yaml.ScalarNode, scalar.value, scalar.implicit))
 
 
 class _OpenNode:
@@ -246,7 +252,7 @@ class _OpenNode:
             ValueError: if it is a key for the second time. A number and the same digits in quotes are different keys.
         """
         if self._expects_key and scalar is not None and scalar.value != "<<":
-            key = scalar.tag or _RESOLVER.resolve(yaml.ScalarNode, scalar.value, scalar.implicit), scalar.value
+            key = _tag(scalar), scalar.value
             if key in self._keys:
                 raise ValueError(f"the key {scalar.value!r:.80} occurs twice in a mapping")
             self._keys.add(key)
@@ -281,6 +287,8 @@ def _count_yaml(text: str, most: int) -> int:
             size = sizes[event.anchor]
         elif isinstance(event, yaml.ScalarEvent):
             scalar = event
+            if len(event.value) > NUMBER_CHARACTERS and _tag(event).endswith((":int", ":float")):
+                raise ValueError(f"a number of more than {NUMBER_CHARACTERS:,} characters")
             if event.anchor:
                 sizes[event.anchor] = 1
         else:

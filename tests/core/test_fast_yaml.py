@@ -57,6 +57,15 @@ def test_a_tab_before_a_value_is_read_as_yaml_allows() -> None:
     assert outcome("a: \t1\n", yaml_loader()) == ("read", "{'a': 1}")
 
 
+@pytest.mark.parametrize("levels", [65, 100_000])
+def test_texts_that_nest_too_deeply_are_refused(levels: int) -> None:
+    for text in ("[" * levels + "]" * levels, "- " * levels, "{a: " * levels):
+        with pytest.raises(yaml.YAMLError, match="nested deeper than 64 levels|while parsing"):
+            yaml.load(text, Loader=yaml_loader())
+    text = "[" * 64 + "]" * 64
+    assert outcome(text, yaml_loader()) == outcome(text, _own_loader())
+
+
 def test_it_is_the_parser_of_libyaml() -> None:
     assert issubclass(yaml_loader(), yaml.cyaml.CParser)
 
@@ -81,6 +90,8 @@ def test_configurations_are_read_and_written_alike() -> None:
         ("a: {!!timestamp 2026-01-01: 1}", "cannot be named by a value of type date"),
         ("[1, 2]", "expected options by name, found list"),
         ("1.5", "expected options by name, found float"),
+        ("a: 1" + 60_000 * ":59", "a number of more than 1,000 characters"),
+        ("a: !!int '1" + 60_000 * ":59" + "'", "a number of more than 1,000 characters"),
     ],
 )
 def test_options_of_other_types_are_refused(text: str, reason: str, tmp_path: Path) -> None:
