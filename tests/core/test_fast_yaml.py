@@ -60,7 +60,7 @@ def test_a_tab_before_a_value_is_read_as_yaml_allows() -> None:
 @pytest.mark.parametrize("levels", [65, 100_000])
 def test_texts_that_nest_too_deeply_are_refused(levels: int) -> None:
     for text in ("[" * levels + "]" * levels, "- " * levels, "{a: " * levels):
-        with pytest.raises(yaml.YAMLError, match="nested deeper than 64 levels|while parsing"):
+        with pytest.raises(yaml.YAMLError, match=r"nested deeper than 64 levels|while parsing"):
             yaml.load(text, Loader=yaml_loader())
     text = "[" * 64 + "]" * 64
     assert outcome(text, yaml_loader()) == outcome(text, _own_loader())
