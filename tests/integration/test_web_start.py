@@ -79,8 +79,8 @@ def test_data_sets_are_beside_the_runs_and_bad_ones_do_not_hide_others(browser: 
     resize(browser, 1280, 800)
     open_page(browser, served)
     tiles = "return [...document.querySelectorAll('#sets-section .tile')].map((tile) => [tile.tagName, tile.innerText])"
-    shown = wait_until(lambda: browser.execute_script(tiles))
-    by_name = {content.split("\n")[0]: (tag, content) for tag, content in shown}
+    contents = wait_until(lambda: browser.execute_script(tiles))
+    by_name = {content.split("\n")[0]: (tag, content) for tag, content in contents}
     assert set(by_name) == {"mine", "pipes", "texts", "nested", "earlier/demonstrations"}
     tag, content = by_name["mine"]
     assert tag == "A" and all(part in content for part in ("test, 3 episodes", "24 steps, 2.4 s, 58.", "kB", "67 %"))
