@@ -54,7 +54,7 @@ def test_hydra_offers_every_task_with_its_options():
         assert backend.config.arm == ArmConfig(**{**values["arm"].__dict__})
         assert set(backend.spec.observation) == {"state", "object", "images/front"}
         for name in TASKS:
-            choice = f"{name}_schema" if name in ("drive", "wipe") else name  # others have no file
+            choice = f"{name}_schema" if name in ("drive", "plug_insert", "wipe") else name  # others have no file
             assert compose(overrides=[f"+task={choice}"]).task.name == name
 
 
