@@ -19,6 +19,7 @@ from robo_rl.core import (
 )
 
 from .scene_geometry import SceneGeometry, SceneLimits, rounded
+from .scene_sizes import MOST_REASONS
 
 FRAME_SECONDS = 0.08
 """Shortest time between two frames [s], as between pictures."""
@@ -27,8 +28,6 @@ GEOMETRY_SECONDS = 10.0
 GEOMETRY_BYTES = 1 << 20
 FRAME_BYTES = 32 << 10
 """Largest sizes of a geometry and of a frame [bytes]."""
-MOST_REASONS = 8
-"""Largest number of safety filters that a frame names."""
 
 _SHAPES = ("geom_pos", "geom_quat", "geom_size", "geom_rgba", "mat_rgba", "body_pos", "body_quat")
 """Arrays of the model that simulations change between episodes."""

@@ -9,11 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .scene_meshes import encode_meshes
+from .scene_sizes import MOST_BODIES, MOST_GEOMS, SHAPES
 
-MOST_BODIES = 128
-"""Largest number of moving bodies that are shown."""
-MOST_GEOMS = 1000
-"""Largest number of shapes that are shown."""
 VISIBLE_GROUPS = 3
 """Number of groups of geoms that MuJoCo shows by default: the first ones. Geoms of the others collide."""
 KEEP_OUT_COLOUR = (0.9, 0.35, 0.1, 0.25)
@@ -22,15 +19,7 @@ CAMERA = "view"
 DECIMALS = 6
 """Decimals of positions [m] and quaternions."""
 
-TYPES = {
-    int(mujoco.mjtGeom.mjGEOM_PLANE): "plane",
-    int(mujoco.mjtGeom.mjGEOM_SPHERE): "sphere",
-    int(mujoco.mjtGeom.mjGEOM_CAPSULE): "capsule",
-    int(mujoco.mjtGeom.mjGEOM_ELLIPSOID): "ellipsoid",
-    int(mujoco.mjtGeom.mjGEOM_CYLINDER): "cylinder",
-    int(mujoco.mjtGeom.mjGEOM_BOX): "box",
-    int(mujoco.mjtGeom.mjGEOM_MESH): "mesh",
-}
+TYPES = {int(getattr(mujoco.mjtGeom, f"mjGEOM_{shape.upper()}")): shape for shape in SHAPES}
 """Types of geoms that are shown, by MuJoCo's number."""
 
 Array = NDArray[np.float64]

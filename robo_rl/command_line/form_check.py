@@ -7,7 +7,6 @@ the configuration of ``robo-rl train`` with these words, as the command does. Er
 import json
 import math
 import sys
-import tempfile
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -18,7 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from ..app import has_robot, needed_packages
-from ..core import ConfigError, RoboRLError, check_seed, printable
+from ..core import ConfigError, RoboRLError, check_seed, printable, scratch_folder
 from ..operators.takeover import has_person
 from .application import register_configs, run_command
 from .output import printable_output
@@ -65,7 +64,7 @@ def checked_runs(words: Sequence[str]) -> list[dict[str, Any]]:
         return 0
 
     require_few(words)
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         sweep_folder = [f"hydra.sweep.dir={folder}"] if "-m" in words else []
         run_command(COMMAND, [*words, *sweep_folder], check)
     return runs

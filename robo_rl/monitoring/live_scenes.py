@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..actor.scene import MOST_REASONS
-from ..actor.scene_geometry import MOST_BODIES, MOST_GEOMS, TYPES
 from ..actor.scene_meshes import MOST_TRIANGLES
+from ..actor.scene_sizes import MOST_BODIES, MOST_GEOMS, MOST_REASONS, SHAPES
 from ..core import DataError
 from ..telemetry import LiveWatch
 from ..telemetry.live import FRAME, GEOMETRY
@@ -102,8 +101,8 @@ _CHECKS = {GEOMETRY: checked_geometry, FRAME: checked_frame}
 
 def _geom(geom: Mapping[str, Any], bodies: int, meshes: int) -> dict[str, Any]:
     kind = geom.get("type")
-    if kind not in TYPES.values():
-        raise DataError(f"expected type to be one of {', '.join(TYPES.values())}, got {_brief(kind)}")
+    if kind not in SHAPES:
+        raise DataError(f"expected type to be one of {', '.join(SHAPES)}, got {_brief(kind)}")
     result = {
         "type": kind,
         "size": _numbers(geom, "size", 3),

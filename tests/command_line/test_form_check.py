@@ -2,6 +2,7 @@
 
 import pytest
 
+from robo_rl.command_line import form_check
 from robo_rl.command_line.form_check import MOST_SWEPT, checked_runs, form_choices, require_few
 from robo_rl.command_line.usage import composed_choices
 from robo_rl.core import ConfigError
@@ -15,7 +16,9 @@ def test_the_choices_are_those_of_the_command() -> None:
     assert choices["folder"].startswith("runs/${now:")
 
 
-def test_each_run_of_a_sweep_is_checked() -> None:
+def test_each_run_of_a_sweep_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Other tests of this process have registered packages.
+    monkeypatch.setattr(form_check, "needed_packages", lambda config: ())
     runs = checked_runs(["task=reach", "seed=1,2", "run.env_steps=70", "run.dir=new/${seed}", "-m"])
     assert runs == [{"seed": seed, "steps": 70, "folder": f"new/{seed}"} for seed in (1, 2)]
     with pytest.raises(ConfigError, match=r"agent.gamma must be in \[0, 1\], got 7"):

@@ -217,7 +217,8 @@ def test_policies_of_wrong_names_shapes_and_types_leave_the_one_that_acts(kind: 
     policies.take(1, sound)
     wrong: list[Any] = [{}]
     for name, array in sound.items():
-        wrong.append({other: value for other, value in sound.items() if other != name})
+        if name != "value_steps":  # policies of earlier versions lack it
+            wrong.append({other: value for other, value in sound.items() if other != name})
         flat = array.ravel()
         others = (array.astype(complex), array.astype(bool), flat[:-1], flat[None], np.zeros((2**40, 0), np.float32))
         differ = [other for other in others if (other.dtype, other.shape) != (array.dtype, array.shape)]

@@ -55,7 +55,7 @@ class Rig:
         self.abandoned = 0
         self.asked: list[Command] = []
         live: Any = SimpleNamespace(take_commands=self._take, watched=False)
-        backend: Any = SimpleNamespace()
+        backend: Any = SimpleNamespace(robot=None)
         self.interruption = Interruption()
         live.report = self.reported.append
         self.operators = LocalOperators(live, self.interruption, backend, self.actor, takeover, button)
