@@ -26,8 +26,7 @@ FRAME_SECONDS = 0.08
 GEOMETRY_SECONDS = 10.0
 """Time after which the geometry is sent again [s], as a message on the way to the learner may be dropped."""
 GEOMETRY_BYTES = 1 << 20
-FRAME_BYTES = 32 << 10
-"""Largest sizes of a geometry and of a frame [bytes]."""
+"""Largest size of a geometry [bytes]; the learner refuses larger ones."""
 
 _SHAPES = ("geom_pos", "geom_quat", "geom_size", "geom_rgba", "mat_rgba", "body_pos", "body_quat")
 """Arrays of the model that simulations change between episodes."""
@@ -98,7 +97,7 @@ class SceneView:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is a scene."""
+        """Whether the backend has a model to draw: that of a simulation, or of a robot's arm."""
         return self._model is not None
 
     def note(self, verdict: Verdict) -> None:

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SceneLimits:
-    """What safety filters keep a robot to, for display.
+    """Limits of the safety filters that a scene shows.
 
     Attributes:
         low: lower corner (3) of the box in which the end effector stays [m]; None: there is no box.
@@ -71,8 +71,8 @@ class SceneGeometry:
         by_body: dict[int, list[int]] = {}
         for number in range(model.ngeom):
             anchor = self._anchors[model.geom_bodyid[number]]
-            seen = self._rgba(number)[3] > 0 or number in keep_out
-            if anchor in known and seen and int(model.geom_type[number]) in TYPES:
+            is_drawn = self._rgba(number)[3] > 0 or number in keep_out
+            if anchor in known and is_drawn and int(model.geom_type[number]) in TYPES:
                 by_body.setdefault(anchor, []).append(number)
         self._geoms: list[int] = []
         for numbers in by_body.values():

@@ -82,7 +82,7 @@ def help_text(
 
 
 class Choices(NamedTuple):
-    """What a command may choose.
+    """Choices of the configuration groups of a command.
 
     Attributes:
         config: its configuration, with the current choices.

@@ -16,7 +16,7 @@ from ..telemetry.live import FRAME, GEOMETRY
 from .run_table import clip
 
 VIEWS = CAMERAS, SCENE, NOTHING = "cameras", "scene", "nothing"
-"""What a page shows of robots: pictures, three-dimensional scenes or, while it is hidden, nothing."""
+"""Views of robots on a page: pictures, three-dimensional scenes or, while the page is hidden, none."""
 LARGEST = 1e4
 """Largest absolute value of a number in a scene, in its unit."""
 MOST_MESHES = 200

@@ -48,7 +48,7 @@ class StartConfig:
 
 
 class Outcome(NamedTuple):
-    """What the process of a check answered: its last line of output, and its error, which is empty if there is none."""
+    """Result of a check: the JSON object that its process printed, and its error message, empty if it succeeded."""
 
     answer: dict[str, Any]
     error: str

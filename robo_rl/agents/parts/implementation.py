@@ -9,7 +9,7 @@ from . import native
 
 
 class Choice(NamedTuple):
-    """How updates on the CPU are computed.
+    """Implementation and precision of updates on the CPU.
 
     Attributes:
         precision: of native updates; None: they are computed by PyTorch.
