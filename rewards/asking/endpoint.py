@@ -219,7 +219,8 @@ class Endpoint:
         """Print to standard error why there is no answer, unless the previous reason was the same."""
         if str(error) != self._last_error:
             self._last_error = str(error)
-            print(f"robo-rl: {error}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"robo-rl: {error}\n")  # one write: print writes the end apart, and threads would mix lines
+            sys.stderr.flush()
 
     def metrics(self) -> Metrics:
         """Return the numbers of requests and tokens so far, and their cost if prices are configured."""

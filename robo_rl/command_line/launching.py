@@ -5,6 +5,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -162,14 +163,13 @@ class Launch:
             codes = {name: process.poll() for name, process in self._processes.items()}
             for name, code in codes.items():
                 if code:
-                    print(f"[{name}] ended with exit code {_shell_code(code)}; all are ended", flush=True)
+                    _print_line(f"[{name}] ended with exit code {_shell_code(code)}; all are ended")
                     return _shell_code(code)
             for name, pulse in self._pulses.items():
                 pulse.turn()
                 if codes[name] is None and pulse.is_silent:
-                    print(
-                        f"[{name}] has printed nothing for {SILENT_SECONDS:g} s: it hangs; all commands are ended",
-                        flush=True,
+                    _print_line(
+                        f"[{name}] has printed nothing for {SILENT_SECONDS:g} s: it hangs; all commands are ended"
                     )
                     self._processes[name].kill()  # a process that hangs does not react to SIGTERM
                     return EXIT_HUNG
@@ -189,7 +189,7 @@ class Launch:
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                print(f"[{name}] has not ended after {GRACE_SECONDS:g} s and is killed", flush=True)
+                _print_line(f"[{name}] has not ended after {GRACE_SECONDS:g} s and is killed")
                 process.kill()
                 process.wait()
 
@@ -202,4 +202,10 @@ def _shell_code(code: int) -> int:
 def _print_lines(name: str, process: "subprocess.Popen[str]") -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        print(f"[{name}] {line.rstrip()}", flush=True)
+        _print_line(f"[{name}] {line.rstrip()}")
+
+
+def _print_line(line: str) -> None:
+    """Write a line and its end at once: ``print`` writes them separately, so that lines of two threads mix."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,6 +1,7 @@
 """Launch files: robo-rl's own, and those of ROS 2 where its launch library is there."""
 
 import importlib.util
+import io
 import json
 import os
 import signal
@@ -142,6 +143,19 @@ def test_mistakes_are_answered_by_a_line(capsys):
 
 
 PULSE = "from robo_rl.operators.pulse import Pulse; import os, signal, time; p = Pulse.inherited()\n"
+
+
+def test_lines_of_two_processes_do_not_mix(monkeypatch):
+    class SlowOutput(io.StringIO):
+        def write(self, text):
+            time.sleep(0.001)
+            return super().write(text)
+
+    output = SlowOutput()
+    monkeypatch.setattr(sys, "stdout", output)
+    code = "import sys\nfor i in range(50): print(i, flush=True)"
+    assert run(plan("a", code), plan("b", code)) == 0
+    assert sorted(output.getvalue().splitlines()) == sorted(f"[{name}] {i}" for name in "ab" for i in range(50))
 
 
 def test_a_process_that_watches_a_robot_and_hangs_ends_all(capsys, monkeypatch):
