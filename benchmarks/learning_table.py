@@ -57,7 +57,12 @@ META_WORLD = {"pick-place-v3": 10_000, "hammer-v3": 10_000, "door-open-v3": 10_0
 RETURNS = {"Hopper-v5": 2_500}
 """Mean return that counts as solved where an environment knows no success; a run ends one tenth above it."""
 
-AGENTS = {"rlpd": ["agent=rlpd"], "sac": ["agent=sac", "demonstrations.episodes=0"], "bc": ["agent=bc"], "qc": ["agent=qc"]}
+AGENTS = {
+    "rlpd": ["agent=rlpd"],
+    "sac": ["agent=sac", "demonstrations.episodes=0"],
+    "bc": ["agent=bc"],
+    "qc": ["agent=qc"],
+}
 
 FROM_EXPERT = "demonstrations.source=expert"
 """Demonstrations by the task's scripted expert, with noise on what is executed and labels without it (DART)."""
