@@ -3,7 +3,8 @@
 const STATES = { connecting: "connecting", connected: "connected", lost: "connection lost", refused: "not connected" };
 const ASK = `
 <form id="ask" class="notice" hidden>
-  <label>This page needs the token that robo-rl printed. <input id="token" autocomplete="off" spellcheck="false"></label>
+  <label>This page needs the address or the token that robo-rl printed.
+    <input id="token" type="password" autocomplete="current-password"></label>
   <button>Connect</button>
 </form>`;
 const ALERT = `
@@ -41,7 +42,8 @@ export class Link {
     document.querySelector("main").insertAdjacentHTML("beforebegin", ASK);
     at("ask").addEventListener("submit", (event) => {
       event.preventDefault();
-      location.hash = encodeURIComponent(at("token").value.trim());
+      const said = at("token").value.trim();
+      location.hash = /^https?:.*#/.test(said) ? said.slice(said.indexOf("#")) : encodeURIComponent(said);
     });
     this.failures = 0;
     this.heard = 0;
