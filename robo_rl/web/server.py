@@ -37,8 +37,8 @@ MOST_PAGES = 16
 PING_SECONDS = 2.0
 PONG_SECONDS = 10.0
 
-REFUSED, BUSY = 4401, 4429
-"""Codes that close a websocket: the token is wrong, there are too many pages."""
+REFUSED, ENDED, BUSY = 4401, 4410, 4429
+"""Codes that close a websocket: the token is wrong, the command has ended, there are too many pages."""
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; "
