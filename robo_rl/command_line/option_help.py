@@ -34,7 +34,7 @@ FIRST = {
     ),
     "setup": (
         "output", "listen", "resets", "joint_motion", "translation", "seconds", "exercise", "ask", "device",
-        "seed",
+        "reference", "largest_shift", "seed",
     ),
     "train": (
         "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "start.run", "base.run", "seed",

@@ -20,6 +20,7 @@ from robo_rl.sim.config import ControllerConfig, ObservationConfig
 SETTINGS: dict[str, Any] = {
     **{"output": "setup", "listen": 1.0, "resets": 2, "joint_motion": 0.05, "translation": 0.02},
     **{"seconds": 1.0, "gripper": True, "exercise": 5.0, "ask": False, "device": "terminal", "seed": 0},
+    **{"reference": None, "largest_shift": 5.0, "largest_brightness_change": 0.2},
 }
 JOINTS = {"action_space": "joint_delta"}
 SPACES: dict[str, dict[str, Any]] = {
