@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         calibrate_hand_eye,
     )
     from .intrinsics import IntrinsicCalibration, bare_parts, calibrate_camera, covered_cells
-    from .pictures import choose_views, find_views, read_pictures
+    from .pictures import choose_views, find_views, read_picture, read_pictures
     from .poses import read_poses
     from .sheet import PAPERS, make_sheet
     from .start_view import ViewChange, compare_views, overlay
@@ -45,6 +45,7 @@ __all__ = [
     "find_views",
     "make_sheet",
     "overlay",
+    "read_picture",
     "read_pictures",
     "read_poses",
     "register_configs",

@@ -22,6 +22,19 @@ AT_REST = 0.001
 Picture = NDArray[np.uint8]
 
 
+def read_picture(folder: Path, name: str) -> Picture:
+    """Return the RGB picture (H, W, 3) in a file of a folder.
+
+    Raises:
+        FileNotFoundError: if it does not exist.
+        DataError: if it is damaged, or has more than 64 MiB.
+    """
+    try:
+        return decode_image_file(ForeignFolder(folder).read_bytes(name, MOST_BYTES), channels=3)
+    except SpecError as error:
+        raise DataError(f"{folder / name}: {error}") from error
+
+
 def read_pictures(folder: Path, names: Iterable[str] | None = None) -> Iterator[tuple[str, Picture]]:
     """Yield name and RGB picture (H, W, 3) of the PNG and JPEG files of a folder, sorted by name.
 
@@ -44,11 +57,9 @@ def read_pictures(folder: Path, names: Iterable[str] | None = None) -> Iterator[
     size: tuple[int, ...] | None = None
     for name in wanted:
         try:
-            picture = decode_image_file(files.read_bytes(name, MOST_BYTES), channels=3)
+            picture = read_picture(folder, name)
         except FileNotFoundError:
             raise DataError(f"{folder} has no picture {name!r}, which the poses name") from None
-        except SpecError as error:
-            raise DataError(f"{folder / name}: {error}") from error
         if size is not None and picture.shape != size:
             raise DataError(
                 f"{folder / name} has {picture.shape[1]} x {picture.shape[0]} pixels, the pictures before it "

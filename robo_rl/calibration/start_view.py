@@ -54,6 +54,35 @@ class ViewChange:
     brightness: float
     matches: int
 
+    @property
+    def description(self) -> str:
+        """The change in words."""
+        right, down = self.shift
+        turn = "rotation unknown" if self.rotation is None else f"turned clockwise by {self.rotation:.2f} degrees"
+        return (
+            f"shifted by {right:.1f} pixels to the right and {down:.1f} down, {turn}; corners moved by up to "
+            f"{self.farthest:.1f} pixels; brightness {100 * (self.brightness - 1):+.0f} %"
+        )
+
+    def motion_problem(self, largest_shift: float) -> str:
+        """Return what to do if a corner has moved by more than ``largest_shift`` [pixels], otherwise an empty text."""
+        if self.farthest <= largest_shift:
+            return ""
+        return (
+            f"the view has moved by {self.farthest:.1f} pixels, {largest_shift:g} are allowed (largest_shift): turn "
+            "the camera back until the overlay is grey, or calibrate it again"
+        )
+
+    def brightness_problem(self, largest_change: float) -> str:
+        """Return what to do if the brightness has changed by a larger share than ``largest_change``, as above."""
+        if abs(self.brightness - 1) <= largest_change:
+            return ""
+        return (
+            f"the brightness has changed by {100 * (self.brightness - 1):+.0f} %, {100 * largest_change:.0f} % are "
+            "allowed (largest_brightness_change): restore the light, or lock exposure and white balance "
+            "(camera.settings)"
+        )
+
 
 def compare_views(reference: Picture, picture: Picture) -> ViewChange | None:
     """Return how a view has changed; None if the pictures do not show the same.

@@ -33,7 +33,8 @@ FIRST = {
         "record.max_episode_steps", "teleop.device", "seed",
     ),
     "setup": (
-        "output", "listen", "resets", "joint_motion", "translation", "seconds", "exercise", "ask", "seed",
+        "output", "listen", "resets", "joint_motion", "translation", "seconds", "exercise", "ask", "device",
+        "reference", "largest_shift", "seed",
     ),
     "train": (
         "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "start.run", "base.run", "seed",

@@ -4,19 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.markup import escape
 
 from ..app import build
-from ..core import ConfigError, DataError, ForeignFolder, SpecError, decode_image_file, require, typed, write_durably
+from ..core import ConfigError, DataError, ForeignFolder, require, typed, write_durably
 
 NONE = "No cameras found: connect one; in a container pass --device /dev/video0"
 EXIT_FAILED = 1
-MOST_BYTES = 64 << 20
-"""Largest size of a picture file [bytes]."""
 OVERLAY = "_overlay"
 """Suffix that the file name of an overlay adds to that of its picture."""
 
@@ -86,10 +83,10 @@ def _references(settings: CamerasConfig, output: str | None) -> set[str]:
 
 def _compare(console: Console, settings: CamerasConfig, folder: Path, file: Path) -> str:
     """Compare a picture with that of the same name in ``folder``; return a problem, or an empty string."""
-    from ..calibration import compare_views, overlay  # imports OpenCV
+    from ..calibration import compare_views, overlay, read_picture  # imports OpenCV
 
     try:
-        reference, picture = _read(folder, file.name), _read(file.parent, file.name)
+        reference, picture = read_picture(folder, file.name), read_picture(file.parent, file.name)
         change = compare_views(reference, picture)
     except FileNotFoundError:
         return f"no reference {folder / file.name}: save it with robo-rl cameras cameras.output={folder}"
@@ -100,38 +97,12 @@ def _compare(console: Console, settings: CamerasConfig, folder: Path, file: Path
     console.print(f"  reference in red, now in cyan: {escape(str(written))}")
     if change is None:
         return f"no match: it does not show the scene of {folder / file.name}, or has too little texture"
-    right, down = change.shift
-    turn = "rotation unknown" if change.rotation is None else f"turned clockwise by {change.rotation:.2f} degrees"
-    console.print(
-        f"  shifted by {right:.1f} pixels to the right and {down:.1f} down, {turn}; corners moved by up to "
-        f"{change.farthest:.1f} pixels; brightness {100 * (change.brightness - 1):+.0f} %"
+    console.print(f"  {change.description}")
+    problems = (
+        change.motion_problem(settings.largest_shift),
+        change.brightness_problem(settings.largest_brightness_change),
     )
-    problems = []
-    if change.farthest > settings.largest_shift:
-        problems.append(
-            f"the view has moved by {change.farthest:.1f} pixels, {settings.largest_shift:g} are allowed "
-            "(largest_shift): turn the camera back until the overlay is grey, or calibrate it again"
-        )
-    if abs(change.brightness - 1) > settings.largest_brightness_change:
-        problems.append(
-            f"the brightness has changed by {100 * (change.brightness - 1):+.0f} %, "
-            f"{100 * settings.largest_brightness_change:.0f} % are allowed (largest_brightness_change): restore the "
-            "light, or lock exposure and white balance (camera.settings)"
-        )
-    return "; ".join(problems)
-
-
-def _read(folder: Path, name: str) -> NDArray[np.uint8]:
-    """Return the RGB picture (H, W, 3) in a file.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        DataError: if it is damaged.
-    """
-    try:
-        return decode_image_file(ForeignFolder(folder).read_bytes(name, MOST_BYTES), channels=3)
-    except SpecError as error:
-        raise DataError(f"{folder / name}: {error}") from error
+    return "; ".join(filter(None, problems))
 
 
 def _write(file: Path, picture: NDArray[Any]) -> None:

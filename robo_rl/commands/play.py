@@ -1,9 +1,6 @@
 """robo-rl play: the demonstrations of a task, or the policy of a run, live in the browser."""
 
-import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +28,6 @@ from ..safety import NoticingBackend
 
 if TYPE_CHECKING:
     from ..monitoring.playing import Player
-    from ..web.server import PageServer
 
 NAMES = {"expert": "scripted expert", "human_like": "human-like script", "play": "script that plays"}
 
@@ -46,6 +42,7 @@ def run(config: DictConfig) -> int:
     with importing_extra("web", "pages need the packages websockets and segno"):
         from ..monitoring.playing import PAGES, Playing, PlayPage
         from ..web.server import PageServer
+        from ..web.threaded import ThreadedServer
     check_seed(config)
     if config.source not in SCRIPTS:
         raise ConfigError(f"source: unknown value {config.source!r}; {nearest(str(config.source), SCRIPTS)}")
@@ -61,7 +58,9 @@ def run(config: DictConfig) -> int:
         player, name = _player(config, played, backend)
         playing = Playing(backend, player, config.seed, scene_limits(played.safety, backend.robot))
         page = PlayPage(playing, {"task": backend.spec.task, "player": name, "control_rate": backend.spec.control_rate})
-        with Interruption() as interruption, _serving(PageServer(settings, PAGES, page.serve)) as server:
+        server = PageServer(settings, PAGES, page.serve)
+        # A thread serves, because a simulator renders in the main thread.
+        with Interruption() as interruption, closing(ThreadedServer(server)):
             link = link_text(server.link, settings)
             print(f"{backend.spec.task}, {name}. Open {link}\nThe page lists its keys. Ctrl-C ends.", flush=True)
             playing.run(lambda: interruption.signal is not None)
@@ -115,32 +114,3 @@ class _TrainedPolicy:
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
         return self._policy.act(observation, explore=False)
-
-
-@contextmanager
-def _serving(server: "PageServer") -> "Iterator[PageServer]":
-    """Serve in a thread for the block, because a simulator renders in the main thread."""
-    loop, ending, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
-    failures: list[Exception] = []
-
-    async def serve() -> None:
-        try:
-            async with server.serving():
-                ready.set()
-                await ending.wait()
-        except Exception as error:  # raised again in the main thread
-            failures.append(error)
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="page", daemon=True)
-    thread.start()
-    ready.wait()
-    try:
-        if failures:
-            raise failures[0]
-        yield server
-    finally:
-        loop.call_soon_threadsafe(ending.set)
-        thread.join()
-        loop.close()

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import DriverError, EnvBackend, Observation, SafetyStop, WrappedBackend, counted, shortest
+from ..core import DriverError, EnvBackend, Observation, SafetyStop, Step, WrappedBackend, counted, shortest
 from .arm_checks import ArmChecks
 from .checks import FAIL, PASS, SKIP, WARN, BringUpConfig, Check
+from .dialog import Dialog
 from .jogging import Jogger
 
 IMAGES = "images/"
@@ -47,29 +48,52 @@ def innermost(backend: EnvBackend) -> Any:
     return backend
 
 
+def newest_pictures(observation: Observation) -> dict[str, NDArray[np.uint8]]:
+    """Return the newest picture (height, width, 3) of each camera in an observation, by the name of the camera."""
+    keys = [key for key in observation if key.startswith(IMAGES)]
+    return {key.removeprefix(IMAGES): observation[key][..., -3:] for key in keys}  # of stacked frames
+
+
+class _DisplayedBackend(WrappedBackend):
+    """A backend whose pictures a dialog displays."""
+
+    def __init__(self, backend: EnvBackend, dialog: Dialog) -> None:
+        super().__init__(backend)
+        self._dialog = dialog
+
+    def reset(self, seed: int | None = None) -> Step:
+        return self._displayed(self.inner.reset(seed))
+
+    def step(self, action: NDArray[np.float32]) -> Step:
+        return self._displayed(self.inner.step(action))
+
+    def _displayed(self, step: Step) -> Step:
+        self._dialog.show(newest_pictures(step.observation))
+        return step
+
+
 class BringUp:
     """Checks of a robot, one after another. If the robot is stopped, a check fails and the remaining ones are skipped.
 
     Args:
         backend: robot with safety filters around it, whose episodes have no time limit.
         settings: options.
-        announce: shows a text to the operator before the robot moves.
+        dialog: displays pictures and, before the robot moves, announcements.
         speed: speed of the robot's time, which is not 1 for simulated robots that run slower or faster.
 
     Attributes:
         pictures: newest picture of each camera (height, width, 3) in RGB, after the resets.
     """
 
-    def __init__(
-        self, backend: EnvBackend, settings: BringUpConfig, announce: Callable[[str], object], speed: float = 1.0
-    ) -> None:
-        self._backend, self._settings, self._announce, self._speed = backend, settings, announce, speed
+    def __init__(self, backend: EnvBackend, settings: BringUpConfig, dialog: Dialog, speed: float = 1.0) -> None:
+        self._settings, self._announce, self._speed = settings, dialog.announce, speed
+        self._backend = backend = _DisplayedBackend(backend, dialog)
         self.pictures: dict[str, NDArray[np.uint8]] = {}
         self._driver: Driver = innermost(backend)
         self._clock = backend.clock
         robot = backend.robot
         self._jogger = None if robot is None else Jogger(backend, robot, settings)
-        self._arm = None if self._jogger is None else ArmChecks(self._jogger, settings, announce)
+        self._arm = None if self._jogger is None else ArmChecks(self._jogger, settings, dialog.announce)
 
     def checks(self) -> Iterator[Check]:
         """Yield the result of each check."""
@@ -166,12 +190,11 @@ class BringUp:
             yield Check("reset", WARN, f"{text}. Does the robot's own reset lead to task.arm.home?", figures)
 
     def _check_pictures(self, observation: Observation) -> Iterator[Check]:
-        for key, picture in observation.items():
-            if key.startswith(IMAGES):
-                yield self._check_picture(key.removeprefix(IMAGES), picture)
+        self.pictures = newest_pictures(observation)
+        for name, picture in self.pictures.items():
+            yield self._check_picture(name, picture)
 
     def _check_picture(self, name: str, picture: NDArray[np.uint8]) -> Check:
-        self.pictures[name] = picture = picture[..., -3:]  # of stacked frames
         height, width, _ = picture.shape
         brightness = float(picture.mean())
         text = f"{width} x {height} pixels, mean brightness {brightness:.0f} of 255"

@@ -8,6 +8,8 @@ from ..core import require
 
 PASS, WARN, FAIL, SKIP = "pass", "warn", "fail", "skip"
 """Outcomes of a check."""
+DEVICES = ("terminal", "browser")
+"""Places of the dialog with the operator."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,10 @@ class BringUpConfig:
     gripper: bool
     exercise: float
     ask: bool
+    device: str
+    reference: str | None
+    largest_shift: float
+    largest_brightness_change: float
     seed: int
 
     def __post_init__(self) -> None:
@@ -34,6 +40,9 @@ class BringUpConfig:
             ("exercise", 0, 3600),
         ):
             require(low <= getattr(self, name) <= high, name, f"from {low:g} to {high:g}", getattr(self, name))
+        require(self.device in DEVICES, "device", f"one of {', '.join(DEVICES)}", self.device)
+        for name in ("largest_shift", "largest_brightness_change"):
+            require(getattr(self, name) > 0, name, "above 0", getattr(self, name))
         require(self.resets >= 1, "resets", "1 or more", self.resets)
         require(self.seed >= 0, "seed", "0 or more", self.seed)
 

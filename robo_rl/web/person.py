@@ -19,6 +19,7 @@ from robo_rl.core import Clock, MonotonicClock
 
 from .config import WebConfig
 from .server import PageServer, read_message
+from .threaded import ThreadedServer
 
 PAGES = {"/": "drive.html"} | {f"/{name}": name for name in ("drive.js", "held.js", "link.js", "page.css", "icon.svg")}
 AXES = ("x", "y", "z", "roll", "pitch", "yaw", "steering", "throttle")
@@ -96,21 +97,8 @@ class PersonPage:
         self._display: tuple[NDArray[np.uint8] | None, list[str]] = (None, [])
         self._connection: ServerConnection | None = None
         self._server = PageServer(config, PAGES, self._handle, notify, MESSAGE_BYTES)
-        self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Event()
-        self._ending = asyncio.Event()
-        self._ready = threading.Event()
-        self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="page", daemon=True)
-        if (failure := self._start()) is not None:
-            self._thread.join()
-            raise failure
-
-    def _start(self) -> Exception | None:
-        """Start the thread; return the error if it cannot serve, else None."""
-        self._thread.start()
-        self._ready.wait()
-        return self._failure
+        self._thread = ThreadedServer(self._server)
 
     @property
     def link(self) -> str:
@@ -131,31 +119,13 @@ class PersonPage:
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Show a picture (height, width, 3) and lines of text. A slow page receives fewer of them."""
         self._display = picture, lines
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake)
+        self._thread.call(self._wake)
 
     def close(self) -> None:
         """Stop the server. May be called twice."""
-        if self._loop.is_closed():
-            return
-        self._loop.call_soon_threadsafe(self._ending.set)
-        self._thread.join()
-        self._loop.close()
+        self._thread.close()
 
     # --- the thread --------------------------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._serve())
-        except Exception as error:  # the waiting constructor raises it
-            self._failure = error
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        async with self._server.serving():
-            self._ready.set()
-            await self._ending.wait()
 
     def _wake(self) -> None:
         self._changed.set()
@@ -172,14 +142,14 @@ class PersonPage:
                     group.create_task(previous.close(TAKEN, "another page drives"))
                 showing = [
                     group.create_task(self._send_updates(connection, changed)),
-                    group.create_task(_send_held(connection, self._latches)),
+                    group.create_task(send_held(connection, self._latches)),
                 ]
                 async for data in connection:
                     message, drives = read_message(data), self._connection is connection
                     if message.get("command") == "rearm":
                         self._rearm(connection, message.get("seen"), drives)
                     elif self._receive(message, drives):
-                        group.create_task(_send(connection, {"heard": sorted(EMERGENCY)}))
+                        group.create_task(send(connection, {"heard": sorted(EMERGENCY)}))
                 for task in showing:
                     task.cancel()
         finally:
@@ -209,7 +179,7 @@ class PersonPage:
     def _rearm(self, connection: ServerConnection, seen: object, drives: bool) -> None:
         """Release what the person has seen and confirmed; a page whose role another one has taken releases nothing."""
         if drives and self._latches is not None:
-            self._latches.rearm(partial(_send, connection), seen)
+            self._latches.rearm(partial(send, connection), seen)
 
     async def _send_updates(self, connection: ServerConnection, changed: asyncio.Event) -> None:
         with suppress(ConnectionClosed):  # messages that the page sent before it left are still to be received
@@ -231,21 +201,22 @@ class PersonPage:
                 sent = lines
                 await connection.send(json.dumps({"lines": lines}))
             if picture is not None:
-                await connection.send(b"{}\n" + await asyncio.to_thread(_jpeg, picture))
+                await connection.send(b"{}\n" + await asyncio.to_thread(jpeg, picture))
 
 
-async def _send(connection: ServerConnection, message: Mapping[str, Any]) -> None:
+async def send(connection: ServerConnection, message: Mapping[str, Any]) -> None:
+    """Send a message to a page, or to nobody if the page has left."""
     with suppress(ConnectionClosed):  # a page that reconnects asks again
         await connection.send(json.dumps(message))
 
 
-async def _send_held(connection: ServerConnection, latches: Latches | None) -> None:
-    """Send what holds the robot still whenever it has changed."""
+async def send_held(connection: ServerConnection, latches: Latches | None) -> None:
+    """Send what holds the robot still to a page whenever it has changed, until the page leaves."""
     sent: list[dict[str, str]] | None = None
     while latches is not None:
         if (held := await latches.held()) != sent:
             sent = held
-            await _send(connection, {"held": held})
+            await send(connection, {"held": held})
         await asyncio.sleep(HELD_SECONDS)
 
 
@@ -263,6 +234,7 @@ def _valid_buttons(names: object) -> frozenset[str]:
     return frozenset(name for name in BUTTONS if isinstance(names, list) and name in names)
 
 
-def _jpeg(picture: NDArray[np.uint8]) -> bytes:
+def jpeg(picture: NDArray[np.uint8]) -> bytes:
+    """Return the newest RGB picture of (height, width, 3 n) as JPEG."""
     colours = cv2.cvtColor(picture[..., -3:], cv2.COLOR_RGB2BGR)
     return bytes(cv2.imencode(".jpg", colours, (cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY))[1])

@@ -37,16 +37,22 @@ MOST_PAGES = 16
 PING_SECONDS = 2.0
 PONG_SECONDS = 10.0
 
-REFUSED, BUSY = 4401, 4429
-"""Codes that close a websocket: the token is wrong, there are too many pages."""
+REFUSED, ENDED, BUSY = 4401, 4410, 4429
+"""Codes that close a websocket: the token is wrong, the command has ended, there are too many pages."""
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "manifest-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """Content-Security-Policy of pages."""
 
-_TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+APP = ("manifest.webmanifest", "icon.png")
+"""Files that every server of pages sends, so that a device can install its first page. They contain no secret."""
+
+_TYPES = {
+    **{".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css"},
+    **{".svg": "image/svg+xml", ".png": "image/png", ".webmanifest": "application/manifest+json"},
+}
 
 _STATE_ERROR = "unexpected internal error"
 """Message that websockets logs, with a traceback, when a client sends more after a request that ends a connection."""
@@ -85,7 +91,8 @@ class PageServer:
         files: FolderFiles | None = None,
     ) -> None:
         self._config = config
-        self._files = {path: (STATIC / name, _TYPES[Path(name).suffix]) for path, name in pages.items()}
+        named = {f"/{name}": name for name in APP} | dict(pages)
+        self._files = {path: (STATIC / name, _TYPES[Path(name).suffix]) for path, name in named.items()}
         if config.certificates is not None:
             self._files[AUTHORITY_PATH] = Path(config.certificates, "ca.pem"), "application/x-x509-ca-cert"
         self._handlers = {SOCKET: handler, **(handlers or {})}

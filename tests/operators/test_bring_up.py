@@ -12,13 +12,15 @@ import pytest
 from robo_rl.core import ConfigError, DriverError, EnvBackend, Step
 from robo_rl.operators.bring_up import BringUp
 from robo_rl.operators.checks import FAIL, PASS, SKIP, WARN, BringUpConfig, Check
+from robo_rl.operators.dialog import Pictures
 from robo_rl.safety import make_safe_backend
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ControllerConfig, ObservationConfig
 
 SETTINGS: dict[str, Any] = {
     **{"output": "setup", "listen": 1.0, "resets": 2, "joint_motion": 0.05, "translation": 0.02},
-    **{"seconds": 1.0, "gripper": True, "exercise": 5.0, "ask": False, "seed": 0},
+    **{"seconds": 1.0, "gripper": True, "exercise": 5.0, "ask": False, "device": "terminal", "seed": 0},
+    **{"reference": None, "largest_shift": 5.0, "largest_brightness_change": 0.2},
 }
 JOINTS = {"action_space": "joint_delta"}
 SPACES: dict[str, dict[str, Any]] = {
@@ -109,7 +111,9 @@ class Session:
         self.robot = Robot(make_backend("pick_cube", **options), distort, age, load)
         safe = make_safe_backend(self.robot)  # type: ignore[arg-type]  # the arm has its other methods
         self.announced: list[str] = []
-        self.bring_up = BringUp(safe, BringUpConfig(**SETTINGS | settings), self.announced.append)
+        self.pictures: list[Pictures] = []
+        dialog = SimpleNamespace(announce=self.announced.append, show=self.pictures.append)
+        self.bring_up = BringUp(safe, BringUpConfig(**SETTINGS | settings), dialog)  # type: ignore[arg-type]
 
     def run(self) -> dict[str, Check]:
         """Return the checks by name."""

@@ -1,9 +1,10 @@
 // The connection of a page to its server: it shows the token, and reconnects automatically after a loss.
 
-const STATES = { connecting: "connecting", connected: "connected", lost: "connection lost", refused: "not connected" };
+const STATES = { connecting: "connecting", connected: "connected", lost: "connection lost", refused: "not connected", ended: "ended" };
 const ASK = `
 <form id="ask" class="notice" hidden>
-  <label>This page needs the token that robo-rl printed. <input id="token" autocomplete="off" spellcheck="false"></label>
+  <label>This page needs the address or the token that robo-rl printed.
+    <input autocomplete="username" value="robo-rl" hidden><input id="token" type="password" autocomplete="current-password"></label>
   <button>Connect</button>
 </form>`;
 const ALERT = `
@@ -14,6 +15,7 @@ const SILENCE_MS = 6000; // the server sends a message every second
 const RETRY_MS = [300, 1000, 2000];
 const REFUSED = 4401;
 const TAKEN = 4409; // another page has the role that only one page can have
+const ENDED = 4410; // the command has ended
 const INSIST_MS = 50;
 const CONFIRM_MS = 500; // an emergency stop that is not confirmed by then is sent again, on a new connection
 const LONGEST_CONFIRM_MS = 4000; // limit of the doubling of that time: a network may need long to connect
@@ -30,8 +32,8 @@ function token() {
 }
 
 // Connect. `handlers`: `message(object)`, `picture(heading, blob)`, and `state(name)`: connecting, connected, lost,
-// refused (no further attempts until the page is given another token) or taken (until the page is touched). The page
-// shows the state in #connection, in the words of `states` if there are any; without a connection its buttons with
+// refused (no further attempts until the page is given another token), taken (until the page is touched) or ended (what
+// the page displays remains). The page shows the state in #connection, in the words of `states` if there are any; without a connection its buttons with
 // data-linked are disabled. `path` is the websocket of the server.
 export class Link {
   constructor(handlers, states = {}, path = "/socket") {
@@ -41,7 +43,8 @@ export class Link {
     document.querySelector("main").insertAdjacentHTML("beforebegin", ASK);
     at("ask").addEventListener("submit", (event) => {
       event.preventDefault();
-      location.hash = encodeURIComponent(at("token").value.trim());
+      const entered = at("token").value.trim();
+      location.hash = /^https?:.*#/.test(entered) ? entered.slice(entered.indexOf("#")) : encodeURIComponent(entered);
     });
     this.failures = 0;
     this.heard = 0;
@@ -56,10 +59,11 @@ export class Link {
 
   show(state) {
     const connected = state === "connected";
+    const ended = state === "ended";
     at("connection").textContent = this.states[state];
-    at("connection").className = `chip ${connected ? "good" : "bad"}`;
+    at("connection").className = `chip ${connected ? "good" : ended ? "" : "bad"}`;
     at("ask").hidden = state !== "refused";
-    document.body.classList.toggle("stale", !connected);
+    document.body.classList.toggle("stale", !connected && !ended);
     for (const button of document.querySelectorAll("[data-linked]")) button.disabled = !connected;
     this.handlers.state?.(state);
   }
@@ -104,6 +108,10 @@ export class Link {
     if (code === REFUSED) {
       sessionStorage.removeItem("token");
       this.show("refused");
+      return;
+    }
+    if (code === ENDED) {
+      this.show("ended");
       return;
     }
     this.failures = Math.max(this.failures, 0) + 1;
