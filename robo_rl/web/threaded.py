@@ -18,12 +18,13 @@ class ThreadedServer:
         ConfigError: if the address is not available.
     """
 
+    _failure: Exception | None = None
+
     def __init__(self, server: PageServer) -> None:
         self._server = server
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
         self._ready = threading.Event()
-        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="page", daemon=True)
         self._thread.start()
         self._ready.wait()
