@@ -24,7 +24,7 @@ CONTROLS = {
     "start form": {"Check", "Start the run", "Output", "seed", "options"},
     "data": {"Play", "Begin here", "Delete piece", "Save as a new data s", "Emergency stop", "Remove"},
     "wrong token": {"token", "Connect", "Emergency stop"},
-    "no runs": {"Data", "Emergency stop", "A run or a sweep"},
+    "no runs": {"Data", "Emergency stop", "Start a run", "Copy", "A run or a sweep"},
     "drive": {"x-y", "z-yaw", "pitch-roll", "Success", "Emergency stop", "Gripper"},
     "answer by choice": {"Picture 1", "Picture 2", "Neither"},
     "answer in words": {"Answer", "text"},

@@ -70,7 +70,7 @@ def fill(browser: Any, **values: str) -> None:
 def open_form(browser: Any, served: ServedDashboard) -> None:
     open_page(browser, served)
     wait_until(lambda: browser.find_elements("css selector", "#sets-section .tile"))
-    click(browser, "#to-start")
+    click(browser, "#gallery-section .to-start")
     wait_until(lambda: browser.find_element("css selector", "#start").is_displayed())
 
 
@@ -104,6 +104,12 @@ def test_errors_of_the_form_are_those_of_the_command(browser: Any, served: Serve
     assert "demonstrations.path=" in text(browser, "#start-command")
     fill(browser, options="robot=virtual")
     wait_until(lambda: "a page starts no robot" in text(browser, "#start-problem"))
+    fill(browser, options="safety=none")
+    wait_until(lambda: "a page changes no safety filter" in text(browser, "#start-problem"))
+    fill(browser, options="logging=wandb")
+    wait_until(lambda: "logging=wandb" in text(browser, "#start-command"))
+    click(browser, "#start-check")
+    wait_until(lambda: "no run that contacts a server (logging.wandb" in text(browser, "#start-problem"))
     fill(browser, options="", seed="0,1", sweep="yes", steps="20")
     wait_until(lambda: text(browser, "#start-command").endswith("-m"))
     click(browser, "#start-check")

@@ -148,7 +148,7 @@ def _open_form(served: ServedDashboard, browser: Any) -> None:
     open_page(browser, served)
     wait_until(lambda: browser.find_elements("css selector", "#sets-section .tile"))
     wait_until(lambda: browser.find_elements("css selector", "#started pre"))
-    _click(browser, "#to-start")
+    _click(browser, "#gallery-section .to-start")
     wait_until(lambda: browser.find_element("css selector", "#start").is_displayed())
     wait_until(lambda: browser.find_element("css selector", "#start-command").text.startswith("robo-rl train"))
     browser.execute_script("for (const each of document.querySelectorAll('#started details')) each.open = true")
@@ -184,7 +184,7 @@ def _without_runs(folder: Path) -> Iterator[dict[str, Opener]]:
 
     def open_it(browser: Any) -> None:
         open_page(browser, served)
-        wait_until(lambda: "no run" in browser.find_element("css selector", "#notice").text)
+        wait_until(lambda: browser.find_element("css selector", "#no-runs").is_displayed())
 
     try:
         yield {"no runs": open_it}
