@@ -24,6 +24,8 @@ from .output import printable_output
 from .usage import composed_choices
 
 COMMAND = "train"
+SERVERS = {"server": "address", "wandb": "project", "endpoint": "model"}
+"""Sections of a configuration that name a server, and the option without which it is not contacted."""
 MOST_SWEPT = 32
 """Largest number of runs of a sweep that a page starts."""
 EXIT_USAGE = 2
@@ -46,8 +48,8 @@ def checked_runs(words: Sequence[str]) -> list[dict[str, Any]]:
     """Return the seed, steps and folder of each run that ``robo-rl train`` would make with ``words``.
 
     Raises:
-        ConfigError: if the configuration is not valid, needs a robot or a person, or names code, secrets or hosts that
-            a saved configuration may not name.
+        ConfigError: if the configuration is not valid, needs a robot or a person, contacts a server, or names code,
+            secrets or hosts that a saved configuration may not name.
         OSError: if a file of the configuration cannot be read.
     """
     runs: list[dict[str, Any]] = []
@@ -58,6 +60,8 @@ def checked_runs(words: Sequence[str]) -> list[dict[str, Any]]:
             raise ConfigError("a page starts no robot: start this run in a terminal")
         if has_person(config):
             raise ConfigError("nobody could intervene in a run that a page starts: leave out teleop and steering")
+        if servers := contacted_servers(config):
+            raise ConfigError(f"a page starts no run that contacts a server ({servers[0]}): start it in a terminal")
         if names := needed_packages(config):
             raise ConfigError(f"a page starts no run that names {', '.join(names)}: start it in a terminal")
         runs.append({"seed": config.seed, "steps": config.run.env_steps, "folder": str(config.run.dir)})
@@ -68,6 +72,25 @@ def checked_runs(words: Sequence[str]) -> list[dict[str, Any]]:
         sweep_folder = [f"hydra.sweep.dir={folder}"] if "-m" in words else []
         run_command(COMMAND, [*words, *sweep_folder], check)
     return runs
+
+
+def contacted_servers(config: DictConfig) -> list[str]:
+    """Return the options by which a run contacts a server: a policy server, Weights & Biases, or that of a model."""
+    found = []
+
+    def search(place: str, node: Any) -> None:
+        if isinstance(node, list):
+            node = dict(enumerate(node))
+        if not isinstance(node, dict):
+            return
+        for key, name in SERVERS.items():
+            if place.rpartition(".")[2] == key and node.get(name):
+                found.append(f"{place}.{name}={node[name]}")
+        for name, value in node.items():
+            search(f"{place}.{name}".lstrip("."), value)
+
+    search("", OmegaConf.to_container(config, resolve=True))
+    return found
 
 
 def require_few(words: Sequence[str]) -> None:

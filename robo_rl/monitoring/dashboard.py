@@ -88,7 +88,8 @@ class Dashboard:
     :class:`.ScenePart`. Messages of a page choose a run, ``{"run": path}``, or others to ``compare`` it with, or what
     it ``views`` of robots, see :data:`.VIEWS`, or command it, ``{"command": name, "robot": name}``, or re-arm the
     robots that they show, ``{"command": "rearm", "seen": held}``. ``data``, the server of data sets, and ``starter``
-    answer :class:`.PageRequests`; the commands that pages started are in ``started``.
+    answer :class:`.PageRequests`; the commands that pages started are in ``started``, and the number of further ones
+    that run in ``more_started``. Without a run, ``searched`` names the folders, and ``note`` a problem with one.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.
@@ -244,7 +245,8 @@ class Dashboard:
             await visit.send({"gallery": tiles})
             if self._starter is not None:
                 started = (await self._readers.read({"started": self._starter.started}))["started"]
-                await visit.send({"started": [] if isinstance(started, Exception) else started})
+                commands, more = ([], 0) if isinstance(started, Exception) else started
+                await visit.send({"started": commands, "more_started": more})
             for path in paths:
                 with suppress(RoboRLError, OSError):
                     reading = partial(poster, path, visit.sent_posters.get(path))
@@ -259,10 +261,11 @@ class Dashboard:
 
     async def _look(self, chosen: str | None, compared: Sequence[str] = ()) -> dict[str, Any]:
         """Return the message about the runs, the chosen run (by default the newest), and the curves of others."""
-        paths, note = await self._list()
+        paths, problem = await self._list()
         if not paths:
             held = (await self._readers.read({"stop": holds_of_robots}))["stop"]
-            return {"runs": [], "run": None, "note": note, "held": _holds_or_problem(held)}
+            nothing = {"runs": [], "run": None, "note": problem, "searched": ", ".join(self._settings.runs)}
+            return nothing | {"held": _holds_or_problem(held)}
         path = self._paths.get(chosen or "", paths[0])
         others = [self._paths[other] for other in compared if other in self._paths and other != str(path)]
         looks = {f"run {each}": partial(self._look_at, each) for each in (path, *others)}
@@ -279,11 +282,11 @@ class Dashboard:
         return {"runs": runs, "run": data, "compared": drawn, "held": _holds_or_problem(outcomes["stop"])}
 
     async def _list(self) -> tuple[list[Path], str]:
-        """Return the newest runs, and a note on why there are none. Within ``interval``, all pages share the result."""
+        """Return the newest runs, and a problem with a folder, or "". Within ``interval``, pages share the result."""
         if self._listed is None or time.monotonic() - self._listed[0] > self._settings.interval:
-            paths, note = await self._find()
+            paths, problem = await self._find()
             self._paths |= {str(path): path for path in paths}
-            self._listed = time.monotonic(), paths, note
+            self._listed = time.monotonic(), paths, problem
         return self._listed[1:]
 
     async def _find(self) -> tuple[list[Path], str]:
@@ -296,8 +299,7 @@ class Dashboard:
         dated = [run for each in outcomes.values() if not isinstance(each, Exception) for run in each]
         unique = {place: (changed, path) for changed, path, place in reversed(dated)}  # keeps the first path of a run
         newest = sorted(unique.values(), reverse=True)[: self._settings.newest]
-        problems.append(f"no run found in {', '.join(self._settings.runs)}")
-        return [path for _, path in newest], problems[0]
+        return [path for _, path in newest], (problems or [""])[0]
 
     def _look_at(self, path: Path) -> dict[str, Any]:
         watch = LiveWatch(path)

@@ -30,7 +30,9 @@ REFUSED = {
     "hydra": "a page does not change how the command starts",
     "run.dir": "a page starts runs in its own folder of runs",
     "run.overwrite": "a page replaces no run",
-    "safety.emergency_stop.file": "a page does not move the emergency stop",
+    "safety": "a page changes no safety filter, and does not move the emergency stop",
+    "base.server": "a page names no server that a run contacts",
+    "logging.wandb": "a page names no server that a run contacts",
 }
 """Options, or sections of them, that the form refuses, and why."""
 

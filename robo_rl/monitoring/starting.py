@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,9 +27,13 @@ MOST_STARTS = 64
 CHECK_SECONDS = 120.0
 """Longest time that a check may take [s]: it imports and composes everything that the command does."""
 KEPT = 12
-"""Number of started commands that are shown."""
+"""Number of started commands that are shown, and whose outputs are kept; those of running commands are always kept."""
 OUTPUT_BYTES = 4096
 """Size of the end of an output that is shown [bytes]."""
+MOST_OUTPUT_BYTES = 1 << 20
+"""Size of an output at which it is shortened [bytes]."""
+LOOK_SECONDS = 10.0
+"""Interval between two looks at the size of an output [s]."""
 CHECK = "robo_rl.command_line.form_check"
 
 
@@ -54,6 +59,18 @@ class Outcome(NamedTuple):
     error: str
 
 
+class Started(NamedTuple):
+    """Started commands for display.
+
+    Attributes:
+        commands: name, command, state, whether a page can end it, and the end of its output, of at most :data:`KEPT`.
+        more: number of further commands that run.
+    """
+
+    commands: list[dict[str, Any]]
+    more: int
+
+
 class Starter:
     """Starts training processes for pages. One object serves all pages.
 
@@ -62,7 +79,9 @@ class Starter:
     started command to end. :func:`.training_words` states what a form contains.
 
     A command starts in its own session, without a shell, and writes its output to a file, on which it holds a lock
-    until it ends. So the number of running commands includes those that an earlier server started.
+    until it ends. So the number of running commands includes those that an earlier server started. A file that exceeds
+    :data:`MOST_OUTPUT_BYTES` is shortened to its newest half while the server that started the command runs, or a page
+    of a later one shows it.
 
     Args:
         folder: first entry of the option ``runs``: the folder for new runs.
@@ -84,16 +103,21 @@ class Starter:
             "end": self._end,
         }
 
-    def started(self) -> list[dict[str, Any]]:
-        """Return the newest started commands with their state and the end of their output; called in threads."""
-        described = []
-        for file in sorted(self._outputs.glob("*.txt"), reverse=True)[:KEPT]:
+    def started(self) -> Started:
+        """Return the started commands: the running ones first, otherwise the newest first; called in threads."""
+        files = [
+            (file, is_running) for file in self._outputs.glob("*.txt") if (is_running := _is_locked(file)) is not None
+        ]
+        files.sort(key=lambda each: (each[1], each[0].name), reverse=True)
+        commands = []
+        for file, is_running in files[:KEPT]:
             with suppress(OSError):
+                _shorten(file)
                 head, _, _ = _part(file, 0).partition("\n")
                 process = self._processes.get(file.name)
                 code = None if process is None else process.poll()
-                state = "running" if _is_locked(file) else "ended" if code is None else _ending(code)
-                described.append(
+                state = "running" if is_running else "ended" if code is None else _ending(code)
+                commands.append(
                     {
                         "name": file.name,
                         "command": head.removeprefix("$ "),
@@ -102,7 +126,7 @@ class Starter:
                         "output": _part(file, -OUTPUT_BYTES).removeprefix(f"{head}\n"),
                     }
                 )
-        return described
+        return Started(commands, sum(is_running for _, is_running in files[KEPT:]))
 
     async def _refuse(self) -> None:
         """Raise ConfigError if this server starts nothing."""
@@ -200,6 +224,8 @@ class Starter:
                 )
             finally:
                 os.close(descriptor)
+        watch = partial(_keep_short, file, self._processes[file.name])
+        threading.Thread(target=watch, name="output", daemon=True).start()
         return file.name
 
 
@@ -242,9 +268,39 @@ def _locked(file: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _is_locked(file: Path) -> bool:
-    """Return whether a process still writes to a file."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+def _keep_short(file: Path, process: "subprocess.Popen[bytes]") -> None:
+    """Shorten the output of a process whenever it is too long, until the process has ended."""
+    while True:
+        with suppress(OSError):  # for a moment, the disk may not take anything
+            _shorten(file)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_SECONDS)
+            return
+
+
+def _shorten(file: Path) -> None:
+    """Remove the middle of a file that is too long: its first line and its newest half remain.
+
+    Its process appends to it, and may do so meanwhile: what it writes while this function runs may be lost.
+    """
+    if file.stat().st_size <= MOST_OUTPUT_BYTES:
+        return
+    with file.open("r+b") as stream:
+        head = stream.readline(OUTPUT_BYTES)
+        stream.seek(-MOST_OUTPUT_BYTES // 2, os.SEEK_END)
+        stream.readline(OUTPUT_BYTES)  # a part of a line
+        kept = head + b"[earlier output was removed]\n" + stream.read(MOST_OUTPUT_BYTES)
+        stream.seek(0)
+        stream.write(kept)
+        stream.truncate()
+
+
+def _is_locked(file: Path) -> bool | None:
+    """Return whether a process still writes to a file; None if the file is gone."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -39,6 +39,12 @@ def test_each_run_of_a_sweep_is_checked(monkeypatch: pytest.MonkeyPatch) -> None
         (["task=reach", "seed=-1"], "seed must be 0 or more, got -1"),
         (["task=pick_cube", "robot=virtual", "runtime=async"], "a page starts no robot"),
         (["task=reach", "teleop.device=gamepad"], "nobody could intervene"),
+        (["task=reach", "base.server.address=ws://127.0.0.1:8000"], r"contacts a server \(base.server.address=ws"),
+        (["task=reach", "logging=wandb"], r"contacts a server \(logging.wandb.project=robo-rl"),
+        (
+            ["task=reach", "reward=preferences", "reward.modules.preferences.endpoint.model=x"],
+            r"contacts a server \(reward.modules.preferences.endpoint.model=x",
+        ),
         (["task=gymnasium", "task.env_id=os:Env-v0"], "starts no run that names os"),
         (["task=reach", "agent._target_=os.system"], "starts no run that names os"),
     ],

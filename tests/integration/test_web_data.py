@@ -14,17 +14,14 @@ from robo_rl.monitoring.dashboard import PAGES, Dashboard
 from robo_rl.monitoring.run_table import WatchConfig
 from robo_rl.replay import EpisodeStore
 from robo_rl.web import WebConfig
-from robo_rl.web.server import STATIC, PageServer
+from robo_rl.web.server import PageServer
 
 from ..rigs.browser import wait_until
 from ..rigs.data_page import recorded
 from ..rigs.hostile_data import make_hostile_data
-from ..rigs.page_checks import assert_readable
+from ..rigs.page_checks import resize
 from ..rigs.server_thread import ServerThread
-from .test_web_sizes import FINGERTIP, SIZES, checked, resize
 
-MOST_BYTES = 100_000
-"""Most bytes of the page, before data."""
 LENGTHS = (20, 30, 20, 25, 21)
 
 
@@ -234,30 +231,3 @@ def test_texts_of_a_hostile_data_set_are_no_markup(browser: Any, served: ServerT
     assert "<img src=x onerror=alert(1)>" in text(browser, "#episode-facts")
     assert browser.execute_script("return document.querySelectorAll('[onerror]').length") == 0
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-
-
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_all_controls_are_within_the_width_and_large_enough(
-    browser: Any, served: ServerThread, size: tuple[int, int], tmp_path: Path
-) -> None:
-    phone = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 1000}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-    opened(browser, served)
-    open_episode(browser, 1)
-    go_to(browser, 10)
-    click(browser, "[data-edit=split]")
-    names = {control["name"] for control in checked(browser, size, "data", tmp_path)["controls"]}
-    assert {"Play", "Begin here", "Delete piece", "Save as a new data s", "Emergency stop", "Remove"} <= names
-    links = "return [...document.querySelectorAll('nav a')].map((each) => each.getBoundingClientRect().height)"
-    assert min(browser.execute_script(links)) >= FINGERTIP
-
-
-def test_the_page_is_small(served: ServerThread) -> None:
-    shared = [PAGES[f"/{name}"] for name in ("charts.css", "link.js", "page.css", "icon.svg")]
-    assert sum((STATIC / name).stat().st_size for name in (*data_page.PAGES.values(), *shared)) < MOST_BYTES
-
-
-def test_all_texts_are_readable(browser: Any, served: ServerThread) -> None:
-    opened(browser, served)
-    open_episode(browser, 0)
-    assert_readable(browser)

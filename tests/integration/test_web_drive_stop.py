@@ -25,9 +25,10 @@ from robo_rl.web import WebConfig
 from robo_rl.web.person import PersonPage
 
 from ..rigs.browser import wait_until
+from ..rigs.page_checks import FINGERTIP, checked, resize
+from ..rigs.pages import ARM
 from ..rigs.robot_rig import composed
 from .test_web_drive import upper_edge
-from .test_web_sizes import ARM, FINGERTIP, checked, resize
 
 SIZES = [(375, 667), (844, 390)]
 REASON = "safety guard: /joint_states has been silent for 0.52 s"

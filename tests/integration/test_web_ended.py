@@ -1,27 +1,21 @@
 """The page of an ended run in robo-rl web: figures, curves, videos, and a report whose scripts do not run."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("websockets")
 
-from robo_rl.evaluation.video import write_poster
-
 from ..rigs.browser import wait_until
-from ..rigs.page_checks import assert_readable
-from ..rigs.videos import write_video
+from ..rigs.page_checks import resize
+from ..rigs.pages import VIDEO_SECONDS, make_ended_run
 from ..rigs.web_page import ServedDashboard, open_page
-from .test_web_sizes import SIZES, checked, resize
 
 HOSTILE = """<!doctype html><title>report</title><p id="text">as written</p>
 <video src="videos/final.mp4"></video>
 <img src="x" onerror="document.title = 'executed'">
 <script>document.title = "executed"; opener.document.title = "executed";</script>"""
-SECONDS = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -29,26 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has ended, with videos before and after and of a failure."""
     folder = tmp_path_factory.mktemp("ended")
     run = folder / "runs" / "2026-01-01 pick's cube"
-    (run / "videos").mkdir(parents=True)
-    (run / "config.yaml").write_text("task: {name: pick_cube}\nagent: {name: rlpd, pretrain_steps: 2000}\nseed: 0\n")
-    lines = [
-        {"kind": "evaluation", "step": step, "wall_seconds": step / 12, "success_rate": rate, "episodes": 50}
-        | {"demonstrations_success_rate": 0.9, "success_seconds_median": time, "demonstrations_seconds_median": 4.0}
-        for step, rate, time in ((0, 0.62, 3.5), (250, 0.8, 3.0), (500, 0.98, 2.5))
-    ]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    success = {"value": 0.98, "low": 0.93, "high": 0.99, "episodes": 100}
-    times = {"percentile_90": 5.0, "successes_per_hour": 1000.0}
-    summary = {
-        **{"status": "completed", "env_steps": 500, "wall_seconds": 42.0, "robot_minutes": 0.8333},
-        **{"success_rate": success, "cycle_time": {"median": 2.5, **times}},
-        **{"demonstrations_cycle_time": {"median": 4.0, **times}},
-    }
-    (run / "summary.json").write_text(json.dumps(summary))
-    for number, name in enumerate(("final", "start", "failure_002", "other")):
-        frames = (np.full((48, 64, 3), 60 * number + 40, np.uint8) for _ in range(round(20 * SECONDS)))
-        write_video(run / "videos" / f"{name}.mp4", frames, 20.0)
-    write_poster(run / "videos" / "final.mp4")
+    make_ended_run(run)
     (run / "report.html").write_text(HOSTILE)
     return folder
 
@@ -101,7 +76,7 @@ def test_videos_play_in_the_page_but_not_by_themselves(browser: Any, served: Ser
         browser.execute_script(play, number)
         state = "const video = document.querySelectorAll('video')[arguments[0]]; return [video.duration, video.error]"
         duration, error = browser.execute_script(state, number)
-        assert duration == pytest.approx(SECONDS, abs=0.2) and error is None
+        assert duration == pytest.approx(VIDEO_SECONDS, abs=0.2) and error is None
     browser.execute_script("const video = document.querySelector('video'); video.pause(); video.currentTime = 1.5")
     place = "const video = document.querySelector('video'); return !video.seeking && video.currentTime"
     wait_until(lambda: browser.execute_script(place) == pytest.approx(1.5, abs=0.1))
@@ -127,14 +102,3 @@ def test_the_report_of_a_run_executes_nothing(browser: Any, served: ServedDashbo
     finally:
         browser.switch_to.window(page)
     assert browser.title == title
-
-
-@pytest.mark.parametrize("size", [SIZES[0], SIZES[2], SIZES[4]], ids=str)
-def test_an_ended_run_lies_within_the_width(
-    browser: Any, served: ServedDashboard, size: tuple[int, int], tmp_path: Path
-) -> None:
-    resize(browser, *size)
-    opened(browser, served)
-    names = [control["name"] for control in checked(browser, size, "ended_run", tmp_path)["controls"]]
-    assert "Copy" in names and browser.find_element("css selector", "#report").size["height"] >= 44
-    assert_readable(browser)

@@ -10,14 +10,10 @@ from PIL import Image
 
 pytest.importorskip("websockets")
 
-from robo_rl.monitoring.dashboard import PAGES
-from robo_rl.web.server import STATIC
-
 from ..rigs.browser import wait_until
-from ..rigs.page_checks import assert_readable
+from ..rigs.page_checks import resize
 from ..rigs.web_page import ServedDashboard, open_page
-from .test_report_page import HOVER, MOST_BYTES
-from .test_web_sizes import SIZES, checked, resize
+from .test_report_page import HOVER
 
 RATES = {"slow": [0.1, 0.2, 0.4], "quick": [0.1, 0.8, 0.96]}
 
@@ -139,21 +135,3 @@ def test_curves_grow_with_their_run(browser: Any, served: ServedDashboard, folde
         wait_until(lambda: "9,000" in read_at(browser, 0.99))
     finally:
         metrics.write_text(before)
-
-
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_the_gallery_lies_within_the_width(
-    browser: Any, served: ServedDashboard, size: tuple[int, int], tmp_path: Path
-) -> None:
-    resize(browser, *size)
-    tiles(browser, served)
-    names = [control["name"] for control in checked(browser, size, "gallery", tmp_path)["controls"]]
-    assert names.count("Compare") == len(RATES)
-
-
-def test_the_page_is_small_and_readable(browser: Any, served: ServedDashboard) -> None:
-    assert sum((STATIC / name).stat().st_size for name in PAGES.values()) < MOST_BYTES
-    resize(browser, 1280, 800)
-    tiles(browser, served)
-    wait_until(lambda: browser.find_elements("css selector", "#curves .u-legend"))
-    assert_readable(browser)

@@ -218,7 +218,11 @@ def test_without_a_run_the_emergency_stop_is_that_of_this_user(
     served.start()
     try:
         open_page(browser, served)
-        wait_until(lambda: "no run found" in text(browser, "#notice"))
+        wait_until(lambda: browser.find_element("css selector", "#no-runs").is_displayed())
+        assert str(tmp_path) in text(browser, "#searched") and "robo-rl train task=" in text(browser, "#no-runs")
+        assert not browser.find_element("css selector", "#notice").is_displayed(), "nothing is wrong"
+        browser.find_element("css selector", "#no-runs .to-start").click()
+        wait_until(lambda: browser.find_element("css selector", "#start-state").is_displayed())
         press(browser, "emergency_stop")
         wait_until(lambda: text(browser, "#notice") == "Robots are stopped")
         assert EmergencyStop().pressed() == "the page of robo-rl web"

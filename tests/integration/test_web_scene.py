@@ -16,13 +16,11 @@ pytest.importorskip("websockets")
 
 from robo_rl.actor import SceneLimits, SceneView, jpeg
 from robo_rl.core import Verdict
-from robo_rl.monitoring.dashboard import PAGES
 from robo_rl.sim import make_backend
 from robo_rl.telemetry import LiveRun
-from robo_rl.web.server import STATIC
 
 from ..rigs.browser import before_pages, wait_until
-from ..rigs.page_checks import assert_readable
+from ..rigs.page_checks import checked, resize
 from ..rigs.web_page import STATUS, ServedDashboard, open_page
 
 NO_WEBGL = """
@@ -32,7 +30,6 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
 };
 """
 LIMITS = SceneLimits((0.3, -0.3, 0.02), (0.7, 0.3, 0.6))
-FINGERTIP = 44
 
 
 class LiveArm:
@@ -86,10 +83,8 @@ def served(tmp_path: Path) -> Iterator[ServedDashboard]:
     served.stop()
 
 
-def resize(browser: Any, width: int, height: int, scheme: str = "light") -> None:
-    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 1000}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
+def use_dark_colours(browser: Any) -> None:
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
@@ -137,7 +132,8 @@ def links(arm: LiveArm, height: int, width: int) -> Any:
 def test_the_arm_stands_where_mujoco_draws_it(
     browser: Any, arm: LiveArm, served: ServedDashboard, tmp_path: Path
 ) -> None:
-    resize(browser, 1280, 800, "dark")
+    resize(browser, 1280, 800)
+    use_dark_colours(browser)
     open_page(browser, served)
     switch(browser)
     wait_until(lambda: light_grey(picture(browser, "1280x800_dark", tmp_path)).mean() > 0.01)
@@ -150,27 +146,20 @@ def test_the_arm_stands_where_mujoco_draws_it(
     assert found[inside].mean() > 0.85 and found[outside].mean() < 0.03, "outside are the lines of the workspace"
     assert "changed by workspace" in browser.find_element("css selector", ".scene").text
     assert "force 1.4 N" in browser.find_element("css selector", ".scene").text
-    assert_readable(browser)
+    checked(browser, (1280, 800), "scene", tmp_path)
     switch(browser)
     wait_until(lambda: browser.find_elements("css selector", "#cameras img"))
     assert not browser.find_element("css selector", "#scenes").is_displayed()
     assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
 
 
-def test_the_page_is_small() -> None:
-    """All files of the page together, before pictures and scenes."""
-    sizes = {path: Path(STATIC / name).stat().st_size for path, name in PAGES.items()}
-    assert sum(sizes.values()) < 300_000, sizes
-
-
 def test_fingers_turn_and_zoom_on_a_phone(browser: Any, arm: LiveArm, served: ServedDashboard, tmp_path: Path) -> None:
-    resize(browser, 390, 844, "dark")
+    resize(browser, 390, 844)
     open_page(browser, served)
     switch(browser)
+    checked(browser, (390, 844), "scene", tmp_path)
+    use_dark_colours(browser)
     wait_until(lambda: light_grey(picture(browser, "390x844_dark", tmp_path)).mean() > 0.01)
-    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-    button = browser.find_element("css selector", "#views")
-    assert button.size["height"] >= FINGERTIP and button.size["width"] >= FINGERTIP
     before = light_grey(picture(browser, "390x844_dark", tmp_path))
     box = browser.execute_script("return document.querySelector('.stage').getBoundingClientRect().toJSON()")
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2

@@ -1,149 +1,144 @@
-"""The pages on screens from a small phone to a large monitor: every control can be reached and hit with a finger."""
+"""Every page on screens from a small phone to a large monitor: controls are reached and hit, texts are read."""
 
 import dataclasses
-import json
-import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("websockets")
 
+from robo_rl.core import EmergencyStop
 from robo_rl.telemetry import LiveRun
-from robo_rl.web import WebConfig
-from robo_rl.web.person import PersonPage
 
 from ..rigs.browser import wait_until
-from ..rigs.page_checks import assert_readable
+from ..rigs.page_checks import MOST_BYTES, SIZES, checked, layout_of, resize
+from ..rigs.pages import Opener, make_ended_run, served_pages
 from ..rigs.web_page import STATUS, ServedDashboard, open_page
 
-SIZES = [(360, 560), (375, 667), (390, 844), (844, 390), (1280, 800), (2560, 1440)]
-"""Widths and heights of what phones, a laptop and a monitor show of a page [pixels]."""
-
-FINGERTIP = 44
-"""Least width and height of a control [pixels]."""
-
-ARM = ["x", "y", "z", "roll", "pitch", "yaw", "gripper"]
-
-MEASURED = """
-const page = document.documentElement;
-const controls = [...document.querySelectorAll("button, select, input, .pad")].filter((each) => each.checkVisibility());
-return {
-  width: page.scrollWidth,
-  height: page.scrollHeight,
-  controls: controls.map((each) => {
-    const box = each.getBoundingClientRect();
-    const name = each.dataset.pad ?? each.textContent.trim().slice(0, 20);
-    return {name, left: box.left, right: box.right, top: box.top + scrollY, bottom: box.bottom + scrollY};
-  }),
-};
-"""
-"""The size of the page, and the place of each visible control in it [pixels]."""
+CONTROLS = {
+    "live run": {"Reset", "Success", "Failure", "Pause", "Emergency stop", "Compare", "Start a run"},
+    "ended run": {"Open the report", "Copy", "Alarm", "VIDEO", "Runs", "Data"},
+    "start form": {"Check", "Start the run", "Output", "seed", "options"},
+    "data": {"Play", "Begin here", "Delete piece", "Save as a new data s", "Emergency stop", "Remove"},
+    "wrong token": {"token", "Connect", "Emergency stop"},
+    "no runs": {"Data", "Emergency stop", "Start a run", "Copy", "A run or a sweep"},
+    "drive": {"x-y", "z-yaw", "pitch-roll", "Success", "Emergency stop", "Gripper"},
+    "answer by choice": {"Picture 1", "Picture 2", "Neither"},
+    "answer in words": {"Answer", "text"},
+    "play": {"3D scene", "Pause Space", "Push P"},
+    "report": {"VIDEO", "ended"},
+}
+"""Names of some controls of each page."""
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedDashboard, Path]]:
-    """A served run that has ended, and its folder."""
-    folder = tmp_path_factory.mktemp("web")
-    run = folder / "runs" / "2026-01-01_pick_cube_rlpd_0"
-    run.mkdir(parents=True)
-    settings = "task: {name: pick_cube}\nagent: {name: rlpd, pretrain_steps: 2000}\nseed: 0\nrun: {env_steps: 500}\n"
-    (run / "config.yaml").write_text(f"{settings}safety: {{emergency_stop: {{file: {folder}/stop}}}}\n")
-    lines = [
-        {"kind": "evaluation", "step": step, "wall_seconds": step / 12, "success_rate": rate, "episodes": 50}
-        | {"demonstrations_success_rate": 0.9}
-        for step, rate in ((0, 0.62), (250, 0.8), (500, 0.98))
-    ]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    success = {"value": 0.98, "low": 0.93, "high": 0.99, "episodes": 100}
-    summary = {"status": "completed", "env_steps": 500, "wall_seconds": 42.0, "success_rate": success}
-    (run / "summary.json").write_text(json.dumps(summary))
-    served = ServedDashboard(folder / "runs", folder)
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Opener]]:
+    folder = tmp_path_factory.mktemp("pages")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        with served_pages(folder) as pages:
+            yield pages
+
+
+@pytest.mark.parametrize("sizes", [SIZES[:4], SIZES[4:]], ids=["phone", "computer"])
+@pytest.mark.parametrize("name", CONTROLS)
+def test_every_control_is_reached_and_every_text_is_read(
+    browser: Any, pages: dict[str, Opener], name: str, sizes: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    resize(browser, *sizes[0])
+    pages[name](browser)
+    for size in sizes:
+        layout = checked(browser, size, name.replace(" ", "_"), tmp_path)
+        assert CONTROLS[name] <= {control["name"] for control in layout["controls"]}
+    assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
+
+
+def test_no_page_is_left_out(pages: dict[str, Opener]) -> None:
+    assert set(CONTROLS) == set(pages)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("<div style='width: 600px'>wide</div>", "horizontal scroll bar"),
+        ("<button style='width: 60px; height: 40px'>low</button>", "'name': 'low'"),
+        ("<a href='#' style='display: block'>not in a text</a>", "'name': 'not in a text'"),
+        ("<i style='position: fixed; inset: 0'></i>", "'covered': '<i style"),
+        ("<p style='color: #888'>faint</p>", "'faint'"),
+        ("<p style='opacity: .5'>translucent</p>", "'translucent'"),
+        ("<p style='color: color(srgb .6 .6 .6)'>in another notation</p>", "'in another notation'"),
+        ("<input style='width: 90px; height: 50px; color: #999' value='pale'>", "'pale'"),
+        (f"<p hidden>{'x' * MOST_BYTES}</p>", "bytes before pictures"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_faults_of_a_page_are_noticed(browser: Any, fault: str, message: str, tmp_path: Path) -> None:
+    page = "<!doctype html><meta name=viewport content='width=device-width'><title>page</title>"
+    text = "<p>See <a href='#'>a link</a> in a text.</p><button style='width: 60px; height: 50px'>Good</button>"
+    for name, more in (("good", ""), ("bad", fault)):
+        (tmp_path / f"{name}.html").write_text(f"{page}<body style='background: #fff; color: #000'>{text}{more}")
+    browser.get((tmp_path / "good.html").as_uri())
+    checked(browser, SIZES[2], "good", tmp_path)
+    browser.get((tmp_path / "bad.html").as_uri())
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        checked(browser, SIZES[2], "bad", tmp_path)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_all_that_drives_a_robot_is_on_one_screen(
+    browser: Any, pages: dict[str, Opener], size: tuple[int, int]
+) -> None:
+    resize(browser, *size)
+    pages["drive"](browser)
+    layout = layout_of(browser)
+    assert layout["height"] <= size[1], "nothing needs to be scrolled to"
+    pads = [control for control in layout["controls"] if control["name"] in ("x-y", "z-yaw", "pitch-roll")]
+    assert len(pads) == 3 and all(pad["bottom"] - pad["top"] >= 100 for pad in pads)
+    picture = browser.execute_script("return document.getElementById('camera').getBoundingClientRect().toJSON()")
+    assert picture["height"] >= 60 and picture["bottom"] <= size[1]
+    for control in layout["controls"]:
+        covers = control["left"] < picture["right"] - 1 and control["right"] > picture["left"] + 1
+        assert not (covers and picture["top"] + 1 < control["top"] < picture["bottom"] - 1), control
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The folder of a run."""
+    run = tmp_path / "runs" / "2026-01-01_pick_cube_rlpd_0"
+    make_ended_run(run)
+    return run
+
+
+@pytest.fixture
+def served(run: Path, tmp_path: Path) -> Iterator[ServedDashboard]:
+    served = ServedDashboard(run.parent, tmp_path)
     served.start()
-    yield served, run
+    yield served
     served.stop()
 
 
-def resize(browser: Any, width: int, height: int) -> None:
-    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 1000}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-
-
-def checked(browser: Any, size: tuple[int, int], name: str, folder: Path) -> dict[str, Any]:
-    """Check every control of the page in a window of ``size``, and keep a picture; return the measurements."""
-    resize(browser, *size)
-    layout: dict[str, Any] = browser.execute_script(MEASURED)
-    pictures = Path(os.environ.get("ROBO_RL_SCREENSHOTS", folder))
-    browser.save_screenshot(str(pictures / f"{name}_{size[0]}x{size[1]}.png"))
-    assert layout["width"] <= size[0], "there is a horizontal scroll bar"
-    assert layout["controls"]
-    for control in layout["controls"]:
-        assert control["left"] >= 0 and control["right"] <= size[0], control
-        assert control["top"] >= 0 and control["bottom"] <= max(layout["height"], size[1]), control
-        assert control["right"] - control["left"] >= FINGERTIP, control
-        assert control["bottom"] - control["top"] >= FINGERTIP, control
-    return layout
-
-
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_all_that_drives_a_robot_is_on_one_screen(browser: Any, size: tuple[int, int], tmp_path: Path) -> None:
-    about = {"task": "pick_cube", "elements": ARM}
-    page = PersonPage(WebConfig("127.0.0.1:0"), about, lambda _: None, emergency_stop=lambda: "")
-    try:
-        browser.get("about:blank")
-        resize(browser, *size)
-        browser.get(page.link)
-        wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
-        page.show(np.full((480, 640, 3), 120, np.uint8), ["step 1 of 200", "you are driving", "12 ms"])
-        wait_until(lambda: browser.execute_script("return document.getElementById('camera').naturalWidth") == 640)
-        layout = checked(browser, size, "drive", tmp_path)
-        assert layout["height"] <= size[1], "nothing needs to be scrolled to"
-        pads = [control for control in layout["controls"] if control["name"] in ("x-y", "z-yaw", "pitch-roll")]
-        assert len(pads) == 3 and all(pad["bottom"] - pad["top"] >= 100 for pad in pads)
-        picture = browser.execute_script("return document.getElementById('camera').getBoundingClientRect().toJSON()")
-        assert picture["height"] >= 60 and picture["bottom"] <= size[1]
-        if size == SIZES[2]:
-            assert_readable(browser)
-        for control in layout["controls"]:
-            covers = control["left"] < picture["right"] - 1 and control["right"] > picture["left"] + 1
-            assert not (covers and picture["top"] + 1 < control["top"] < picture["bottom"] - 1), control
-    finally:
-        page.close()
-
-
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_a_run_is_commanded_within_the_width(
-    browser: Any, runs: tuple[ServedDashboard, Path], size: tuple[int, int], tmp_path: Path
-) -> None:
-    served, folder = runs
-    resize(browser, *size)
-    with LiveRun(folder) as live:
-        live.report(STATUS)
-        open_page(browser, served)
-        wait_until(lambda: browser.find_elements("css selector", "[data-command=reset]:enabled"))
-        names = [control["name"] for control in checked(browser, size, "runs", tmp_path)["controls"]]
-        for state, colour in (("training", "good"), ("evaluating", "waiting"), ("paused and stopped", "bad")):
-            live.report(dataclasses.replace(STATUS, state=state))
-            wait_until(lambda state=state: browser.find_element("css selector", "#state").text == state)
-            assert browser.find_element("css selector", "#state").get_attribute("class") == f"chip {colour}"
-    assert {"Reset", "Success", "Failure", "Emergency stop"} <= set(names)
-
-
-@pytest.mark.parametrize("size", [SIZES[0], SIZES[4]], ids=str)
-def test_an_ended_run_shows_its_result(
-    browser: Any, runs: tuple[ServedDashboard, Path], size: tuple[int, int], tmp_path: Path
-) -> None:
-    served, _ = runs
-    resize(browser, *size)
+def test_the_state_of_a_run_has_its_colour(browser: Any, served: ServedDashboard, run: Path) -> None:
     open_page(browser, served)
-    wait_until(lambda: browser.find_elements("css selector", "#result dd"))
-    checked(browser, size, "ended", tmp_path)
-    displayed = {term.text: term.find_element("xpath", "following-sibling::dd").text
-             for term in browser.find_elements("css selector", "#result dt")}  # fmt: skip
-    assert displayed["success"] == "98 % of 100 episodes (95 % interval 93 to 99 %)"
-    assert (displayed["cloning alone"], displayed["demonstrations"]) == ("62 %", "90 % successful")
-    assert browser.find_element("css selector", "#state").get_attribute("class") == "chip good"
-    assert not browser.find_element("css selector", "#robots-section").is_displayed()
+    state = wait_until(lambda: browser.find_element("css selector", "#state"))
+    wait_until(lambda: (state.text, state.get_attribute("class")) == ("completed", "chip good"))
+    with LiveRun(run) as live:
+        for name, colour in (("training", "good"), ("evaluating", "waiting"), ("paused and stopped", "bad")):
+            live.report(dataclasses.replace(STATUS, state=name))
+            wait_until(lambda name=name: state.text == name)
+            assert state.get_attribute("class") == f"chip {colour}"
+
+
+@pytest.mark.parametrize("size", [SIZES[0], SIZES[2], SIZES[3], SIZES[4]], ids=str)
+def test_a_stop_and_the_question_before_its_release_are_within_the_width(
+    browser: Any, served: ServedDashboard, size: tuple[int, int], tmp_path: Path
+) -> None:
+    resize(browser, *size)
+    EmergencyStop(robot="virtual").press("safety guard: /joint_states has been silent for 0.52 s")
+    open_page(browser, served)
+    wait_until(lambda: "virtual" in browser.find_element("css selector", "#held").text)
+    assert "Rearm …" in {control["name"] for control in checked(browser, size, "stopped", tmp_path)["controls"]}
+    browser.find_element("css selector", "#rearm").click()
+    checked(browser, size, "rearm", tmp_path)

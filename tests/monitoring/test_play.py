@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,65 +15,12 @@ import numpy as np
 import pytest
 
 from robo_rl.core import derive_seed
-from robo_rl.monitoring.playing import NOISES, SPEEDS, Playing
-from robo_rl.sim import make_backend
+from robo_rl.monitoring.playing import NOISES, SPEEDS
 
 from ..rigs.browser import open_browser
 from ..rigs.command_line import SMALL_AGENT, heeding, robo_rl
+from ..rigs.played import SECONDS, playing
 from ..rigs.robot_rig import wait_until
-
-SECONDS = 120.0
-
-
-class Watched:
-    """A simulator that notes the seeds of resets and the actions; pictures are black."""
-
-    def __init__(self, **options: Any) -> None:
-        self.inner = make_backend("reach", **options)
-        self.spec, self.robot = self.inner.spec, self.inner.robot
-        self.model, self.data = self.inner.model, self.inner.data
-        self.seeds: list[int] = []
-        self.actions: list[Any] = []
-
-    def reset(self, seed: int) -> Any:
-        self.seeds.append(seed)
-        return self.inner.reset(seed)
-
-    def step(self, action: Any) -> Any:
-        self.actions.append(action)
-        return self.inner.step(action)
-
-    def render(self) -> Any:
-        return np.zeros((48, 64, 3), np.uint8)
-
-
-class Resting:
-    """A player that never moves, and so never succeeds."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def reset(self) -> None: ...
-
-    def act(self, observation: Any) -> Any:
-        return np.zeros(self.size, np.float32)
-
-
-@contextmanager
-def playing(expert: bool = False, **options: Any) -> Iterator[tuple[Playing, Watched]]:
-    backend = Watched(**options)
-    player = backend.inner.expert(0) if expert else Resting(backend.spec.action.shape[0])
-    episodes = Playing(backend, player, seed=0)  # type: ignore[arg-type]
-    ended = threading.Event()
-    thread = threading.Thread(target=episodes.run, args=(ended.is_set,))
-    thread.start()
-    try:
-        yield episodes, backend
-    finally:
-        ended.set()
-        thread.join(SECONDS)
-        assert not thread.is_alive()
-        backend.inner.close()
 
 
 def test_the_expert_succeeds_and_is_counted_and_shown() -> None:

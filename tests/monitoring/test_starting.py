@@ -79,6 +79,12 @@ def test_a_form_becomes_the_words_of_the_command() -> None:
         ("run={env_steps: 5},{overwrite: true}", "its own folder of runs"),
         ("safety={emergency_stop: {file: /tmp/stop}}", "does not move the emergency stop"),
         ("safety.emergency_stop={file: /tmp/stop}", "does not move the emergency stop"),
+        ("safety=none", "changes no safety filter"),
+        ("safety.workspace.enabled=false", "changes no safety filter"),
+        ("base.server.address=ws://127.0.0.1:8000", "names no server"),
+        ("base={server: {address: ws://127.0.0.1:8000}}", "names no server"),
+        ("logging.wandb.project=mine", "names no server"),
+        ("logging={wandb: {project: mine}}", "names no server"),
         ("reset=../../../tmp/anything", "none of the files outside"),
         ("reward/module@reward.terms.a=../../../tmp/anything", "none of the files outside"),
         ("task=reach,../../../tmp/anything", "none of the files outside"),
@@ -102,7 +108,7 @@ def test_options_that_a_page_may_not_set_are_refused(option: str, reason: str) -
 
 
 def test_sections_without_refused_options_and_paths_in_other_folders_are_accepted() -> None:
-    options = ["agent={gamma: 0.9}", "safety=none", "safety.workspace={enabled: false}", "start.run=../runs/a"]
+    options = ["agent={gamma: 0.9}", "base.residual_scale=0.5", "logging.progress=false", "start.run=../runs/a"]
     words = training_words({"options": "\n".join(options), "data": "../sets/a"})
     assert words == ["demonstrations.path=../sets/a", *options]
 
@@ -118,10 +124,10 @@ def test_a_command_starts_in_the_folder_of_runs_and_is_limited_over_servers(star
     assert line == f"robo-rl train task=reach seed=1 'run.dir=\"{tmp_path}/runs/new_${{seed}}\"'"
     assert ask(Starter("runs", 1), "compose", task="reach")["command"] == "robo-rl train task=reach", "its own default"
     answer = ask(starter, "start", task="reach", seed="1")
-    (described,) = starter.started()
+    (described,) = starter.started().commands
     assert (described["name"], described["command"], described["state"]) == (answer["started"], line, "running")
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (output := starter.started()[0]["output"]):
+    while not (output := starter.started().commands[0]["output"]):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert output.startswith("up train task=reach seed=1 run.dir="), "no shell has read the words"
@@ -132,7 +138,7 @@ def test_a_command_starts_in_the_folder_of_runs_and_is_limited_over_servers(star
         ask(Starter(str(tmp_path), 1), "end", name=answer["started"])
     ask(starter, "end", name=answer["started"])
     starter._processes[answer["started"]].wait(PATIENCE_SECONDS)
-    assert starter.started()[0]["state"] == "failed (-15)" and not starter.started()[0]["can_end"]
+    assert starter.started().commands[0]["state"] == "failed (-15)" and not starter.started().commands[0]["can_end"]
     assert "started" in ask(starter, "start", task="reach")
 
 
@@ -140,7 +146,7 @@ def test_nothing_starts_if_the_check_finds_a_problem(starter: Starter, monkeypat
     ask(starter, "choices")
     monkeypatch.setattr(starting, "_run_check", lambda _: starting.Outcome({}, "robo-rl: unknown task"))
     answer = ask(starter, "start", task="nothing")
-    assert answer["problem"] == "robo-rl: unknown task" and "started" not in answer and starter.started() == []
+    assert answer["problem"] == "robo-rl: unknown task" and "started" not in answer and starter.started() == ([], 0)
 
 
 def test_the_folder_of_runs_is_not_read_in_the_event_loop(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +163,43 @@ def test_old_outputs_are_removed_but_not_those_of_running_commands(starter: Star
         (state / f"2999-{number:02}.txt").write_text("$ robo-rl train\nDone\n")
     assert "started" in ask(starter, "start", task="reach")
     assert len(list(state.glob("*.txt"))) <= starting.KEPT + 1 and (state / first).exists()
+
+
+def test_running_commands_come_first_and_those_that_do_not_fit_are_counted(starter: Starter, state: Path) -> None:
+    starter._limit = starting.KEPT + 2
+    names = [ask(starter, "start", task="reach")["started"] for _ in range(starting.KEPT + 2)]
+    (state / "2999.txt").write_text("$ robo-rl train\nDone\n")
+    commands, more = starter.started()
+    assert [command["name"] for command in commands] == sorted(names, reverse=True)[: starting.KEPT] and more == 2
+    starter._processes[names[0]].kill()
+    starter._processes[names[0]].wait()
+    assert starter.started().more == 1
+
+
+def test_an_output_is_shortened_while_its_process_writes_to_it(
+    starter: Starter, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = "import itertools\nfor number in itertools.count(): print(f'line {number:06}', flush=True)"
+    monkeypatch.setattr(starting, "own_command", lambda *_: [sys.executable, "-c", writes])
+    monkeypatch.setattr(starting, "MOST_OUTPUT_BYTES", 1 << 14)
+    monkeypatch.setattr(starting, "LOOK_SECONDS", 0.02)
+    name = ask(starter, "start", task="reach")["started"]
+    deadline = time.monotonic() + PATIENCE_SECONDS
+
+    def newest() -> int:
+        lines = starter.started().commands[0]["output"].splitlines()[1:-1]
+        return int(lines[-1].removeprefix("line ")) if lines else 0
+
+    while newest() < 20_000:  # 240 kB
+        assert time.monotonic() < deadline
+    process = starter._processes[name]
+    process.kill()
+    process.wait()
+    described = starter.started().commands[0]
+    assert (state / name).stat().st_size <= 1 << 14
+    head, note, *lines, _ = (state / name).read_text().splitlines()
+    assert (head, note) == (f"$ {described['command']}", "[earlier output was removed]")
+    assert all(line.startswith("line ") for line in lines) and described["command"].startswith("robo-rl train")
 
 
 def test_a_page_for_other_machines_starts_nothing_unless_it_is_allowed(tmp_path: Path) -> None:
@@ -182,11 +225,11 @@ print(starter._processes[name].pid)
 """
     server = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     try:
-        (described,) = Starter("runs", 1).started()
+        (described,) = Starter("runs", 1).started().commands
         assert described["state"] == "running" and not described["can_end"]
     finally:
         subprocess.run(["kill", "-9", server.stdout.strip()], check=True)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while Starter("runs", 1).started()[0]["state"] != "ended":
+    while Starter("runs", 1).started().commands[0]["state"] != "ended":
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -7,7 +7,7 @@ import { DataSets } from "/data_sets.js";
 import { showEnded } from "/ended.js";
 import { Gallery, colour } from "/gallery.js";
 import { Held } from "/held.js";
-import { EmergencyStops, Link, at, confirmed, make } from "/link.js";
+import { EmergencyStops, Link, at, confirmed, copies, make } from "/link.js";
 import { Requests } from "/requests.js";
 import { Start } from "/start.js";
 
@@ -41,6 +41,7 @@ const link = new Link({
     }
     if ("runs" in news) showRuns(news.runs);
     if ("note" in news) at("notice").textContent = news.note;
+    if ("searched" in news) at("searched").textContent = news.searched;
     if ("stopped" in news) stops.confirm(news.stopped);
     if ("answer" in news) showAnswer(news.answer);
     if ("held" in news) showHeld(news.held);
@@ -51,6 +52,7 @@ const link = new Link({
     if ("poster" in news) gallery.lack(news.poster, news.problem);
     if ("gallery" in news) showGallery(news.gallery);
     if ("started" in news) start.show(news.started);
+    if ("more_started" in news) start.count(news.more_started);
   },
   picture(heading, blob) {
     if ("number" in heading) requests.settle(heading.number, undefined, blob);
@@ -86,6 +88,7 @@ const gallery = new Gallery(at("gallery"), {
   compare: (paths) => link.send({ compare: paths }),
 });
 
+copies(at("first-copy"), at("first"));
 at("runs").addEventListener("change", () => choose(at("runs").value));
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-command]");
@@ -168,6 +171,7 @@ function showRun(news) {
   chosen = news?.path ?? null;
   run = news;
   at("shown").hidden = !run;
+  at("no-runs").hidden = run !== null;
   showNotice();
   enableButtons();
   if (!run) return;

@@ -19,10 +19,12 @@ export class Start {
     });
     at("start-check").addEventListener("click", () => this.request("check"));
     at("start-details").addEventListener("toggle", () => this.open());
-    at("to-start").addEventListener("click", () => {
-      at("start-details").open = true;
-      at("start-section").scrollIntoView({ block: "start" });
-    });
+    for (const button of document.querySelectorAll(".to-start")) {
+      button.addEventListener("click", () => {
+        at("start-details").open = true;
+        at("start-section").scrollIntoView({ block: "start" });
+      });
+    }
     copies(at("start-copy"), at("start-command"));
   }
 
@@ -108,6 +110,11 @@ export class Start {
     for (const name of this.boxes.keys()) if (!commands.some((command) => command.name === name)) this.boxes.delete(name);
     const same = boxes.length === at("started").children.length && boxes.every((box, index) => box === at("started").children[index]);
     if (!same) at("started").replaceChildren(...boxes);
+  }
+
+  // Say how many further commands run.
+  count(more) {
+    at("more-started").textContent = more ? `${more} more ${more === 1 ? "command runs" : "commands run"}, which pages started` : "";
   }
 
   update({ name, command, state, can_end, output }) {
