@@ -111,9 +111,9 @@ def exclude_touching(spec: Any) -> list[str]:
             always = not number or _are_connected(model, first, second)
             counts[model.body(first).name, model.body(second).name] += POSES if always else 1
     touching = [pair for pair, count in counts.items() if count >= ALWAYS * POSES and "world" not in pair]
-    for first, second in touching:
-        spec.add_exclude(bodyname1=first, bodyname2=second)
-    pairs = ", ".join(f"{first} and {second}" for first, second in touching)
+    for pair in touching:
+        spec.add_exclude(bodyname1=pair[0], bodyname2=pair[1])
+    pairs = ", ".join(map(" and ".join, touching))
     return [f"contacts: {pairs} touch in the zero pose or in nearly all poses; these are ignored"] if pairs else []
 
 
