@@ -132,8 +132,8 @@ def _joint_problems(root: ElementTree.Element) -> Iterator[str]:
             if not low < high:
                 unlimited.append(name)
         for element, keys in ((limit, ("effort", "velocity")), (joint.find("mimic"), ("offset", "multiplier"))):
-            for key in keys if element is not None else ():
-                if np.isnan(_number(element, key)):
+            for key in keys:
+                if element is not None and np.isnan(_number(element, key)):
                     what = "has a limit" if element is limit else f"mimics {element.get('joint')!r} by"
                     yield f"the joint {name!r} {what} {key}={element.get(key)!r}, which is no number"
         mimic = joint.find("mimic")
