@@ -16,6 +16,7 @@ from robo_rl.core import ConfigError, check_mjcf, nearest
 from .config import ArmConfig
 from .dynamics import add_dynamics, enable_weights
 from .names import rename_clashes
+from .urdf import ArmFile, read_urdf
 
 WHITE = (0.93, 0.94, 0.95, 1.0)
 DARK = (0.16, 0.17, 0.19, 1.0)
@@ -139,7 +140,7 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
     Raises:
         ConfigError: if the file cannot be read, or lacks a joint, site or actuator that ``config`` names.
     """
-    spec = _panda() if config.model is None else read_model(str(BUILT_IN.get(config.model, config.model)))
+    spec = _panda() if config.model is None else read_arm_file(str(BUILT_IN.get(config.model, config.model))).spec
     _add_end_effector(spec, config)
     _check_names(spec, config)
     for actuator in list(spec.actuators):
@@ -175,40 +176,24 @@ def compiled(scene: mujoco.MjSpec, config: ArmConfig) -> mujoco.MjModel:
         raise ConfigError(f"arm.model: MuJoCo makes no model of {config.model}: {reason}") from error
 
 
-def read_model(path: str) -> mujoco.MjSpec:
-    """Return the model in an MJCF or URDF file.
+def read_arm_file(path: str) -> ArmFile:
+    """Return the model in an MJCF or URDF file, with what a URDF file says beyond it.
 
     Raises:
         ConfigError: if the file cannot be read, or requests more than any robot needs.
     """
     if not Path(path).is_file():
         raise ConfigError(
-            f"arm.model: there is no file {path}; expected the path of an MJCF file, or {' or '.join(BUILT_IN)}"
+            f"arm.model: there is no file {path}; expected the path of an MJCF or URDF file, or {' or '.join(BUILT_IN)}"
         )
     check_mjcf(path, "arm.model")
     try:
-        spec = mujoco.MjSpec.from_file(path)
-    except ValueError as error:
+        root = ElementTree.parse(path).getroot()
+        if root.tag != "robot":
+            return ArmFile(mujoco.MjSpec.from_file(path))
+    except (ValueError, ElementTree.ParseError) as error:
         raise ConfigError(f"arm.model: {path} is not a valid MJCF or URDF file: {error}") from error
-    for joint in ElementTree.parse(path).getroot().iterfind("joint[mimic]"):  # MuJoCo ignores the URDF element
-        _add_mimic(spec, path, joint)
-    return spec
-
-
-def _add_mimic(spec: mujoco.MjSpec, path: str, joint: ElementTree.Element) -> None:
-    """Make a joint of a URDF file follow the joint that it mimics."""
-    mimic = joint.find("mimic")
-    assert mimic is not None
-    name, other = joint.get("name", ""), mimic.get("joint", "")
-    if not {name, other} <= {element.name for element in spec.joints}:
-        raise ConfigError(f"arm.model: {path}: the joint {name!r} mimics {other!r}, and the model lacks one of them")
-    try:
-        factors = float(mimic.get("offset", 0.0)), float(mimic.get("multiplier", 1.0))
-    except ValueError as error:
-        raise ConfigError(f"arm.model: {path}: the joint {name!r} mimics {other!r} by no number: {error}") from error
-    follows = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
-    follows.name1, follows.name2 = name, other
-    follows.data[:2] = factors
+    return read_urdf(path, root)
 
 
 def _add_end_effector(spec: mujoco.MjSpec, config: ArmConfig) -> None:

@@ -1,24 +1,21 @@
 """Description of an arm that is read from its model, with a list of what the model does not say."""
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from xml.etree import ElementTree
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError
+from robo_rl.core import ConfigError, nearest
 
-from .arm import read_model
+from .arm import read_arm_file
+from .arm_parts import below, find_parts
 from .observation import endless
 
 Array = NDArray[np.float64]
 
-MOVABLE = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-GRIPPER_NAME = re.compile("grip|finger|jaw|knuckle|claw", re.IGNORECASE)
 TOOL_NAME = re.compile("tcp|tool|ee|effector|grasp|pinch|grip|flange|attach|tip", re.IGNORECASE)
 SLOW = 1.0
 """Speed limit of a joint whose model has none [rad/s or m/s]."""
@@ -53,6 +50,7 @@ class ArmDescription:
         home_position: of the end effector in the pose ``home`` (3,) [m].
         reach: largest distance of the end effector from the base [m].
         notes: assumptions to check, a sentence each.
+        mjcf: the model in MJCF, if the file is URDF; empty otherwise.
     """
 
     joints: tuple[str, ...]
@@ -66,21 +64,27 @@ class ArmDescription:
     home_position: Array
     reach: float
     notes: tuple[str, ...]
+    mjcf: str
 
 
-def describe_arm(path: str) -> ArmDescription:
+def describe_arm(path: str, end_effector: str | None = None) -> ArmDescription:
     """Return the description of the arm in an MJCF or URDF file.
+
+    Args:
+        path: path of the file.
+        end_effector: name of the site or body (in URDF: the link) that is the end effector; None: it is looked for.
 
     Raises:
         ConfigError: if the file cannot be read, or holds no arm, or an arm that cannot be configured; the message lists
             all reasons.
     """
-    spec = read_model(path)
-    joints, fingers, hand = _parts(spec.worldbody, path)
-    notes: list[str] = []
+    file = read_arm_file(path)
+    spec, velocities = file.spec, file.velocities
+    joints, fingers, hand = find_parts(spec.worldbody, path)
+    notes = list(file.notes)
     if fingers:
         notes.append(f"gripper_joints: {', '.join(fingers)} are taken as the joints of the gripper")
-    end_effector = _end_effector(hand, notes)
+    end_effector = _end_effector(hand, notes) if end_effector is None else _named(spec, end_effector, path)
     if end_effector not in [site.name for site in spec.sites]:
         spec.body(end_effector).add_site(name=end_effector)
     model = _compile(spec, path)
@@ -90,8 +94,7 @@ def describe_arm(path: str) -> ArmDescription:
             f"{path}: the base must stand at the origin, but the joint {joints[0]!r} is {poses.base_distance:.2f} m "
             "away from the z axis"
         )
-    velocities, efforts = _urdf_limits(path)
-    torques = {name: _torque(model, name, efforts) for name in joints}
+    torques = {name: _torque(model, name) for name in joints}
     for key, lacking, assumption in (
         ("position limits", poses.endless, "nothing stops these joints"),
         ("velocity_limits", [name for name in joints if name not in velocities], f"{SLOW:g} rad/s (m/s) is taken"),
@@ -122,72 +125,31 @@ def describe_arm(path: str) -> ArmDescription:
         home_position=poses.place(home),
         reach=poses.reach,
         notes=tuple(notes),
+        mjcf=spec.to_xml() if file.is_urdf else "",
     )
 
 
-def _parts(world: Any, path: str) -> tuple[tuple[str, ...], list[str], Any]:
-    """Return the names of the arm's joints and of its gripper's, and the body that the last joint of the arm moves.
+def _named(spec: Any, name: str, path: str) -> str:
+    """Return the name of a site or body of a model.
 
     Raises:
-        ConfigError: if the model is not that of one arm, for all reasons at once.
+        ConfigError: if there is none.
     """
-    chain, branches = _chain(world)
-    unnamed = [body.name for body in chain for joint in body.joints if not joint.name]
-    problems = [f"a joint of the body {body!r} has no name" for body in unnamed]
-    joints = [(joint.name, body) for body in chain for joint in body.joints if joint.type in MOVABLE and joint.name]
-    beyond = [joint for branch in branches for body in branch for joint in body.joints]
-    fingers = [joint.name for joint in beyond if joint.type in MOVABLE and joint.name]
-    while joints and GRIPPER_NAME.search(joints[-1][0]):
-        fingers.insert(0, joints.pop()[0])
-    if any(joint.type not in MOVABLE for body in chain for joint in body.joints):
-        problems.append("a ball or free joint is between base and end effector, where only hinges and slides may be")
-    if not joints:
-        problems.append("it has no chain of named hinges and slides that begins at the world")
-    elif max((sum(len(body.joints) for body in branch) for branch in branches), default=0) > len(joints):
-        problems.append(
-            f"it forks after {joints[-1][0]!r} into longer chains of joints; an arm forks at its gripper alone"
-        )
-    if problems:
-        raise ConfigError(f"{path} cannot be used as an arm: {'; '.join(problems)}")
-    return tuple(name for name, _ in joints), fingers, joints[-1][1]
-
-
-def _below(body: Any) -> Iterator[Any]:
-    """Yield a body and all that hang on it."""
-    yield body
-    for child in body.bodies:
-        yield from _below(child)
-
-
-def _moves(body: Any) -> bool:
-    return any(each.joints for each in _below(body))
-
-
-def _chain(world: Any) -> tuple[list[Any], list[list[Any]]]:
-    """Return the bodies from the base to where the chain of joints ends or forks, and those of each branch of a fork.
-
-    Raises:
-        ConfigError: if several chains begin at the world.
-    """
-    chain: list[Any] = []
-    children = [child for child in world.bodies if _moves(child)]
-    if len(children) > 1:
-        names = ", ".join(repr(child.name) for child in children)
-        raise ConfigError(f"the model must hold one arm alone, but {names} move independently of each other")
-    while len(children) == 1:
-        chain.append(children[0])
-        children = [child for child in children[0].bodies if _moves(child)]
-    return chain, [list(_below(child)) for child in children]
+    names = [each.name for each in (*spec.sites, *spec.bodies) if each.name]
+    if name not in names:
+        raise ConfigError(f"{path} has no site or body {name!r}: {nearest(name, names)}")
+    return name
 
 
 def _end_effector(last: Any, notes: list[str]) -> str:
     """Return the name of a site, or otherwise a body, that the last joint of the arm moves."""
-    sites = [site.name for body in _below(last) for site in body.sites if site.name]
+    rigid = list(below(last, rigid=True))
+    sites = [site.name for body in rigid for site in body.sites if site.name]
     for name in sites:
         if TOOL_NAME.search(name):
             return str(name)
-    rigid = [body for body in _below(last) if body.name and (body is last or not body.joints)]
-    name = sites[0] if sites else next((b.name for b in reversed(rigid) if TOOL_NAME.search(b.name)), last.name)
+    tools = [body.name for body in reversed(rigid) if body.name and TOOL_NAME.search(body.name)]
+    name = (sites or tools or [last.name])[0]
     kind = "site" if sites else "body"
     notes.append(
         f"end_effector: the {kind} {name!r} is taken; its z axis must point outwards, from between the fingers"
@@ -222,32 +184,14 @@ def _moved(model: Any, actuator: int) -> list[int]:
     return [target] if model.actuator_trntype[actuator] == mujoco.mjtTrn.mjTRN_JOINT else []
 
 
-def _urdf_limits(path: str) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """Return the velocity and effort limits of a URDF file by joint; of an MJCF file, none."""
-    velocities: dict[str, float] = {}
-    efforts: dict[str, float] = {}
-    for joint in ElementTree.parse(path).getroot().iterfind("joint"):
-        limit = joint.find("limit")
-        for key, values in (("velocity", velocities), ("effort", efforts)):
-            try:
-                value = float(limit.get(key, 0)) if limit is not None else 0.0
-            except ValueError as error:
-                raise ConfigError(
-                    f"{path}: the joint {joint.get('name')!r} has a limit that is not a number"
-                ) from error
-            if 0 < value < float("inf"):
-                values[joint.get("name", "")] = value
-    return velocities, efforts
-
-
-def _torque(model: Any, name: str, efforts: Mapping[str, float]) -> float | None:
+def _torque(model: Any, name: str) -> float | None:
     """Return the largest torque or force of a joint; None if the model limits none."""
     joint = model.joint(name).id
     ranges = [model.jnt_actfrcrange[joint]] if model.jnt_actfrclimited[joint] else []
     for number in range(model.nu):
         if model.actuator_forcelimited[number] and _moved(model, number) == [joint]:
             ranges.append(model.actuator_forcerange[number] * model.actuator_gear[number, 0])
-    limits = [*(float(np.abs(limit).max()) for limit in ranges), efforts.get(name, 0.0)]
+    limits = [float(np.abs(limit).max()) for limit in ranges]
     return min((limit for limit in limits if limit > 0), default=None)
 
 

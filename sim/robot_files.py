@@ -1,6 +1,7 @@
 """Configuration files of a robot of one's own, filled in from the model of its arm."""
 
 import importlib.resources
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,24 +27,39 @@ LARGEST_SCALE = 0.1
 CONTROL_RATE = 10.0
 
 
-def make_robot_files(name: str, model: Path, task: str | None = None) -> tuple[dict[str, str], tuple[str, ...]]:
+def make_robot_files(
+    name: str, model: Path, folder: Path, task: str | None = None, end_effector: str | None = None
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the texts of the files by their paths, and assumptions to check, a sentence each.
+
+    A URDF file becomes an MJCF file among them, in which everything that URDF cannot say can be corrected.
 
     Args:
         name: name of the robot.
         model: path of its arm's MJCF or URDF file.
+        folder: folder that the files are written to.
         task: name of a task of the user's own that the arm is to do, besides ``reach``; None if there is none.
+        end_effector: name of a site or body of the arm; None: it is looked for.
 
     Raises:
         ConfigError: if the model cannot be read, or the arm cannot be simulated.
     """
     path = str(model.resolve())
-    arm = describe_arm(path)
+    arm = describe_arm(path, end_effector)
     options = _options(path, arm)
-    parts = {"arm": ArmConfig(**options["arm"]), "controller": ControllerConfig(**options["controller"])}
-    make_backend("reach", **options | parts).reset(seed=0)  # raises what the model does not allow
-    files = {
-        f"arm/{name}.yaml": _arm(options, arm.notes),
+    files = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        if arm.mjcf:
+            files[f"arm/{name}.xml"] = arm.mjcf
+            written = Path(scratch) / f"{name}.xml"
+            written.write_text(arm.mjcf, encoding="utf-8")
+            options["arm"]["model"] = str(written)
+        parts = {"arm": ArmConfig(**options["arm"]), "controller": ControllerConfig(**options["controller"])}
+        make_backend("reach", **options | parts).reset(seed=0)  # raises what the model does not allow
+    if arm.mjcf:
+        options["arm"]["model"] = str(folder.resolve() / "arm" / f"{name}.xml")
+    files |= {
+        f"arm/{name}.yaml": _arm(model.name, options, arm.notes),
         f"task/reach_{name}.yaml": _reach(name, options),
         f"robot/{name}.yaml": _robot(name),
     }
@@ -95,13 +111,18 @@ def _box(arm: ArmDescription, shares: Sequence[float]) -> tuple[tuple[float, ...
     return tuple(low), tuple(high)
 
 
-def _arm(options: Mapping[str, Any], notes: Sequence[str]) -> str:
+def _arm(model: str, options: Mapping[str, Any], notes: Sequence[str]) -> str:
     """Return the file of the arm, which tasks include.
+
+    Args:
+        model: name of the file that the user named.
+        options: options of the task ``reach``.
+        notes: assumptions.
 
     Raises:
         ConfigError: if a name cannot be written to it.
     """
-    model, arm = Path(options["arm"]["model"]).name, {key: options[key] for key in ("arm", "controller")}
+    arm = {key: options[key] for key in ("arm", "controller")}
     comments = [f"The arm of {model}, moved by changes of joint positions. Tasks include this file."]
     comments += [f"Check {note}." for note in notes]
     head = [f"# {' '.join(printable(comment).split())}" for comment in comments]  # names may hold line breaks

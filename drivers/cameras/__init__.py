@@ -1,4 +1,4 @@
-"""Cameras without ROS: Video4Linux devices, streams and video files, read through OpenCV."""
+"""Cameras without ROS: Video4Linux devices, streams and video files through OpenCV, RealSense and OAK."""
 
 from typing import TYPE_CHECKING, Any
 

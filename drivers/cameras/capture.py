@@ -19,10 +19,16 @@ FILE_RATE = 30.0
 MAX_FILE_RATE = 1000.0
 
 
-def scaled(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return ``image`` (H, W, 3) as (height, width, 3), contiguous; ``size`` is width and height."""
+def scaled(image: NDArray[np.uint8], size: tuple[int, int], smooth: bool = True) -> NDArray[np.uint8]:
+    """Return ``image`` (H, W, 3) as (height, width, 3), contiguous.
+
+    Args:
+        image: picture.
+        size: width and height.
+        smooth: whether pixels are means; otherwise each is one of the picture's, as depth needs.
+    """
     if (image.shape[1], image.shape[0]) != size:
-        image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)  # type: ignore[assignment]
+        image = cv2.resize(image, size, interpolation=cv2.INTER_AREA if smooth else cv2.INTER_NEAREST)  # type: ignore[assignment]
     return np.ascontiguousarray(image, dtype=np.uint8)
 
 

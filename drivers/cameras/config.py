@@ -23,6 +23,11 @@ SETTINGS = {
 }
 """Settings of a device and their names in OpenCV, in the order in which they are set: automatics before values."""
 
+MAKERS = ("realsense", "oak")
+"""Cameras with depth, which are read through the packages of their makers."""
+RECORDING = ".db3"
+"""Ending of a recording of a RealSense."""
+
 
 @dataclass  # not frozen, because SourceConfig contains it (see there)
 class CameraConfig:
@@ -30,7 +35,8 @@ class CameraConfig:
 
     Attributes:
         device: Video4Linux device (/dev/v4l/by-id/..., /dev/video0, or the number of the latter), URL of a stream
-            (http://, rtsp://, ...) or video file; empty: none.
+            (http://, rtsp://, ...) or video file; ``realsense``, ``realsense:SERIAL`` or ``realsense:FILE.db3`` (a
+            recording), ``oak`` or ``oak:ID``; empty: none.
         width: width of the device's images [pixels], set together with ``height``; null: unchanged.
         height: height of the device's images [pixels]; null: unchanged.
         fps: images per second of a device, or at which a file is played; null: its own rate.
@@ -38,6 +44,8 @@ class CameraConfig:
         settings: settings of the device by name: ``exposure``, ``auto_exposure``, ``gain``, ``white_balance``,
             ``auto_white_balance``, ``focus``, ``autofocus``, ``brightness``, ... in the device's own units.
         loop: whether a file begins again at its end; otherwise it gives no more images.
+        depth: least and largest distance [m] of a RealSense or OAK, whose depth, aligned to the colours, is the image:
+            from 1 to 255, and 0 where it is unknown; empty: the colours are.
     """
 
     device: str = ""
@@ -47,6 +55,7 @@ class CameraConfig:
     format: str | None = None
     settings: dict[str, float] = field(default_factory=dict)
     loop: bool = False
+    depth: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         path = self.path
@@ -60,9 +69,13 @@ class CameraConfig:
             require(name in SETTINGS, "camera.settings", nearest(name, SETTINGS), name)
         of_device = {"width": sized[0], "format": self.format, "settings": self.settings or None}
         for key, value in of_device.items():
-            allowed = value is None or path is not None
+            allowed = value is None or path is not None or (self.maker is not None and key != "format")
             require(allowed, f"camera.{key}", f"left out: only devices have it, not {self.device!r}", value)
         require(self.fps is None or not self.is_stream, "camera.fps", "null: a stream has its own", self.fps)
+        is_range = len(self.depth) == 2 and 0 <= self.depth[0] < self.depth[1]
+        require(not self.depth or is_range, "camera.depth", "two increasing distances [m], or none", self.depth)
+        has_depth = not self.depth or self.maker is not None
+        require(has_depth, "camera.depth", f"left out: {self.device!r} is not a {' or '.join(MAKERS)}", self.depth)
         require(not self.loop or self.is_file, "camera.loop", f"false: {self.device!r} is no video file", self.loop)
 
     @property
@@ -73,6 +86,12 @@ class CameraConfig:
         return self.device if self.device.startswith("/dev/") else None
 
     @property
+    def maker(self) -> str | None:
+        """``realsense`` or ``oak``; None for other cameras."""
+        name = self.device.partition(":")[0]
+        return name if name in MAKERS else None
+
+    @property
     def is_stream(self) -> bool:
         """Whether it is a stream."""
         return "://" in self.device
@@ -80,6 +99,8 @@ class CameraConfig:
     @property
     def is_file(self) -> bool:
         """Whether it is a video file."""
+        if self.maker is not None:
+            return self.device.endswith(RECORDING)
         return bool(self.device) and self.path is None and not self.is_stream
 
 

@@ -9,9 +9,9 @@ import cv2
 
 from robo_rl.core import DriverError
 
-from .capture import Capture
 from .config import CameraConfig, FinderConfig
 from .devices import Mode, find_devices
+from .opening import open_capture
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CameraFinder:
         if config.output is None or camera.problem:
             return camera
         try:
-            capture = Capture(CameraConfig(device=camera.device))
+            capture = open_capture(CameraConfig(device=camera.device))
         except DriverError as error:
             return replace(camera, problem=str(error))
         try:

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from robo_rl.core import DriverError
 
-from .capture import Capture
 from .config import CameraConfig
+from .opening import open_capture
 
 
 class CameraPictures:
@@ -28,7 +28,7 @@ class CameraPictures:
         Raises:
             DriverError: if the camera cannot be opened, or a device or stream stops.
         """
-        capture = Capture(self._config)
+        capture = open_capture(self._config)
         try:
             while capture.grab():
                 picture = capture.retrieve()

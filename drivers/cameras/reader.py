@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Clock, DriverError, announce
 
-from .capture import Capture, scaled
+from .capture import scaled
 from .config import CameraConfig
+from .opening import open_capture
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
@@ -84,7 +85,7 @@ class CameraReader:
         """Open the camera and read it to its end; return the number of pictures and the current problem."""
         count = damaged = 0
         try:
-            capture = Capture(self._config)
+            capture = open_capture(self._config)
         except DriverError as error:
             return count, str(error)
         try:
@@ -97,7 +98,7 @@ class CameraReader:
                     self._report_loss("its pictures are damaged, or have no three colours of 8 bit", "")
                 if image is None or not self._has_its_shape(image):
                     continue
-                self._put(scaled(image, self._size), stamp_ns)
+                self._put(scaled(image, self._size, smooth=not self._config.depth), stamp_ns)
                 count += 1
                 due_ns += period_ns
                 if period_ns:

@@ -8,12 +8,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..command_line.model_files import find_model, user_path
 from ..command_line.package_files import TEMPLATES, make_package_files, train_options
 from ..core import ConfigError, DataError, draft_of, nearest, printable
 
 KINDS = (*TEMPLATES, "robot")
-USAGE = f"{'|'.join(KINDS)} NAME [KIND NAME ...] [model=FILE] [folder=FOLDER]"
-OPTIONS = ("folder", "model")
+USAGE = f"{'|'.join(KINDS)} NAME [KIND NAME ...] [model=FILE] [end_effector=LINK] [folder=FOLDER]"
+OPTIONS = ("folder", "model", "end_effector")
 
 
 def run(command: str, words: Sequence[str]) -> int:
@@ -21,8 +22,8 @@ def run(command: str, words: Sequence[str]) -> int:
 
     Args:
         command: ``new``.
-        words: kinds, each followed by a name, and options: ``folder``, by default the first name, and ``model``, the
-            file of a robot's arm.
+        words: kinds, each followed by a name, and options: ``folder``, by default the first name; ``model``, the file
+            of a robot's arm or the name of its module in robot_descriptions; ``end_effector``, a site or link of it.
 
     Raises:
         ConfigError: if a word is invalid, a name cannot be that of a new Python module, or the model is unusable.
@@ -37,7 +38,7 @@ def run(command: str, words: Sequence[str]) -> int:
         raise ConfigError(f"robo-rl {command} knows no {kind!r}: {nearest(kind, KINDS)}")
     if not names or len(plain) != 2 * len(names) or len(pairs) > len(options):
         raise ConfigError(f"robo-rl {command} takes kinds, each once and followed by a name: robo-rl {command} {USAGE}")
-    if ("model" in options) != ("robot" in names):
+    if ("model" in options) != ("robot" in names) or ("end_effector" in options and "robot" not in names):
         raise ConfigError(
             f"model=FILE is the MJCF or URDF file of a robot's arm: robo-rl {command} robot NAME model=FILE"
         )
@@ -45,7 +46,7 @@ def run(command: str, words: Sequence[str]) -> int:
         _check_name(name, "robot" if kind == "robot" else TEMPLATES[kind].group)
     if len(set(names.values())) < len(names):
         raise ConfigError(f"each part needs a different name, not {', '.join(names.values())}")
-    folder = _path(options.get("folder", next(iter(names.values()))))
+    folder = user_path(options.get("folder", next(iter(names.values()))))
     if folder.exists():
         raise DataError(f"{folder} already exists; choose another folder with folder=FOLDER")
     robot = names.pop("robot", None)
@@ -54,7 +55,8 @@ def run(command: str, words: Sequence[str]) -> int:
     if robot is not None:
         from ..sim.robot_files import make_robot_files
 
-        robot_files, notes = make_robot_files(robot, _path(options["model"]), names.get("task"))
+        model = find_model(options["model"])
+        robot_files, notes = make_robot_files(robot, model, folder, names.get("task"), options.get("end_effector"))
         files = robot_files | files
     _write(folder, files)
     print("".join(f"Check {' '.join(printable(note).split())}.\n" for note in notes), end="")
@@ -85,18 +87,6 @@ def _print_use(folder: Path, names: Mapping[str, str], robot: str | None) -> Non
         print(f"  robo-rl train {use}       # in simulation")
     print(f"\n{found}  robo-rl robot task=reach_{robot}       # a virtual robot")
     print(f"  robo-rl train task=reach_{robot} robot={robot} reward=shaped       # in another terminal")
-
-
-def _path(text: str) -> Path:
-    """Return a path, in which ``~`` stands for the home of a user.
-
-    Raises:
-        ConfigError: if there is no such user.
-    """
-    try:
-        return Path(text).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(f"{text}: {error}") from error
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

@@ -66,7 +66,7 @@ _MAX_USER = 1000
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 
 
-def check_mjcf(path: str | Path, option: str) -> None:
+def check_mjcf(path: str | Path, option: str, content: bytes | None = None) -> None:
     """Check that a model in MJCF or URDF does not request more elements and memory than any robot needs.
 
     The files that it names (meshes, pictures, ...) must be regular files: reading a named pipe would block forever.
@@ -74,11 +74,12 @@ def check_mjcf(path: str | Path, option: str) -> None:
     Args:
         path: path of the model; files that it includes or attaches are checked too.
         option: the option that names the file, for messages.
+        content: content that is checked instead of the file's own, for example with the full paths of meshes.
 
     Raises:
         ConfigError: if it exceeds a limit or is not XML; the message gives the place.
     """
-    _Model(option, _Totals(), Path(path).parent).check(Path(path))
+    _Model(option, _Totals(), Path(path).parent).check(Path(path), content)
 
 
 @dataclass
@@ -127,9 +128,9 @@ class _Model:
         self._named = _Named()
         self.elements = 0.0
 
-    def check(self, path: Path) -> None:
-        """Read a file, and add its elements to ``elements``."""
-        self._read(path)
+    def check(self, path: Path, content: bytes | None = None) -> None:
+        """Read a file, or ``content`` in its place, and add its elements to ``elements``."""
+        self._read(path, content)
         for where, beside, name, pixel_bytes in self._named.files:
             for file in self._places(beside, name):
                 stored, pixels = _checked_size(file, where, pixel_bytes > 0)
@@ -138,7 +139,7 @@ class _Model:
                     raise ConfigError(f"{where}: at most {_ASSET_BYTES:,} bytes of files are read, {file} exceeds them")
                 self._claim(pixels * pixel_bytes, where)
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path, content: bytes | None = None) -> None:
         self._totals.models += 1
         self._path = path
         if self._totals.models > _MAX_FILES:
@@ -149,7 +150,7 @@ class _Model:
         parser.EndElementHandler = lambda _: self._factors.pop()
         self._parser = parser
         try:
-            parser.Parse(read_bytes(path, _FILE_BYTES), True)
+            parser.Parse(read_bytes(path, _FILE_BYTES) if content is None else content, True)
         except (expat.ExpatError, DataError, OSError) as error:
             raise ConfigError(f"{self._option}: {path} is not a valid MJCF file: {error}") from error
 

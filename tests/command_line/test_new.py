@@ -1,11 +1,13 @@
 """robo-rl new: packages from the examples under other names, and configuration files of robots."""
 
 import html
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from robo_rl.commands.new import run
 from robo_rl.core import ConfigError, DataError
 
 from ..rigs.command_line import SMALL_AGENT, robo_rl
+from ..rigs.urdf_arm import write_urdf
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -145,6 +148,66 @@ def test_the_files_of_a_robot_compose_and_its_task_can_be_simulated(
     )
 
 
+@pytest.fixture
+def descriptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package ``robot_descriptions`` with an arm in URDF, one in xacro, and one that cannot be fetched."""
+    package = tmp_path / "site" / "robot_descriptions"
+    package.mkdir(parents=True)
+    file = write_urdf(tmp_path / "cache")
+    for name, text in {
+        "__init__": "",
+        "loaders": "",
+        "demo_description": f"URDF_PATH = {str(file)!r}",
+        "soft_description": f"XACRO_PATH = {str(file)!r}",
+        "far_description": "raise RuntimeError('Could not resolve host: github.com')",
+    }.items():
+        (package / f"{name}.py").write_text(f"{text}\n")
+    monkeypatch.syspath_prepend(package.parent)
+    yield package
+    for name in [name for name in sys.modules if name.startswith("robot_descriptions")]:
+        del sys.modules[name]
+
+
+def test_a_urdf_becomes_an_arm_that_trains_with_its_gripper(
+    descriptions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mine"
+    words = ["robot", "my_arm", "model=demo_description", "end_effector=hand_tcp", f"folder={folder}"]
+    assert run("new", words) == 0
+    printed = capsys.readouterr().out
+    assert "Check armature" in printed and "Check end_effector" not in printed
+    arm = yaml.safe_load((folder / "arm/my_arm.yaml").read_text())["arm"]
+    assert arm["model"] == str(folder / "arm/my_arm.xml") and arm["gripper_actuator"] == "gripper"
+    options = [*SMALL_AGENT, "run.env_steps=60", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
+    options += ["agent=rlpd_without_demonstrations", "run.video_episodes=0", f"run.dir={tmp_path / 'run'}"]
+    options += ["task.controller.action_axes=xyz+gripper"]
+    assert "60 environment steps" in robo_rl("train", "task=reach_my_arm", "--config-dir", str(folder), *options)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("dmo_description", "robot_descriptions has no 'dmo_description': .*demo_description"),
+        ("soft_description", r"neither MJCF nor URDF, but perhaps xacro \(.*demo.urdf\): resolve it with xacro"),
+        ("far_description", r"could not fetch far_description \(Could not resolve host.*with access to the network"),
+    ],
+)
+def test_names_of_robot_descriptions_that_give_no_file_are_refused(
+    model: str, message: str, descriptions: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run("new", ["robot", "my_arm", f"model={model}", f"folder={tmp_path / 'mine'}"])
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("robot_descriptions") is not None, reason="robot_descriptions is installed"
+)
+def test_names_of_robot_descriptions_need_the_package(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="pip install robot_descriptions"):
+        run("new", ["robot", "my_arm", "model=panda_description", f"folder={tmp_path / 'mine'}"])
+
+
 @pytest.mark.parametrize(
     ("name", "written"),
     [("w&#10;x: 1&#10;#", True), ("on", True), ("null", True), ("a: b", True), ("1e1", False), ("${x}", False)],
@@ -168,6 +231,7 @@ def test_models_and_options_that_do_not_fit_are_refused(tmp_path: Path, monkeypa
     for words, message in (
         (["robot", "my_arm"], "model=FILE is the MJCF or URDF .*: robo-rl new robot NAME model=FILE"),
         (["task", "my_task", "model=arm.xml"], "robot NAME model=FILE"),
+        (["task", "my_task", "end_effector=tool"], "robot NAME model=FILE"),
         (["robot", "my_arm", "modle=arm.xml"], "no option 'modle': .*model"),
         (["robot", "my_arm", "model=arm.xml"], "there is no file .*arm.xml"),
         (["robot", "virtual", "model=arm.xml"], "robot 'virtual' exists already"),

@@ -119,7 +119,7 @@ def test_pictures_that_change_or_cannot_be_used_are_not_taken(shapes, taken, pro
 
         def close(self): ...
 
-    monkeypatch.setattr("robo_rl.drivers.cameras.reader.Capture", Scripted)
+    monkeypatch.setattr("robo_rl.drivers.cameras.reader.open_capture", Scripted)
     monkeypatch.setattr("robo_rl.drivers.cameras.reader.FIRST_PAUSE", 0.0)
     images: list = []
     problems: list = []

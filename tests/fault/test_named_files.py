@@ -14,7 +14,7 @@ from robo_rl.core import CameraModel, RoboRLError
 from robo_rl.drivers.servos.calibration import load_calibration
 from robo_rl.rewards.modules.code import CodeConfig
 from robo_rl.rewards.modules.stages import StagesConfig
-from robo_rl.sim.arm import read_model
+from robo_rl.sim.arm import read_arm_file
 from robo_rl.sim.gymnasium_making import make_environment
 from robo_rl.sim.gymnasium_options import GymnasiumConfig
 from robo_rl.transport.service import read_key
@@ -49,7 +49,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "calibration": lambda path: load_calibration(str(path)),
     "camera": CameraModel.read,
     "poses": read_poses,
-    "arm": lambda path: read_model(str(path)),
+    "arm": lambda path: read_arm_file(str(path)),
     "environment": gymnasium("xml_file"),
     "lerobot_config": lerobot("config.json"),
     "lerobot_weights": lerobot("model.safetensors"),

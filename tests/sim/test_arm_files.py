@@ -297,7 +297,7 @@ def test_links_of_urdf_are_end_effectors_and_mimic_joints_follow():
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ('<mimic joint="left_finger" multiplier="a lot"/>', "by no number"),
+        ('<mimic joint="left_finger" multiplier="a lot"/>', "multiplier='a lot', which is no number"),
         ('<mimic joint="nobody" multiplier="1"/>', "mimics 'nobody', and the model lacks one of them"),
     ],
 )
