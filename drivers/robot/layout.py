@@ -108,7 +108,12 @@ class SourceLayout:
     @property
     def reports_success(self) -> bool:
         """Whether a source reports the task's success."""
-        return "rewards" in self.by_kind and "success" in self._decoders[self.by_kind["rewards"]].names
+        return "success" in self.measured_terms
+
+    @property
+    def measured_terms(self) -> tuple[str, ...]:
+        """Names of the reward terms that a source provides."""
+        return self._decoders[self.by_kind["rewards"]].names if "rewards" in self.by_kind else ()
 
     def observation(self, messages: Mapping[str, Any]) -> Observation:
         """Return the task's observation, without images that have no message.

@@ -54,6 +54,9 @@ class ServoBackend:
             servos move another instance.
         clock: monotonic clock.
 
+    Attributes:
+        measured_terms: names of the reward terms that are measured: none, except on a virtual arm.
+
     Raises:
         ConfigError: if the task has no arm, or observes or moves something that this arm does not have.
     """
@@ -66,6 +69,7 @@ class ServoBackend:
         is_virtual = config.port == VIRTUAL
         self._layout = ServoLayout(config, simulation.spec, self._description.joints, self._model, is_virtual)
         self._spec = replace(simulation.spec, reports_success=is_virtual)
+        self.measured_terms = simulation.spec.reward_terms if is_virtual else ()
         self._period = 1.0 / (self._spec.control_rate * config.real_time_factor)
         self.rate = RateKeeper(round(self._period * 1e9))
         self._real_time = RealTime(config.real_time_priority)

@@ -48,6 +48,10 @@ class ObservationSignals:
                 self._places[name] = tuple(elements[part] for part in parts)
                 self.units[name] = self.units[parts[0]]
 
+    def keys(self, name: str) -> frozenset[str]:
+        """Return the observation keys that a signal is computed from; empty if there is no such signal."""
+        return frozenset(key for key, _ in self._places.get(name, ()))
+
     def values(self, name: str, observations: Observation) -> NDArray[np.float64]:
         """Return a signal (...,) of observations whose arrays are (..., elements)."""
         places = self._places[name]
