@@ -179,6 +179,7 @@ class MachineBackend(WrappedWorld):
         rows: Batch = {f"next_observation/{key}": step.observation[key][None] for key in self.steps.keys}
         rows |= {f"term/{name}": np.array([terms[name]]) for name in self.steps.terms}
         outcome = self.steps(self._state, rows)
+        terms |= {name: float(values[0]) for name, values in outcome.terms.items()}
         self._state = outcome.states
         terminated = bool(outcome.terminated[0])
         if terminated and not step.ended:
@@ -187,7 +188,7 @@ class MachineBackend(WrappedWorld):
         return replace(
             step,
             observation=self._observed(step),
-            rewards=terms | {name: float(values[0]) for name, values in outcome.terms.items()},
+            rewards={name: terms[name] for name in self._spec.reward_terms},
             terminated=terminated,
             truncated=step.truncated and not terminated,
             success=bool(outcome.terms["success"][0]),

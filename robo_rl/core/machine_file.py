@@ -101,7 +101,7 @@ class _Reader:
             self.problems.append("no state is a success: name one in 'success', for example success: [done]")
         for name in sorted(set(self._success) & set(self._failure)):
             self.problems.append(f"state {name!r} is a success and a failure")
-        for name in (*self._success, *self._failure):
+        for name in dict.fromkeys((*self._success, *self._failure)):
             if self._edges.get(name):
                 self.problems.append(f"state {name!r} ends the task and has edges: remove them")
 
