@@ -51,7 +51,7 @@ class RobotBackend:
         clock: monotonic clock.
 
     Attributes:
-        measured_terms: names of the reward terms that a source gives; see :class:`~robo_rl.core.MeasuredRewards`.
+        unmeasured: names of what no source gives; see :class:`~robo_rl.core.PartlyMeasured`.
 
     Raises:
         ConfigError: if the robot does not provide what the task observes, or cannot execute its actions.
@@ -67,7 +67,7 @@ class RobotBackend:
         self._period = 1.0 / (spec.control_rate * config.real_time_factor)
         self._body = make_body(config, simulation)
         self._layout = self._body.layout
-        self.measured_terms = self._layout.measured_terms
+        self.unmeasured = self._layout.unmeasured
         for key, terms in (("terminate_on", config.terminate_on), ("truncate_on", config.truncate_on)):
             for term in terms:
                 require(term in spec.reward_terms, f"robot.{key}", nearest(term, spec.reward_terms), term)

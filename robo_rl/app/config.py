@@ -28,8 +28,8 @@ class RunConfig(Options, section="run"):
         replay_capacity: number of observations in the online replay buffer; an episode of L steps takes L + 1.
         hindsight: number of copies of each episode that are stored with a goal that it achieved (hindsight experience
             replay), for tasks whose goal is observed; 0: none.
-        counterfactual: share of the online rows of each minibatch whose ``task.machine`` is in a random state instead of
-            its own (counterfactual experiences), in [0, 1]; 0: none.
+        counterfactual: share of the online rows of each minibatch in which ``task.machine`` is in a random state
+            instead of its own (counterfactual experiences); 0: none.
         relabel_rows: number of stored transitions whose learned rewards are recomputed after each step, if a module has
             changed; sampled transitions are always up to date.
         stop_at_success_rate: end the run when an evaluation after the first step reaches this rate (0 to 1); null:

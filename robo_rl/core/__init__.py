@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         PROGRESS,
         MachineBackend,
         MachineSteps,
-        MeasuredRewards,
+        PartlyMeasured,
         find_machine,
         machine_states,
     )
@@ -229,6 +229,7 @@ __all__ = [
     "OfflineLearner",
     "Options",
     "OwnStop",
+    "PartlyMeasured",
     "PersistentWorld",
     "Policy",
     "RankError",

@@ -30,14 +30,14 @@ TASK_TERMINATED = "task_terminated"
 
 
 @runtime_checkable
-class MeasuredRewards(Protocol):
-    """A backend of a robot, which may not measure all reward terms of its task.
+class PartlyMeasured(Protocol):
+    """A backend of a robot, which may not measure everything that its simulation does.
 
     Attributes:
-        measured_terms: names of the terms that it measures; the others are always 0.
+        unmeasured: names of the elements of observations, and of the reward terms, that are always 0.
     """
 
-    measured_terms: tuple[str, ...]
+    unmeasured: frozenset[str]
 
 
 class MachineOutcome(NamedTuple):
@@ -77,7 +77,7 @@ class MachineSteps:
         self._solved = np.zeros(len(machine.states), np.float32)
         self._solved[sorted(machine.success)] = 1.0
         self.continuing: States = np.flatnonzero(~self._ending)
-        self.keys = frozenset(key for name in machine.signals for key in self._signals.keys(name))
+        self.keys = frozenset(key for name in machine.signals for key, _ in self._signals.places(name))
         observed = self._signals.units
         self.terms = (*sorted(machine.signals - observed.keys()), TASK_TERMINATED)
 
@@ -139,14 +139,10 @@ class MachineBackend(WrappedWorld):
         added = (MACHINE, PROGRESS, PROGRESS + BEFORE, TASK_SUCCESS, TASK_TERMINATED)
         if taken := [name for name in added if name in (*spec.reward_terms, *spec.observation)]:
             raise ConfigError(f"task.machine: task {spec.task!r} has {', '.join(taken)} already: rename it")
-        names = {name: TASK_SUCCESS if name == "success" else name for name in spec.reward_terms}
-        measured = _measured_terms(backend)
-        signals = ObservationSignals(spec).units
-        available = {**dict.fromkeys(names[term] for term in spec.reward_terms if term in measured), **signals}
-        simulated = [names[term] for term in spec.reward_terms if names[term] not in available]
-        machine = read_machine(Path(file), available, simulated)
+        self._names = {name: TASK_SUCCESS if name == "success" else name for name in spec.reward_terms}
+        units, simulated = _quantities(backend, self._names)
+        machine = read_machine(Path(file), units, simulated)
         self.steps = MachineSteps(machine, spec, ends)
-        self._names = names
         self._state: States = np.zeros(1, np.intp)
         self._running = False
         observed = ArraySpec((len(machine.states),), low=0, high=1, names=tuple(f"machine_{s}" for s in machine.states))
@@ -154,7 +150,7 @@ class MachineBackend(WrappedWorld):
         self._spec = replace(
             spec,
             observation={**spec.observation, MACHINE: observed},
-            reward_terms=(*names.values(), *terms),
+            reward_terms=(*self._names.values(), *terms),
             reports_success=True,
             extra={**spec.extra, MACHINE: machine.fingerprint},
         )
@@ -225,14 +221,31 @@ def find_machine(backend: EnvBackend) -> MachineBackend | None:
 
 
 def machine_states(spec: EnvSpec) -> tuple[str, ...]:
-    """Return the names of the states of the machine that an environment of ``spec`` observes; empty if there is none."""
+    """Return the names of the states of the machine in an environment of ``spec``; empty if there is none."""
     names = spec.observation[MACHINE].names if MACHINE in spec.extra else ()
     return tuple(name.removeprefix("machine_") for name in names)
 
 
-def _measured_terms(backend: EnvBackend) -> tuple[str, ...]:
-    """Return the names of the reward terms that ``backend`` measures."""
+def _quantities(backend: EnvBackend, names: Mapping[str, str]) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """Return the quantities that the conditions of a machine may name.
+
+    Args:
+        backend: backend of the task.
+        names: name of the quantity for each reward term.
+
+    Returns:
+        The unit, or None, of each quantity that is measured, and of those that exist only in simulation.
+    """
     inner: object = backend
     while isinstance(inner, WrappedBackend):
         inner = inner.inner
-    return inner.measured_terms if isinstance(inner, MeasuredRewards) else backend.spec.reward_terms
+    unmeasured = inner.unmeasured if isinstance(inner, PartlyMeasured) else frozenset()
+    spec = backend.spec
+    signals = ObservationSignals(spec)
+    units = dict.fromkeys(names.values()) | signals.units
+    simulated = {quantity for term, quantity in names.items() if term in unmeasured} - signals.units.keys()
+    for name in signals.units:
+        if unmeasured & {spec.observation[key].names[place] for key, place in signals.places(name)}:
+            simulated.add(name)
+    measured = {name: unit for name, unit in units.items() if name not in simulated}
+    return measured, {name: units[name] for name in simulated}

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,15 @@ _KEYS = ("states", "success", "failure")
 _EDGE_KEYS = ("when", "to", "reward")
 
 
-def read_machine(path: Path, units: Mapping[str, str | None], simulated: Iterable[str] = ()) -> RewardMachine:
+def read_machine(
+    path: Path, units: Mapping[str, str | None], simulated: Mapping[str, str | None] | None = None
+) -> RewardMachine:
     """Read a machine from a YAML file.
 
     Args:
         path: the file; docs/reference/rewards.md describes it.
         units: unit of each available quantity by name, or None.
-        simulated: names of quantities that exist only in simulation, for messages.
+        simulated: units of quantities that exist only in simulation, for messages.
 
     Raises:
         ConfigError: if the file cannot be read, or the machine cannot be used; the message lists all problems.
@@ -37,7 +39,7 @@ def read_machine(path: Path, units: Mapping[str, str | None], simulated: Iterabl
         values = load_options(path)
     except (OSError, DataError) as error:
         raise ConfigError(f"task.machine: {path} cannot be read: {error}") from error
-    reader = _Reader(values, units, frozenset(simulated))
+    reader = _Reader(values, units, simulated or {})
     machine = reader.machine()
     if reader.problems:
         lines = "".join(f"\n  {problem}" for problem in reader.problems)
@@ -52,7 +54,9 @@ class _Reader:
         problems: all problems of the file, a sentence each.
     """
 
-    def __init__(self, values: Mapping[Any, Any], units: Mapping[str, str | None], simulated: frozenset[str]) -> None:
+    def __init__(
+        self, values: Mapping[Any, Any], units: Mapping[str, str | None], simulated: Mapping[str, str | None]
+    ) -> None:
         self._units, self._simulated = units, simulated
         self._signals: set[str] = set()
         self.problems: list[str] = []
@@ -72,14 +76,10 @@ class _Reader:
     def machine(self) -> RewardMachine:
         """Return the machine; it is not valid if there are problems."""
         edges = {name: self._read_edges(name) for name in self._states}
-        success, failure = (
-            frozenset(map(self._states.index, names)) for names in (self._success, self._failure)
-        )
+        success, failure = (frozenset(map(self._states.index, names)) for names in (self._success, self._failure))
         definition = [self._states, sorted(success), sorted(failure), [self._edges.get(name) for name in self._states]]
         digest = hashlib.sha256(json.dumps(definition, default=str).encode()).hexdigest()[:12]
-        machine = RewardMachine(
-            self._states, tuple(edges.values()), success, failure, frozenset(self._signals), digest
-        )
+        machine = RewardMachine(self._states, tuple(edges.values()), success, failure, frozenset(self._signals), digest)
         if not self.problems:
             self._check_ways(machine)
         return machine
@@ -150,7 +150,7 @@ class _Reader:
         if not formula.is_momentary:
             self.problems.append(f"{place}: {text!r} refers to several moments; states are the memory of a machine")
             return None
-        everything = {**dict.fromkeys(self._simulated), **self._units}
+        everything = {**self._simulated, **self._units}
         try:
             names = formula.check(everything)
         except ConfigError as error:
@@ -158,8 +158,8 @@ class _Reader:
             return None
         for name in sorted(names - self._units.keys()):
             self.problems.append(
-                f"{place}: {name!r} exists only in simulation: no source of this robot gives it. Add a source that "
-                f"gives rewards, or use one of {', '.join(sorted(self._units))}"
+                f"{place}: {name!r} exists only in simulation: no source of this robot gives it. Add a source, or use "
+                f"one of {', '.join(sorted(self._units))}"
             )
         self._signals |= names
         return formula

@@ -48,9 +48,9 @@ class ObservationSignals:
                 self._places[name] = tuple(elements[part] for part in parts)
                 self.units[name] = self.units[parts[0]]
 
-    def keys(self, name: str) -> frozenset[str]:
-        """Return the observation keys that a signal is computed from; empty if there is no such signal."""
-        return frozenset(key for key, _ in self._places.get(name, ()))
+    def places(self, name: str) -> tuple[tuple[str, int], ...]:
+        """Return observation key and index of each element that a signal is computed from; none for other names."""
+        return self._places.get(name, ())
 
     def values(self, name: str, observations: Observation) -> NDArray[np.float64]:
         """Return a signal (...,) of observations whose arrays are (..., elements)."""

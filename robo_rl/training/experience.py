@@ -181,5 +181,7 @@ def make_counterfactual(components: Components, share: float) -> Counterfactual 
             f"{', '.join(components.reward.scorer.terms)} compute others: choose one of the two"
         )
     if BASE_POLICY in components.backend.spec.extra:
-        raise ConfigError(f"{option}: the base policy may have acted on the state of the machine: choose one of the two")
+        raise ConfigError(
+            f"{option}: the base policy may have acted on the state of the machine: choose one of the two"
+        )
     return Counterfactual(machine.steps, share)

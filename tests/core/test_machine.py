@@ -85,7 +85,10 @@ def test_progress_counts_the_edges_to_success(tmp_path: Path) -> None:
                 "no way leads from state 'b' to a success: name it in 'failure'",
             ],
         ),
-        ("states: 3\nsuccess: 4\nfailure: [2]", ["'states' must be", "'success' must be", "'failure' must be", "no state"]),
+        (
+            "states: 3\nsuccess: 4\nfailure: [2]",
+            ["'states' must be", "'success' must be", "'failure' must be", "no state"],
+        ),
         ("states: {1 a: [{when: 2, to: d, reward: .nan}]}\nsuccess: [d]", ["no name of a state", "got 2", "finite"]),
     ],
 )
@@ -115,7 +118,9 @@ def test_the_state_is_observed_and_success_ends_the_episode(tmp_path: Path) -> N
     assert state_of(backend, first) == "left" and first.success is False
     steps = walk(backend, *2 * [TO_THE_LEFT], *4 * [TO_THE_RIGHT], *3 * [UP])
     names = [state_of(backend, step) for step in steps]
-    assert names[1] == "right" and names[-1] == "done" and names == sorted(names, key=backend.steps.machine.states.index)
+    assert (
+        names[1] == "right" and names[-1] == "done" and names == sorted(names, key=backend.steps.machine.states.index)
+    )
     last = steps[-1]
     assert last.terminated and last.success and last.rewards["success"] == 1 and last.rewards[MACHINE] == 2
     assert last.rewards["task_success"] == 1 and last.rewards["task_terminated"] == 0
@@ -149,10 +154,11 @@ def test_success_lasts_where_it_does_not_end_the_episode(tmp_path: Path) -> None
 
 def test_quantities_that_a_robot_does_not_measure_are_refused(tmp_path: Path) -> None:
     class Robot(StageWorld):
-        measured_terms = ("far",)
+        unmeasured = frozenset({"success", "y"})
 
-    with pytest.raises(ConfigError, match="'task_success' exists only in simulation"):
+    with pytest.raises(ConfigError, match="'task_success' exists only in simulation") as error:
         staged(tmp_path, world=Robot())
+    assert "edge 2: 'y' exists only in simulation" in str(error.value)
     text = "states: {a: [{when: x > 0.1 and far > 0, to: b}]}\nsuccess: [b]"
     assert staged(tmp_path, text, world=Robot()).spec.reports_success, "the machine knows"
 

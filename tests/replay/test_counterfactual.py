@@ -38,16 +38,18 @@ def stepped(backend: MachineBackend, ring: ReplayRing, slot: int, state: int, n_
         rows = ring.rows.rows(np.array([slot]))
         x, y = rows["next_observation/state"][0].astype(float)
         signals = {"x": x, "y": y, "far": rows["term/far"][0], "task_success": rows["term/task_success"][0]}
-        targets, rewards = machine.advance(np.array([state]), {name: np.array([float(v)]) for name, v in signals.items()})
+        targets, rewards = machine.advance(
+            np.array([state]), {name: np.array([float(v)]) for name, v in signals.items()}
+        )
         target = int(targets[0])
         terminated = target in ending or rows["term/task_terminated"][0] > 0
-        terms = {name: float(rows[f"term/{name}"][0]) for name in ring.spec.reward_terms} | {
+        result = {name: float(rows[f"term/{name}"][0]) for name in ring.spec.reward_terms} | {
             MACHINE: float(rewards[0]),
             "success": float(target in machine.success),
             "machine_progress": 0.0 if terminated else float(machine.progress[target]),
             "machine_progress" + BEFORE: float(machine.progress[state]),
         }
-        values = np.array([[terms[name] for name in ring.terms]], np.float32)
+        values = np.array([[result[name] for name in ring.terms]], np.float32)
         total += GAMMA**step * float(reward.combine(ring.terms, values, GAMMA)[0])
         discount, state = 0.0 if terminated else discount * GAMMA, target
         following, continues = ring.rows.following(np.array([slot]))

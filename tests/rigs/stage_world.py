@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from robo_rl.core import EnvSpec, MachineBackend, Step
 
 from .pit_world import SPEC, PitWorld
