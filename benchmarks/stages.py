@@ -1,8 +1,8 @@
 """A task of three stages: with the state of its machine and counterfactual rows, with the state alone, and without it.
 
-The end effector of ``reach`` passes a gate on its left, then one on its right, then reaches a goal beyond the left
-gate, which it must not touch before (examples/stages/gates.yaml). Runs may be stopped and started again: finished ones
-are kept, unfinished ones are resumed.
+The end effector passes a gate on its left, then one on its right, then reaches a goal beyond the left gate, where it
+must not be before (examples/stages/gates.yaml). Runs may be stopped and started again: finished ones are kept,
+unfinished ones are resumed.
 
     python benchmarks/stages.py
     python benchmarks/stages.py --settings counterfactual machine --seeds 0 1 2 --overrides runtime.threads=1
@@ -32,9 +32,7 @@ TASK = [
     "task=reach",
     f"task.machine={ROOT / 'examples' / 'stages' / 'gates.yaml'}",
     "task.max_episode_steps=50",
-    "task.tolerance=0.08",
-    "task.goal_low=[0.40,0.18,0.10]",
-    "task.goal_high=[0.58,0.26,0.30]",
+    "task.observation.object=false",
     "reward=machine",
     "demonstrations.episodes=0",
     "agent=rlpd_without_demonstrations",
@@ -44,7 +42,7 @@ TASK = [
 SETTINGS = {
     "counterfactual": ["run.counterfactual=0.5"],
     "machine": [],
-    "unobserved": ["agent.observation_keys=[state,object]"],
+    "unobserved": ["agent.observation_keys=[state]"],
 }
 """What differs: counterfactual rows, none of them, and a policy that does not observe the state of the machine."""
 ENV_STEPS = 15_000
