@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robo_rl.core import (
+    BEFORE,
     Batch,
     Comparisons,
     ConfigError,
@@ -28,9 +29,6 @@ from robo_rl.core import (
 
 from .parts.arrays import take_over, with_prefix, without_prefix
 from .parts.module import Floats
-
-BEFORE = "/before"
-"""Suffix of the second term of a potential, for the state before a step. The term without it is for the state after."""
 
 _FORGETTING = 1e-3
 """Weight of the newest step in the running mean square of ``normalise``, which thus averages over about 1000 steps."""
@@ -54,7 +52,7 @@ class TermConfig:
             dense reward can thus stand in for a sparse one.
         potential: whether the term is a potential of the state: gamma times its value after the step minus its value
             before is added (Ng et al. 1999), which does not change the best policy. After a termination its value is 0.
-            Only for modules that judge states.
+            Only for modules that judge states, and for ``machine_progress``.
     """
 
     weight: float = 1.0
@@ -131,8 +129,12 @@ class ComposedRewardConfig:
         modules = {name: config.make(name, spec, seed) for name, config in self.modules.items()}
         terms = self.terms | {name: TermConfig() for name in modules if name not in self.terms}
         for name, term in terms.items():
-            if term.potential and (name not in modules or not modules[name].judges_state):
-                raise ConfigError(f"reward.terms.{name}.potential: only a module that judges states can be a potential")
+            is_potential = name + BEFORE in spec.reward_terms or (name in modules and modules[name].judges_state)
+            if term.potential and not is_potential:
+                raise ConfigError(
+                    f"reward.terms.{name}.potential: only a module that judges states, or machine_progress with "
+                    "task.machine, can be a potential"
+                )
         return ComposedReward(modules, terms, self.offset)
 
 

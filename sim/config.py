@@ -320,6 +320,7 @@ class TaskConfig(Options):
         control_rate: actions per second [Hz]; must divide ``controller.rate``.
         max_episode_steps: number of steps after which an episode is truncated.
         terminate_on_success: whether success ends the episode.
+        machine: file of a reward machine, whose stages become the task; see docs/reference/rewards.md#reward-machines.
         keep_out: boxes from which the arm has to keep away, six numbers each: centre (x, y, z) and half sizes [m]. They
             are visible and touch nothing; ``safety.barrier`` keeps the arm out.
     """
@@ -328,6 +329,7 @@ class TaskConfig(Options):
     control_rate: float = option(10.0, low=MIN_RATE, high=MAX_RATE)
     max_episode_steps: int = option(100, low=1)
     terminate_on_success: bool = True
+    machine: str | None = None
     keep_out: tuple[float, ...] = ()
     arm: ArmConfig = field(default_factory=ArmConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)

@@ -21,6 +21,7 @@ class GymnasiumConfig:
         control_rate: policy steps per second [Hz]; null: from the environment's ``dt``, else its ``render_fps``,
             divided by ``action_repeat``.
         terminate_on_success: end the episode when the environment reports success.
+        machine: file of a reward machine, whose stages become the task.
         success_key: key of ``info`` with the success, or a path to it with dots: ``episode.solved``, ``success.0``.
             Null: ``is_success``, ``success`` or ``succeed``, if the first step has one. If it has several elements, all
             must be successes.
@@ -38,6 +39,7 @@ class GymnasiumConfig:
     max_episode_steps: int | None = None
     control_rate: float | None = None
     terminate_on_success: bool = False
+    machine: str | None = None
     success_key: str | None = None
     success_at_least: float | None = None
     success_at_most: float | None = None

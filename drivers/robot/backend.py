@@ -50,6 +50,9 @@ class RobotBackend:
         simulation: the task's simulated arm or car. Its spec, description and model are used; it is never stepped.
         clock: monotonic clock.
 
+    Attributes:
+        unmeasured: names of what no source gives; see :class:`~robo_rl.core.PartlyMeasured`.
+
     Raises:
         ConfigError: if the robot does not provide what the task observes, or cannot execute its actions.
     """
@@ -64,6 +67,7 @@ class RobotBackend:
         self._period = 1.0 / (spec.control_rate * config.real_time_factor)
         self._body = make_body(config, simulation)
         self._layout = self._body.layout
+        self.unmeasured = self._layout.unmeasured
         for key, terms in (("terminate_on", config.terminate_on), ("truncate_on", config.truncate_on)):
             for term in terms:
                 require(term in spec.reward_terms, f"robot.{key}", nearest(term, spec.reward_terms), term)

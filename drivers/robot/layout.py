@@ -101,14 +101,24 @@ class SourceLayout:
                     f"robot.unmeasured: {beginning!r} has no effect: {', '.join(sorted(matching))} of {config.name} "
                     f"{'is' if len(matching) == 1 else 'are'} measured or computed. Leave it out, or the source"
                 )
-        provided |= {element for element in elements if element.startswith(tuple(config.unmeasured))}
+        self._unmeasured = {element for element in elements if element.startswith(tuple(config.unmeasured))}
+        provided |= self._unmeasured
         for key, spec_of_key in spec.observation.items():
             _require_given(config.name, key, spec_of_key, provided, self.by_kind)
 
     @property
     def reports_success(self) -> bool:
         """Whether a source reports the task's success."""
-        return "rewards" in self.by_kind and "success" in self._decoders[self.by_kind["rewards"]].names
+        return "success" in self._measured_terms
+
+    @property
+    def unmeasured(self) -> frozenset[str]:
+        """Names of the elements of ``state`` and of the reward terms that no source gives: they are always 0."""
+        return frozenset(self._unmeasured | (set(self.spec.reward_terms) - set(self._measured_terms)))
+
+    @property
+    def _measured_terms(self) -> tuple[str, ...]:
+        return self._decoders[self.by_kind["rewards"]].names if "rewards" in self.by_kind else ()
 
     def observation(self, messages: Mapping[str, Any]) -> Observation:
         """Return the task's observation, without images that have no message.

@@ -29,7 +29,7 @@ from ..stopping import stopping
 from .arm import ArmReading, ServoArm
 from .config import VIRTUAL, ServoArmConfig
 from .loop import ServoLoop
-from .observing import IMAGES, ServoLayout
+from .observing import IMAGES, UNMEASURED, ServoLayout
 from .port import BusError
 from .readings import ServoReadings
 from .simulated import require_arm
@@ -54,6 +54,9 @@ class ServoBackend:
             servos move another instance.
         clock: monotonic clock.
 
+    Attributes:
+        unmeasured: names of what is not measured; see :class:`~robo_rl.core.PartlyMeasured`.
+
     Raises:
         ConfigError: if the task has no arm, or observes or moves something that this arm does not have.
     """
@@ -66,6 +69,7 @@ class ServoBackend:
         is_virtual = config.port == VIRTUAL
         self._layout = ServoLayout(config, simulation.spec, self._description.joints, self._model, is_virtual)
         self._spec = replace(simulation.spec, reports_success=is_virtual)
+        self.unmeasured = frozenset((*UNMEASURED, *(() if is_virtual else simulation.spec.reward_terms)))
         self._period = 1.0 / (self._spec.control_rate * config.real_time_factor)
         self.rate = RateKeeper(round(self._period * 1e9))
         self._real_time = RealTime(config.real_time_priority)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .deployed import PolicySource, load_evaluated, write_deployed
     from .evaluated import change_task, evaluated_policy
     from .expert import make_intervention
+    from .machine_copy import keep_machine
     from .network_limits import networks_of, networks_of_run
     from .registration import register_all_configs, register_configs
     from .scenes import scene_limits
@@ -86,6 +87,7 @@ __all__ = [
     "find_stop_button",
     "has_robot",
     "keep_base",
+    "keep_machine",
     "load_agent",
     "load_evaluated",
     "load_policy",

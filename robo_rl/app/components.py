@@ -7,8 +7,10 @@ from omegaconf import DictConfig, OmegaConf
 from ..core import (
     ConfigError,
     EnvBackend,
+    MachineBackend,
     ResetController,
     derive_seed,
+    find_machine,
     find_relative,
     moved_section,
     observe,
@@ -17,6 +19,7 @@ from ..core import (
 from ..residual import BaseActionBackend, BaseConfig
 from .base import executed, load_base
 from .composition import build, build_agent, build_reward, has_robot, observation_options, set_threads
+from .machine_copy import machine_file
 from .returning import ReturnLearner
 from .stops import find_stop_button
 
@@ -32,6 +35,8 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
     try:
         is_simulated = simulated or not has_robot(config)
         backend = observe(backend, observation_options(config), is_simulated)
+        if (machine := machine_file(config)) is not None:
+            backend = MachineBackend(backend, machine, bool(config.task.get("terminate_on_success", True)))
         base = load_base(config)
         if base is None:
             return backend
@@ -46,8 +51,11 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
 def build_safe_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
     """Make the robot or simulator with its safety filters, whose observations are those of its driver.
 
-    Arguments as for :func:`build_backend`.
+    Arguments as for :func:`build_backend`. With a machine, the success of the task itself does not end episodes.
     """
+    if machine_file(config) is not None and "terminate_on_success" in config.task:
+        config = config.copy()
+        config.task.terminate_on_success = False  # robots refer to this option
     backend = cast(EnvBackend, build(config.task))
     try:
         if has_robot(config) and not simulated:
@@ -63,7 +71,8 @@ def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetContr
     """Make the reset controller of the section ``reset``; None if the backend's own reset begins episodes.
 
     Raises:
-        ConfigError: if a controller needs poses in the base frame, which are not observed, or there is a base policy.
+        ConfigError: if a controller needs poses in the base frame, which are not observed, or there is a base policy
+            or a machine.
     """
     relative = find_relative(backend)
     spec = backend.spec if relative is None else relative.inner.spec
@@ -78,6 +87,11 @@ def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetContr
         arguments["learner"] = ReturnLearner(agent, reward, backend.spec, node.replay_capacity, reset_seed)
         node = OmegaConf.masked_copy(node, [str(key) for key in node if key not in parts])
     controller = cast("ResetController | None", build(node, **arguments))
+    if find_machine(backend) is not None and controller is not None:
+        raise ConfigError(
+            "a reset controller moves the robot within episodes of its own, in which task.machine would leave its "
+            "first state: choose reset=seeded, in which the simulator, or the robot's own reset, begins episodes"
+        )
     if isinstance(backend, BaseActionBackend) and controller is not None:
         raise ConfigError(
             "a reset controller would act on top of the base policy: choose reset=seeded, in which the simulator, or "

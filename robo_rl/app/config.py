@@ -28,6 +28,8 @@ class RunConfig(Options, section="run"):
         replay_capacity: number of observations in the online replay buffer; an episode of L steps takes L + 1.
         hindsight: number of copies of each episode that are stored with a goal that it achieved (hindsight experience
             replay), for tasks whose goal is observed; 0: none.
+        counterfactual: share of the online rows of each minibatch in which ``task.machine`` is in a random state
+            instead of its own (counterfactual experiences); 0: none.
         relabel_rows: number of stored transitions whose learned rewards are recomputed after each step, if a module has
             changed; sampled transitions are always up to date.
         stop_at_success_rate: end the run when an evaluation after the first step reaches this rate (0 to 1); null:
@@ -47,6 +49,7 @@ class RunConfig(Options, section="run"):
     rollbacks: int = option(3, low=0)
     replay_capacity: int = option(200_000, low=2)
     hindsight: int = option(0, low=0)
+    counterfactual: float = option(0.0, low=0, high=1)
     relabel_rows: int = option(0, low=0)
     stop_at_success_rate: float | None = None
     stop_at_return: float | None = None

@@ -28,6 +28,7 @@ from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .allow_list import check_saved, with_current_names
 from .base_copy import use_copy
 from .composition import build_acting_agent, build_agent, build_reward, has_robot
+from .machine_copy import use_machine_copy
 from .network_limits import networks_of
 from .registration import register_all_configs
 
@@ -37,7 +38,7 @@ OTHER = "use another checkpoint"
 def run_config(run: Path) -> DictConfig:
     """Return the configuration of a run folder: the saved values, typed, with current defaults for missing keys.
 
-    The base policy, if there is one, is the copy in the folder.
+    The base policy and the machine of the task, if there are any, are the copies in the folder.
 
     Raises:
         ConfigError: if the folder is not a run, its configuration is damaged, or one of its keys no longer exists.
@@ -47,6 +48,7 @@ def run_config(run: Path) -> DictConfig:
         raise ConfigError(f"{run} is not a run folder: it has no config.yaml. Give a folder that robo-rl train made")
     config = complete_config(saved_config(file), file)
     use_copy(config, run)
+    use_machine_copy(config, run)
     return config
 
 

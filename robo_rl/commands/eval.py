@@ -120,11 +120,10 @@ def show(result: EvaluationResult, step: int, console: Console, demonstrated: Cy
         low, high = 100 * rate.low, 100 * rate.high
         console.print(f"Success {100 * rate.value:.1f} % (95 % interval {low:.1f} to {high:.1f} %)")
     console.print(f"Mean return {result.return_mean:.2f}, median length {result.seconds_median:.1f} s")
-    if result.stops:
-        console.print(result.stops, soft_wrap=True)
-    if (cycle_time := result.cycle_time) is not None:
-        for line in cycle_time_lines(cycle_time, demonstrated):
-            console.print(line)
+    for line in filter(None, (result.stages, result.stops)):
+        console.print(line, soft_wrap=True)
+    for line in () if result.cycle_time is None else cycle_time_lines(result.cycle_time, demonstrated):
+        console.print(line)
     for line in result.execution.lines() if result.execution is not None else ():
         console.print(line)
     if result.lap_seconds:

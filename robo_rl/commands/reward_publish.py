@@ -24,10 +24,10 @@ def run(config: DictConfig) -> int:
     if not has_robot(config):
         raise ConfigError("robo-rl reward publish scores a robot over ROS 2: choose one, such as robot=virtual")
     observed = observation_options(config)
-    if observed.get("relative") or observed.get("history"):
+    if observed.get("relative") or observed.get("history") or config.task.get("machine"):
         raise ConfigError(
             "robo-rl reward publish scores measured observations and does not know when episodes begin: train the "
-            "reward with task.observation.relative=false task.observation.history=0"
+            "reward with task.observation.relative=false task.observation.history=0 task.machine=null"
         )
     backend = build(config.robot, simulation=build(config.task))
     try:

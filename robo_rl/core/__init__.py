@@ -72,6 +72,17 @@ if TYPE_CHECKING:
     from .image_layouts import ImageConfig, ImageLayout, image_axes, image_layout, image_override
     from .interruption import Interruption, sigterm_unwinds
     from .latch import plain_text
+    from .machine import RewardMachine
+    from .machine_backend import (
+        MACHINE,
+        PROGRESS,
+        MachineBackend,
+        MachineSteps,
+        PartlyMeasured,
+        find_machine,
+        machine_states,
+    )
+    from .machine_file import read_machine
     from .mjcf_limits import check_mjcf
     from .native import compiler_problem, native_library
     from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
@@ -106,7 +117,7 @@ if TYPE_CHECKING:
     from .relative import OBSERVATION_FRAME, RelativeBackend, find_relative
     from .repetition import Repetitions
     from .reset_latch import ResetLatch
-    from .reward import RewardWeights
+    from .reward import BEFORE, RewardWeights
     from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer, TermScorer
     from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription, shortest
     from .ros_arguments import parse_ros_arguments, pass_on, passed_on
@@ -146,17 +157,20 @@ else:
     __getattr__ = imported_on_use(__name__, __file__)
 
 __all__ = [
+    "BEFORE",
     "DEADMAN",
     "EMERGENCY_STOP",
     "ENTRIES",
     "GUARD_SILENT",
     "HISTORY",
+    "MACHINE",
     "MAX_PIXELS",
     "MAX_RATE",
     "MAX_SECONDS",
     "MIN_RATE",
     "OBSERVATION_FRAME",
     "PASSED",
+    "PROGRESS",
     "PYTHON_NAMESPACE",
     "RESET_SHARED",
     "RESET_UNANSWERED",
@@ -202,6 +216,8 @@ __all__ = [
     "ImageLayout",
     "Interruption",
     "Intervention",
+    "MachineBackend",
+    "MachineSteps",
     "ManualClock",
     "Metrics",
     "MonotonicClock",
@@ -213,6 +229,7 @@ __all__ = [
     "OfflineLearner",
     "Options",
     "OwnStop",
+    "PartlyMeasured",
     "PersistentWorld",
     "Policy",
     "RankError",
@@ -228,6 +245,7 @@ __all__ = [
     "ReturnScaled",
     "Reward",
     "RewardConfig",
+    "RewardMachine",
     "RewardModule",
     "RewardWeights",
     "RoboRLError",
@@ -276,6 +294,7 @@ __all__ = [
     "decode_ros_image",
     "derive_seed",
     "draft_of",
+    "find_machine",
     "find_relative",
     "finite_number",
     "generator",
@@ -289,6 +308,7 @@ __all__ = [
     "listening",
     "load_config",
     "load_options",
+    "machine_states",
     "matrix_of_quaternion",
     "matrix_of_vector",
     "memory_bytes",
@@ -314,6 +334,7 @@ __all__ = [
     "quoted",
     "read_bytes",
     "read_image_header",
+    "read_machine",
     "read_secret",
     "reading",
     "remove_abandoned_drafts",

@@ -10,6 +10,9 @@ from .errors import ConfigError, nearest
 from .options import require
 from .specs import EnvSpec
 
+BEFORE = "/before"
+"""Suffix of the second term of a potential, for the state before a step. The term without it is for the state after."""
+
 
 @dataclass(frozen=True)
 class RewardWeights:

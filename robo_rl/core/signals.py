@@ -48,6 +48,10 @@ class ObservationSignals:
                 self._places[name] = tuple(elements[part] for part in parts)
                 self.units[name] = self.units[parts[0]]
 
+    def places(self, name: str) -> tuple[tuple[str, int], ...]:
+        """Return observation key and index of each element that a signal is computed from; none for other names."""
+        return self._places.get(name, ())
+
     def values(self, name: str, observations: Observation) -> NDArray[np.float64]:
         """Return a signal (...,) of observations whose arrays are (..., elements)."""
         places = self._places[name]

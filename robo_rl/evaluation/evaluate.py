@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import (
     HISTORY,
+    MACHINE,
     ConfigError,
     EnvBackend,
     EnvSpec,
@@ -19,6 +20,7 @@ from ..core import (
     Step,
     counted,
     derive_seed,
+    machine_states,
     nearest,
     require,
 )
@@ -42,6 +44,7 @@ class EpisodeOutcome:
             the episode; None if it was not.
         stopped: why the robot was stopped before the end of the episode; empty if it was not.
         start: values of the named elements of the first observation.
+        reached: whether the task's machine was in each of its states after a step, by name; empty without a machine.
     """
 
     index: int
@@ -53,6 +56,7 @@ class EpisodeOutcome:
     steps_to_success: int | None = None
     stopped: str = ""
     start: Mapping[str, float] = field(default_factory=dict)
+    reached: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,18 @@ class EvaluationResult:
         return float(np.median(self.lap_seconds)) if self.lap_seconds else None
 
     @property
+    def reached(self) -> dict[str, float]:
+        """Share of the episodes in which the task's machine reached each of its states; empty without a machine."""
+        names = self.episodes[0].reached
+        return {name: float(np.mean([episode.reached[name] for episode in self.episodes])) for name in names}
+
+    @property
+    def stages(self) -> str:
+        """The same in words; empty without a machine."""
+        shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.reached.items())
+        return f"Reached {shares}" if shares else ""
+
+    @property
     def stops(self) -> str:
         """The number of episodes that ended with a stop of the robot, and the last reason; empty if there were none."""
         stops = [episode.stopped for episode in self.episodes if episode.stopped]
@@ -141,6 +157,7 @@ class EvaluationResult:
             "seconds_median": self.seconds_median,
             "cycle_time": None if cycle_time is None else dataclasses.asdict(cycle_time),
             "lap_seconds_median": self.lap_seconds_median,
+            "reached": self.reached,
             "control_rate": self.control_rate,
             "video": None if self.video is None else str(self.video),
             "execution": None if self.execution is None else self.execution.to_json(),
@@ -229,6 +246,7 @@ def _roll_out(
 ) -> EpisodeOutcome:
     """Run an episode from its first ``step`` on, for at most ``limit`` steps; add its frames to ``film`` if given."""
     total, length, laps, stopped = 0.0, 0, [], ""
+    states, reached = machine_states(backend.spec), set[int]()
     solved_after: int | None = None
     policy.forget_plan(explore=explore)
     while not step.ended and length < limit:
@@ -247,6 +265,8 @@ def _roll_out(
             stopped = step.verdict.message
         total += reward(step)
         length += 1
+        if states:
+            reached.add(int(step.observation[MACHINE].argmax()))
         if not step.success:
             solved_after = None
         elif solved_after is None:
@@ -256,15 +276,25 @@ def _roll_out(
     if film is not None:  # show the last frame and the outcome for half a second, so that viewers can read it
         frames = max(1, round(backend.spec.control_rate / 2))
         film.add(backend, _caption(index, step.success), step.success, frames)
-    return EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps), solved_after, stopped)
+    return EpisodeOutcome(
+        index,
+        step.success,
+        total,
+        length,
+        step.terminated,
+        tuple(laps),
+        solved_after,
+        stopped,
+        reached={name: state in reached for state, name in enumerate(states)},
+    )
 
 
 def _named_elements(spec: EnvSpec, step: Step) -> dict[str, float]:
-    """Return the values of the named elements of an observation, without its history, with six digits."""
+    """Return the values of the named elements of an observation, with six digits; not of history and machine."""
     return {
         name: float(f"{value:.6g}")
         for key, array in spec.observation.items()
-        if array.names and key != HISTORY
+        if array.names and key not in (HISTORY, MACHINE)
         for name, value in zip(array.names, step.observation[key].tolist(), strict=True)
     }
 

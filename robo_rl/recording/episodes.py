@@ -26,6 +26,7 @@ from ..core import (
     counted,
     derive_seed,
     generator,
+    machine_states,
 )
 from ..replay import EpisodeStore
 from ..telemetry import versions
@@ -317,15 +318,18 @@ def record_episodes(
         is_exhausted = without_step == ATTEMPTS_PER_EPISODE if limit is None else attempts == limit
         if is_exhausted and stored < episodes:
             result = "ended in success" if only_successful else "could be stored"
-            advice = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section)
+            advice = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section, store.spec)
             kept = " (they are stored)" if stored and section is not None else ""  # a training run discards them
             count = f"only {stored} of {attempts} episodes {result}{kept}, but {episodes} were requested"
             raise DataError(f"{store.path}: {count}. {advice}")
     return stored
 
 
-def _advice(actor: str, section: str | None) -> str:
+def _advice(actor: str, section: str | None, spec: EnvSpec) -> str:
     """Return advice for the error that too few episodes succeeded; for the arguments see :func:`record_episodes`."""
+    if machine_states(spec):
+        without = "demonstrations.episodes=0 and an agent that needs none, or " if section is None else ""
+        return f"A script does not know the stages of task.machine. Use {without}recordings by a person"
     remedy = "more time (task.max_episode_steps)" if actor == "human_like" else "less noise"
     return f"Use {remedy}" if section is None else f"Use {section}only_successful=false, or {remedy}"
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from robo_rl.core.lazy import imported_on_use
 
 if TYPE_CHECKING:
+    from .counterfactual import Counterfactual
     from .hindsight import Hindsight
     from .intake import Intake
     from .labels import UNKNOWN, LabelBook
@@ -18,6 +19,7 @@ else:
 
 __all__ = [
     "UNKNOWN",
+    "Counterfactual",
     "EpisodeArrays",
     "EpisodeRecord",
     "EpisodeStore",

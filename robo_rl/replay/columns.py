@@ -166,11 +166,16 @@ class Columns:
         """Return whether the observation in a slot equals ``observation``."""
         return all(np.array_equal(array[slot], observation[key]) for key, array in self.observation.items())
 
-    def rows(self, slots: Indices) -> Batch:
-        """Return transitions as rows for reward modules, with leading axes ``slots.shape``."""
+    def rows(self, slots: Indices, keys: Collection[str] | None = None) -> Batch:
+        """Return transitions as rows for reward modules, with leading axes ``slots.shape``.
+
+        ``keys`` selects observations (None: all).
+        """
         following = self.next.take(slots)
         rows: Batch = {"action": self.action.take(slots, 0)}
         for key, array in self.observation.items():
+            if keys is not None and key not in keys:
+                continue
             rows[f"observation/{key}"] = array.take(slots, 0)
             rows[f"next_observation/{key}"] = array.take(following, 0)
         rows["terminated"] = self.terminated.take(slots)

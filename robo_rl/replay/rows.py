@@ -126,10 +126,17 @@ class RingRows:
         names = ("source", "policy_version", "success", "terminated", "truncated")
         return {name: arrays[name].take(indices) for name in names}
 
-    def rows(self, slots: Indices) -> Batch:
-        """Return the transitions in ``slots`` (n,) as rows for a :class:`~robo_rl.core.RewardModule`."""
+    def rows(self, slots: Indices, keys: Collection[str] | None = None) -> Batch:
+        """Return the transitions in ``slots`` (n,) as rows for a :class:`~robo_rl.core.RewardModule`.
+
+        ``keys`` selects observations (None: all).
+        """
         self._check_indices(slots)
-        return self._columns.rows(slots)
+        return self._columns.rows(slots, keys)
+
+    def following(self, slots: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+        """Return the slots after ``slots``, and whether they hold transitions of the same segments."""
+        return self._segments.follow(slots)
 
     def follows(self, slot: int, following: int) -> bool:
         """Return whether the transition in slot ``following`` comes directly after that in ``slot`` in a segment."""

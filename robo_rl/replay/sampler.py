@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Batch, CheckpointError, ConfigError, DataError, Reward, State, require
 
+from .counterfactual import Counterfactual
 from .ring import ReplayRing
 from .slots import Indices
 
@@ -54,6 +55,7 @@ class MixedSampler:
         keys: observation keys of batches; None: all. Leave out unused images: they would take most of the time.
         prior: prior data, in a buffer with the same observation keys, or None.
         prior_ratio: fraction of prior data in every minibatch; with ``demonstration_ratio`` at most 1.
+        counterfactual: changes the state of the task's machine in a share of the online rows, or None.
 
     Raises:
         ConfigError: if a value is out of range or ``reward`` needs a term that a buffer does not hold.
@@ -74,6 +76,7 @@ class MixedSampler:
         keys: Collection[str] | None = None,
         prior: ReplayRing | None = None,
         prior_ratio: float = 0.0,
+        counterfactual: Counterfactual | None = None,
     ) -> None:
         require(0 <= demonstration_ratio <= 1, "demonstration_ratio", "in [0, 1]", demonstration_ratio)
         most = 1 - demonstration_ratio
@@ -91,6 +94,7 @@ class MixedSampler:
         self._ratio = demonstration_ratio
         self._prior = prior
         self._prior_ratio = prior_ratio
+        self._counterfactual = counterfactual
         self.gamma = gamma
         self._n_step = n_step
         self._action_chunk = action_chunk
@@ -141,10 +145,7 @@ class MixedSampler:
         if self._prior is not None and split < online_from:
             self._fill(self._prior, {name: view[:, split:online_from] for name, view in views.items()})
         if online_from < block:
-            online_views = {name: view[:, online_from:] for name, view in views.items()}
-            slots = self._fill(self._online, online_views)
-            if self._imitate_online:
-                online_views["online_example"][...] = self._online.rows.available.own_success[slots]
+            self._fill_online({name: view[:, online_from:] for name, view in views.items()})
         return dict(self._buffers)
 
     def sample_models(self, n_rows: int) -> Batch:
@@ -204,6 +205,26 @@ class MixedSampler:
         slots = ring.rows.sample_indices(minibatches * rows, self._rng).reshape(minibatches, rows)
         self._gather(ring, slots, out)
         return slots
+
+    def _fill_online(self, out: Batch) -> None:
+        """Fill ``out`` with rows of the running training, the last of each minibatch counterfactual ones."""
+        slots = self._fill(self._online, out)
+        if self._imitate_online:
+            out["online_example"][...] = self._online.rows.available.own_success[slots]
+        if self._counterfactual is None:
+            return
+        unchanged = slots.shape[1] - round(self._counterfactual.share * slots.shape[1])
+        changed = {name: view[:, unchanged:] for name, view in out.items()}
+        self._counterfactual.apply(
+            self._online,
+            slots[:, unchanged:],
+            changed,
+            gamma=self.gamma,
+            n_step=self._n_step,
+            reward=self._reward,
+            rng=self._rng,
+        )
+        changed["online_example"][...] = 0  # the action was chosen for another state of the machine
 
     def _required_demonstrations(self) -> ReplayRing:
         if self._demonstrations is None or not len(self._demonstrations):

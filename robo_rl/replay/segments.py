@@ -45,7 +45,7 @@ class Segments:
         total = reward.combine(terms, columns.values.take(last, 0), gamma)
         discount = np.full(slots.shape, gamma, dtype=np.float32)
         for step in range(1, n_step):
-            following, continues = self._follow(last)
+            following, continues = self.follow(last)
             if not continues.any():
                 break
             rewards = reward.combine(terms, columns.values.take(following, 0), gamma)
@@ -61,11 +61,11 @@ class Segments:
         """
         chunks = [slots]
         for _ in range(1, length):
-            following, continues = self._follow(chunks[-1])
+            following, continues = self.follow(chunks[-1])
             chunks.append(np.where(continues, following, chunks[-1]))
         return np.stack(chunks, axis=-1)
 
-    def _follow(self, slots: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+    def follow(self, slots: Indices) -> tuple[Indices, NDArray[np.bool_]]:
         """Return the slots after ``slots``, and whether their transitions are available."""
         following = self._columns.next.take(slots)
         return following, self._available.contains(following)

@@ -29,6 +29,7 @@ class Episodes:
         if self._scaled is not None:
             self._scaled.note_returns(returns)
         earnings.count(transition.source)
+        earnings.reach(transition.next_observation)
 
     def cut(self, earnings: Earnings, actor: str | None = None) -> None:
         """Add the remaining reward of an episode that ends with the last stored step, which is not marked as last."""

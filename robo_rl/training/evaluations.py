@@ -174,6 +174,7 @@ class Evaluations:
             demonstrations_seconds_median=self._demonstrated.median if self._demonstrated else None,
             demonstrations_success_rate=self._demonstrated_rate,
             lap_seconds_median=result.lap_seconds_median,
+            **{f"reached/{name}": share for name, share in result.reached.items()},
         )
         if self.watch is not None and (warning := self.watch.evaluated(step, rate.value if rate else None)):
             self._logger.message(warning)

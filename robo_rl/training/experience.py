@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..app import Components
-from ..core import HISTORY, ConfigError, GoalTask, Metrics, State, Transition
-from ..replay import Hindsight, MixedSampler, ReplayRing
+from ..core import HISTORY, MACHINE, ConfigError, GoalTask, Metrics, State, Transition, find_machine, machine_states
+from ..replay import Counterfactual, Hindsight, MixedSampler, ReplayRing
+from ..residual import BASE_POLICY
 from .earnings import Earnings
 
 
@@ -63,7 +64,7 @@ class Experience:
 
     def new_earnings(self) -> Earnings:
         """Return an empty sum of rewards for a new episode."""
-        return Earnings(self._reward, self.online.terms)
+        return Earnings(self._reward, self.online.terms, machine_states(self.online.spec))
 
     def insert(self, transition: Transition) -> NDArray[np.float32]:
         """Store a step; return the reward terms, of shape (n, terms), of the n steps whose rewards became known."""
@@ -143,7 +144,8 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
     if relabel is None:
         raise ConfigError(
             f"run.hindsight={copies} needs a task that observes its goal and can compute the reward for others: reach "
-            "and push_cube with task.observation.object=true and without task.observation.delay, or an environment "
+            "and push_cube with task.observation.object=true, without task.observation.delay and task.machine, or an "
+            "environment "
             "with achieved_goal, desired_goal and a sparse compute_reward, as those of Gymnasium-Robotics; task "
             f"{online.spec.task!r} cannot"
         )
@@ -158,3 +160,28 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
             f"{', '.join(components.reward.scorer.terms)} compute others: choose one of the two"
         )
     return Hindsight(online, relabel, copies, seed)
+
+
+def make_counterfactual(components: Components, share: float) -> Counterfactual | None:
+    """Return the part that changes the state of the task's machine in a ``share`` of the rows; None for none.
+
+    Raises:
+        ConfigError: if there is no machine, or something else depends on its state.
+    """
+    if not share:
+        return None
+    option, machine = f"run.counterfactual={share:g}", find_machine(components.backend)
+    if machine is None:
+        raise ConfigError(f"{option} changes the state of a machine, and the task has none: set task.machine=FILE")
+    if MACHINE not in components.agent.observed:
+        raise ConfigError(f"{option} needs an agent that observes {MACHINE!r}: add it to agent.observation_keys")
+    if components.reward.scorer is not None:
+        raise ConfigError(
+            f"{option} needs the task's own rewards, and the reward modules "
+            f"{', '.join(components.reward.scorer.terms)} compute others: choose one of the two"
+        )
+    if BASE_POLICY in components.backend.spec.extra:
+        raise ConfigError(
+            f"{option}: the base policy may have acted on the state of the machine: choose one of the two"
+        )
+    return Counterfactual(machine.steps, share)

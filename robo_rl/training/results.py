@@ -47,6 +47,8 @@ def evaluation_lines(result: EvaluationResult, demonstrated: CycleTime | None) -
         yield f"Success {100 * rate.value:.0f} % of {episodes} ({interval})"
     else:
         yield f"Mean return {result.return_mean:.1f} over {episodes}"
+    if result.stages:
+        yield result.stages
     if result.stops:
         yield result.stops
     if (cycle_time := result.cycle_time) is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from ..actor import InterventionConfig
-from ..app import Components, RunConfig, keep_base, networks_of_run
+from ..app import Components, RunConfig, keep_base, keep_machine, networks_of_run
 from ..core import (
     CheckpointError,
     ConfigError,
@@ -30,7 +30,7 @@ from ..replay import MixedSampler, ReplayRing
 from ..telemetry import COMMANDS, Command, LiveRun, LoggingConfig, RunLogger, check_logging
 from .demonstrations import load_demonstrations
 from .evaluations import Evaluations, check_evaluations
-from .experience import Experience, make_hindsight
+from .experience import Experience, make_counterfactual, make_hindsight
 from .operators import Operators
 from .ranks import check_ranks
 from .rollback import Rollbacks
@@ -83,6 +83,7 @@ class Run:
         self.agent, self.spec = components.agent, components.backend.spec
         check_ranks(config, self.agent)
         keep_base(config, folder)
+        keep_machine(config, folder)
         check_evaluations(components)
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
         self.video = folder / "videos" / "final.mp4"
@@ -255,4 +256,5 @@ class Run:
             keys=self.agent.observed,
             prior=prior,
             prior_ratio=0.0 if prior is None else self.config.start.replay_ratio,
+            counterfactual=make_counterfactual(self.components, self.settings.counterfactual),
         )

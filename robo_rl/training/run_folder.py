@@ -25,6 +25,7 @@ ENTRIES = (
     "demonstrations",
     "prior",
     "base",
+    "machine.yaml",
     "divergence_batch.safetensors",
     "live",
     "tensorboard",
@@ -53,6 +54,7 @@ PATHS = (
     "base.run",
     "base.policy",
     "base.lerobot",
+    "task.machine",
 )
 """Suffixes of the names of options whose values are files or folders that a run reads."""
 

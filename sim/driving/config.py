@@ -134,6 +134,7 @@ class DriveConfig(Options):
         max_episode_steps: number of steps after which an episode is truncated.
         laps: number of laps since the beginning of the episode that is success.
         terminate_on_success: whether success terminates the episode as a goal that was reached.
+        machine: file of a reward machine, whose stages become the task.
         truncate_on_success: whether success truncates the episode: the drive continues in the next one.
         autonomous: whether ``reset()`` without a seed begins an episode where the car stands, as on a real car. With a
             seed the car is always put at the start line.
@@ -148,6 +149,7 @@ class DriveConfig(Options):
     max_episode_steps: int = option(600, low=1)
     laps: int = option(1, low=1)
     terminate_on_success: bool = True
+    machine: str | None = None
     truncate_on_success: bool = False
     autonomous: bool = False
     checkpoint_spacing: float = option(1.0, low=0.01)

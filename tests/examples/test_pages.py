@@ -9,6 +9,7 @@ from ..rigs.guide import EXAMPLES, PAGES, files
 SHOWN = {
     "task.md": "push_block",
     "reward.md": "gentle",
+    "stages.md": "stages",
     "robot.md": "six_joint_arm",
     "safety_filter.md": "slow_near_table",
     "deploy.md": "deployed",
