@@ -264,8 +264,14 @@ class Dashboard:
         paths, problem = await self._list()
         if not paths:
             held = (await self._readers.read({"stop": holds_of_robots}))["stop"]
-            nothing = {"runs": [], "run": None, "note": problem, "searched": ", ".join(self._settings.runs)}
-            return nothing | {"held": _holds_or_problem(held)}
+            searched = ", ".join(self._settings.runs)
+            return {
+                "runs": [],
+                "run": None,
+                "note": problem,
+                "searched": searched,
+                "held": _holds_or_problem(held),
+            }
         path = self._paths.get(chosen or "", paths[0])
         others = [self._paths[other] for other in compared if other in self._paths and other != str(path)]
         looks = {f"run {each}": partial(self._look_at, each) for each in (path, *others)}
