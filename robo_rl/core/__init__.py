@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         GoalTask,
         ObservationGuard,
         PersistentWorld,
+        PosableWorld,
         ResetController,
         ReturnLearner,
         ReturnScaled,
@@ -139,7 +140,7 @@ if TYPE_CHECKING:
     )
     from .wire_protocols import TransitionInbox, TransitionOutbox
     from .wording import counted, override, override_word, quoted
-    from .wrapped_backend import WrappedBackend, WrappedWorld, simulated_state
+    from .wrapped_backend import WrappedBackend, WrappedWorld, posable_world, simulated_state
 else:
     from .lazy import imported_on_use
 
@@ -215,6 +216,7 @@ __all__ = [
     "OwnStop",
     "PersistentWorld",
     "Policy",
+    "PosableWorld",
     "RankError",
     "RankedLearner",
     "Refusal",
@@ -309,6 +311,7 @@ __all__ = [
     "pass_on",
     "passed_on",
     "plain_text",
+    "posable_world",
     "printable",
     "quaternion_of_matrix",
     "quoted",
