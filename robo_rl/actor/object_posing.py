@@ -28,7 +28,7 @@ UNOBSERVED = 1e-5
 SEEN = 1e-3
 """Change of an element by a unit of a coordinate above which the element has to agree with the pose found."""
 RELUCTANCE = 0.01
-"""Share by which coordinates that are the same at all starts, such as the tilt of a door's frame, move before others."""
+"""Weight of the motion of coordinates that are the same at all starts, such as the tilt of a door's frame."""
 LOOSE = 0.05
 """Motion of a shape that the observation does not show [m/m or m/rad] above which its pose is unknown."""
 VARIES = 1e-6
@@ -41,16 +41,14 @@ class ObjectPosing:
         model: compiled model.
         arm: places in ``qpos`` of the arm's joints and fingers, which are known.
         read: returns the observation (m,) of the objects in a state whose kinematics are computed.
-        starts: states (``mujoco.MjData``) in which episodes begin. A coordinate that is the same in all of them is taken
-            to stay the same where the observation leaves it open.
+        starts: states (``mujoco.MjData``) in which episodes begin. A coordinate that is the same in all of them is
+            taken to stay the same where the observation leaves it open.
 
     Attributes:
         bodies: numbers of the bodies that are moved.
     """
 
-    def __init__(
-        self, model: Any, arm: Collection[int], read: Callable[[Any], Array], starts: Sequence[Any]
-    ) -> None:
+    def __init__(self, model: Any, arm: Collection[int], read: Callable[[Any], Array], starts: Sequence[Any]) -> None:
         self._model, self._read, self._arm = model, read, list(arm)
         own = [each for each in range(model.njnt) if int(model.jnt_qposadr[each]) not in arm]
         sizes = {mujoco.mjtJoint.mjJNT_FREE: 6, mujoco.mjtJoint.mjJNT_BALL: 3}
@@ -135,7 +133,9 @@ class ObjectPosing:
             data.qpos[:], data.mocap_pos[:], data.mocap_quat[:] = start
         mujoco.mj_kinematics(self._model, data)
         bodies = [int(self._model.geom_bodyid[number]) for number, _ in self._points]
-        moved = [(body, np.stack(parts, axis=1)) for body, parts in zip(bodies, zip(*changes, strict=True), strict=True)]
+        moved = [
+            (body, np.stack(parts, axis=1)) for body, parts in zip(bodies, zip(*changes, strict=True), strict=True)
+        ]
         return observed - value, np.stack(columns, axis=1), moved
 
     def _observation(self, data: Any) -> Array:

@@ -19,6 +19,8 @@ STARTS = 8
 MOST_UNKNOWN = 0.1
 """Largest share of an episode's rows in which an object that is shown may keep its earlier pose."""
 
+MOST_NAMED = 8
+
 Array = NDArray[np.float64]
 
 
@@ -41,6 +43,17 @@ class EpisodePoses:
     known: frozenset[int]
     hidden: tuple[str, ...]
     kept: int
+
+    @property
+    def note(self) -> str:
+        """What the poses follow from, and what is not shown, in sentences."""
+        sentences = ["The recorded states are shown; no action is applied."]
+        if self.hidden:
+            names = ", ".join(self.hidden[:MOST_NAMED]) + " and more" * (len(self.hidden) > MOST_NAMED)
+            sentences.append(f"Hidden, because the recording does not tell their pose: {names}.")
+        if self.kept:
+            sentences.append(f"In {self.kept} of {len(self.rows)} states the objects keep their earlier pose.")
+        return " ".join(sentences)
 
 
 class RecordedPoses:

@@ -1,6 +1,5 @@
 """The simulation of the task that a data set was recorded in, made from the configuration that the data set stores."""
 
-from pathlib import Path
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigNode, ConfigStore
@@ -22,8 +21,8 @@ def recorded_backend(store: EpisodeStore, named: DictConfig | None = None) -> En
     """Return a simulation of the task of a data set, for its model alone; also if a robot recorded the data set.
 
     Args:
-        store: the data set. Its metadata names the task as ``robo-rl record`` writes it; the demonstrations of a run have
-            the task of the run.
+        store: the data set. Its metadata has the task as ``robo-rl record`` writes it; the demonstrations of a run
+            have the task of the run.
         named: section ``task`` to use instead; None: that of the data set.
 
     Raises:
@@ -61,5 +60,7 @@ def _typed(store: EpisodeStore, task: dict[str, Any]) -> DictConfig:
     name = task.get("name")
     node = nodes.get(f"{name}_schema.yaml") or nodes.get(f"{name}.yaml")
     if node is None:
-        raise DataError(f"there is no task {printable(str(name))} here; if a package of yours has it, install the package")
+        raise DataError(
+            f"there is no task {printable(str(name))} here; if a package of yours has it, install the package"
+        )
     return cast(DictConfig, OmegaConf.merge(node.node, task))

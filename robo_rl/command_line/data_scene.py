@@ -1,7 +1,8 @@
 """Scenes of recorded episodes for the data page, computed in a process of its own, which imports MuJoCo.
 
-``python -m robo_rl.command_line.data_scene FOLDER`` reads numbers of episodes, one a line, and prints a line of JSON for
-each: the scene, or ``error`` with the reason why there is none. It ends with its input, or if nothing comes for long.
+``python -m robo_rl.command_line.data_scene FOLDER`` reads numbers of episodes, one a line, and prints a line of JSON
+for each: the scene, or ``error`` with the reason why there is none. It ends with its input, or if nothing comes for
+long.
 """
 
 import json
@@ -43,8 +44,7 @@ class DataScenes:
 
         - ``geometry`` and ``frames``: see :class:`.SceneNews`.
         - ``stride``: distance of the rows that have a frame.
-        - ``hidden``: names of the bodies that are not shown, because their poses are unknown.
-        - ``kept``: number of frames in which the objects keep their earlier poses.
+        - ``note``: see :attr:`.EpisodePoses.note`.
 
         Raises:
             DataError: if there is no such episode, it is too large, or the data is damaged.
@@ -60,8 +60,7 @@ class DataScenes:
             "geometry": json.loads(scene.geometry),
             "frames": [scene.frame(place) for place in range(len(found.rows))],
             "stride": stride,
-            "hidden": [printable(name) for name in found.hidden],
-            "kept": found.kept,
+            "note": printable(found.note),
         }
 
 

@@ -25,7 +25,6 @@ SCENE_BYTES = 8 << 20
 """Largest scene of an episode, as JSON [bytes]."""
 MOST_KEPT = 16
 """Largest number of scenes that are kept."""
-MOST_HIDDEN = 128
 
 
 class RecordedScenes:
@@ -128,15 +127,12 @@ def checked_scene(answer: dict[str, Any]) -> dict[str, Any]:
     Raises:
         DataError: if a field has another form; see :func:`.checked_geometry`.
     """
-    frames, stride, hidden = (answer.get(key) for key in ("frames", "stride", "hidden"))
+    frames, stride = answer.get("frames"), answer.get("stride")
     if not isinstance(frames, list) or len(frames) > POINTS + 1 or not isinstance(stride, int) or stride < 1:
         raise DataError(f"expected at most {POINTS} frames and their stride")
-    if not isinstance(hidden, list):
-        raise DataError("expected the names of hidden bodies")
     return {
         "geometry": checked_geometry(answer.get("geometry")),
         "frames": [checked_frame(frame) for frame in frames],
         "stride": stride,
-        "hidden": [clip(str(name)) for name in hidden[:MOST_HIDDEN]],
-        "kept": int(answer.get("kept", 0)),
+        "note": clip(str(answer.get("note"))),
     }

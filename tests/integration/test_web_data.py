@@ -20,12 +20,24 @@ from ..rigs.browser import wait_until
 from ..rigs.data_page import recorded
 from ..rigs.hostile_data import make_hostile_data
 from ..rigs.page_checks import assert_readable
+from ..rigs.recorded_arm import record_arm
 from ..rigs.server_thread import ServerThread
 from .test_web_sizes import FINGERTIP, SIZES, checked, resize
 
 MOST_BYTES = 100_000
 """Most bytes of the page, before data."""
 LENGTHS = (20, 30, 20, 25, 21)
+SCENE_PIXELS = """
+const done = arguments[0];
+requestAnimationFrame(() => requestAnimationFrame(() => {
+  const copy = document.createElement("canvas"), scene = document.querySelector("#scene canvas");
+  [copy.width, copy.height] = [64, 48];
+  requestAnimationFrame(() => {
+    copy.getContext("2d").drawImage(document.querySelector("#scene canvas + canvas"), 0, 0, 64, 48);
+    done([scene.width > 0, copy.toDataURL()].join(" "));
+  });
+}));
+"""
 
 
 def serve_data(folder: Path) -> ServerThread:
@@ -250,6 +262,36 @@ def test_all_controls_are_within_the_width_and_large_enough(
     assert {"Play", "Begin here", "Delete piece", "Save as a new data s", "Emergency stop", "Remove"} <= names
     links = "return [...document.querySelectorAll('nav a')].map((each) => each.getBoundingClientRect().height)"
     assert min(browser.execute_script(links)) >= FINGERTIP
+
+
+def test_states_of_an_arm_are_played_in_a_3d_scene(browser: Any, tmp_path: Path) -> None:
+    record_arm(tmp_path / "sets" / "arm")
+    served = serve_data(tmp_path / "sets")
+    try:
+        opened(browser, served)
+        open_episode(browser, 1)
+        wait_until(lambda: "no action is applied" in text(browser, "#scene-note"))
+        drawn = []
+        for step in (0, 4):
+            go_to(browser, step)
+            drawn.append(browser.execute_async_script(SCENE_PIXELS))
+        assert drawn[0] != drawn[1], "the arm has moved"
+        assert (
+            text(browser, "#scene .quiet") == ""
+            and browser.find_element("css selector", "#scene .stage").is_displayed()
+        )
+        assert_readable(browser)
+        for width, height in ((360, 560), (1280, 800)):
+            resize(browser, width, height)
+            assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        served.stop()
+
+
+def test_data_without_joints_has_no_scene(browser: Any, served: ServerThread) -> None:
+    opened(browser, served)
+    open_episode(browser, 0)
+    assert not browser.find_element("css selector", "#scene").is_displayed()
 
 
 def test_the_page_is_small(served: ServerThread) -> None:

@@ -161,7 +161,7 @@ export class Player {
     const visit = this.visit;
     if (!this.scene) {
       const { Scene } = await import("/scene.js"); // most data sets of pictures alone never need it
-      this.scene ??= new Scene("recorded states", "The 3D scene is being computed");
+      this.scene ??= new Scene("the recorded states", "The 3D scene is being computed");
       at("scene").replaceChildren(this.scene.figure, make("p", "", { class: "quiet", id: "scene-note" }));
     }
     at("scene-note").textContent = "";
@@ -172,7 +172,7 @@ export class Player {
       if (visit !== this.visit) return;
       this.poses = poses;
       this.scene.show({ geometry: poses.geometry });
-      note = noteOf(poses);
+      note = poses.note;
       this.scene.stage.hidden = false;
     } catch (error) {
       if (visit !== this.visit) return;
@@ -260,14 +260,6 @@ export class Player {
       });
     });
   }
-}
-
-// What the 3D scene of an episode does not show.
-function noteOf({ hidden, kept, frames }) {
-  const parts = ["Posed by the recorded states; no action is applied."];
-  if (hidden.length) parts.push(`Not shown, because the recording does not tell where: ${hidden.join(", ")}.`);
-  if (kept) parts.push(`In ${kept} of ${frames.length} steps objects keep their earlier pose.`);
-  return parts.join(" ");
 }
 
 // The least and the greatest of the values that are finite.

@@ -87,7 +87,7 @@ export class Scene {
   showAt(frames, index, milliseconds) {
     const now = performance.now();
     this.fail("");
-    this.frame = frames[index];
+    Object.assign(this, { frame: frames[index], trailEnd: now });
     const first = Math.max(index - Math.floor(TRAIL_MS / milliseconds), 0);
     this.trail = frames.slice(first, index + 1).map(({ tip, changed }, place) => ({
       point: tip, changed: changed.length > 0, time: now - (index - first - place) * milliseconds,
@@ -136,7 +136,7 @@ export class Scene {
   }
 
   drawTrail(paper, project, accent, bad) {
-    const now = performance.now();
+    const now = this.trailEnd ?? performance.now(); // in a recording, time passes with its steps alone
     const points = this.trail.map((each) => ({ ...each, at: project(each.point) }));
     Object.assign(paper, { lineWidth: 3, lineCap: "round", lineJoin: "round" });
     points.slice(1).forEach(({ at, changed, time, point }, index) => {
