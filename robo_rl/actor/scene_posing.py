@@ -32,7 +32,7 @@ class ArmPosing:
             (address(name), *stroke) for name, stroke in zip(robot.fingers, robot.finger_strokes, strict=True)
         ]
         self.unobserved = [name for name in robot.joints if not self._is_observed(name)]
-        self.addresses = [each[0] for each in (*self._joints, *self._fingers)]
+        self.addresses = [*(joint[0] for joint in self._joints), *(finger[0] for finger in self._fingers)]
 
     def place(self, data: Any, state: NDArray[np.float32]) -> None:
         """Write the observed positions into the ``qpos`` of ``data``; an unobserved opening is left as it is."""

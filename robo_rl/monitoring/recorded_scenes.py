@@ -109,7 +109,8 @@ def _asked(process: subprocess.Popen[bytes], number: int) -> bytes:
     """Return the line that the process prints for an episode, within limits of time and size."""
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(f"{number}\n".encode())
-    parts, size, until = [], 0, time.monotonic() + SCENE_SECONDS
+    parts: list[bytes] = []
+    size, until = 0, time.monotonic() + SCENE_SECONDS
     while not (parts and parts[-1].endswith(b"\n")):
         if not select.select([process.stdout], [], [], max(until - time.monotonic(), 0.0))[0]:
             raise DataError(f"it has not come within {SCENE_SECONDS:g} s")

@@ -148,7 +148,8 @@ class Replaying:
         return self._outcome if state.step == state.steps else ""
 
     def _period_ns(self) -> int:
-        return round(1e9 / (self._store.spec.control_rate * self._display.state.speed))
+        state: ReplayState = self._display.state
+        return round(1e9 / (self._store.spec.control_rate * state.speed))
 
     def _change(self, change: Callable[[ReplayState], ReplayState]) -> None:
         state = change(self._display.state)
