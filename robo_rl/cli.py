@@ -21,7 +21,7 @@ TOPICS = {
         "top": "show the state of runs in the terminal: robo-rl top",
         "web": "show runs in the browser, with live cameras, curves and buttons: robo-rl web",
         "report": "make an HTML page of one or more runs",
-        "play": "watch a task's expert or a run's policy live in the browser, and change speed, noise and start states",
+        "play": "watch a task's expert, a run's policy or recorded episodes in the browser; change speed and noise",
     },
     "Demonstrations and data sets": {
         "record": "record demonstrations by teleoperation or by a script",

@@ -1,5 +1,7 @@
 """Cameras of a simulated scene: images for the agent and pictures for people."""
 
+from collections.abc import Collection
+
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
@@ -50,15 +52,22 @@ class Cameras:
         """
         return self._images.render(data, camera)
 
-    def picture(self, data: mujoco.MjData, camera: str) -> NDArray[np.uint8]:
-        """Return a picture (picture_height, picture_width, 3) for people.
+    def picture(self, data: mujoco.MjData, camera: str, hidden: Collection[int] = ()) -> NDArray[np.uint8]:
+        """Return a picture (picture_height, picture_width, 3) for people, without the bodies ``hidden``.
 
         Raises:
             RenderingError: if this machine cannot render.
             ConfigError: if there is no such camera.
         """
         check_cameras(self._model, (camera,))
-        return self._pictures.render(data, camera)
+        if not hidden:
+            return self._pictures.render(data, camera)
+        opacity = self._model.geom_rgba[:, 3].copy()
+        self._model.geom_rgba[np.isin(self._model.geom_bodyid, [*hidden]), 3] = 0.0
+        try:
+            return self._pictures.render(data, camera)
+        finally:
+            self._model.geom_rgba[:, 3] = opacity
 
     def close(self) -> None:
         """Release the graphics contexts. May be called twice."""

@@ -2,7 +2,7 @@
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import mujoco
@@ -284,15 +284,25 @@ class SimulatedBackend:
         success = rewards["success"] > 0
         return Step(self._observe(), rewards, terminated, truncated, stamp_ns, success, info=info)
 
-    def render(self, camera: str = "view") -> NDArray[np.uint8]:
+    def render(self, camera: str = "view", data: Any = None, hidden: Collection[int] = ()) -> NDArray[np.uint8]:
         """Return a picture (picture_height, picture_width, 3) from ``camera``.
+
+        Args:
+            camera: name of the camera.
+            data: another state of the model (``mujoco.MjData``), with its kinematics computed; None: the current one.
+            hidden: numbers of the bodies to leave out.
 
         Raises:
             RenderingError: if this machine cannot render.
             ConfigError: if there is no such camera.
         """
-        self.simulation.pose()
-        return self._cameras.picture(self.data, camera)
+        if data is None:
+            self.simulation.pose()
+        return self._cameras.picture(self.data if data is None else data, camera, hidden)
+
+    def object_values(self, data: mujoco.MjData) -> Array:
+        """Return the elements (m,) of the observation ``object``, without noise, in another state of the model."""
+        return flatten(self.task.object_state(data))
 
     def expert(self, seed: int) -> ScriptedExpert:
         """Return a scripted expert of the task."""

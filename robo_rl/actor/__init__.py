@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .human_like import HumanLikeChooser
     from .intervention import InterventionConfig, Interventions, SimulatedIntervention
     from .marking import marked
+    from .recorded_poses import EpisodePoses, RecordedPoses, RecordedScene
     from .scene import SceneNews, SceneView
     from .scene_geometry import SceneLimits
     from .simulated_operator import SimulatedOperator
@@ -20,10 +21,13 @@ else:
 __all__ = [
     "ActionChoice",
     "Actor",
+    "EpisodePoses",
     "EpisodeRefusedError",
     "HumanLikeChooser",
     "InterventionConfig",
     "Interventions",
+    "RecordedPoses",
+    "RecordedScene",
     "SceneLimits",
     "SceneNews",
     "SceneView",

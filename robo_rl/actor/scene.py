@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
 from robo_rl.core import (
     Clock,
@@ -18,16 +17,14 @@ from robo_rl.core import (
     simulated_state,
 )
 
-from .scene_geometry import SceneGeometry, SceneLimits, rounded
+from .scene_geometry import SceneGeometry, SceneLimits, arm_bodies, encoded, rounded
+from .scene_posing import ArmPosing
 from .scene_sizes import MOST_REASONS
 
 FRAME_SECONDS = 0.08
 """Shortest time between two frames [s], as between pictures."""
 GEOMETRY_SECONDS = 10.0
 """Time after which the geometry is sent again [s], as a message on the way to the learner may be dropped."""
-GEOMETRY_BYTES = 1 << 20
-"""Largest size of a geometry [bytes]; the learner refuses larger ones."""
-
 _SHAPES = ("geom_pos", "geom_quat", "geom_size", "geom_rgba", "mat_rgba", "body_pos", "body_quat")
 """Arrays of the model that simulations change between episodes."""
 
@@ -80,19 +77,14 @@ class SceneView:
         self._force = [self._places[name] for axis in "xyz" if (name := f"wrist_force_{axis}") in self._places]
         sensor = mujoco.mj_name2id(self._model, mujoco.mjtObj.mjOBJ_SENSOR, "wrist_force")
         self._wrist = int(self._model.sensor_objid[sensor]) if sensor >= 0 and len(self._force) == 3 else -1
-        self._joints: list[tuple[int, str]] = []
-        self._fingers: list[tuple[int, float, float]] = []
+        self._posing: ArmPosing | None = None
         if robot is not None and self._simulated is None:
-            self._joints = [(int(self._model.joint(name).qposadr[0]), name) for name in robot.joints]
-            self._fingers = [
-                (int(self._model.joint(name).qposadr[0]), *stroke)
-                for name, stroke in zip(robot.fingers, robot.finger_strokes, strict=True)
-            ]
-            if not all(self._is_observed(name) for _, name in self._joints):
+            self._posing = ArmPosing(robot, names)
+            if self._posing.unobserved:
                 self._model = None
                 return
-        arm = None if self._simulated else int(self._model.site_bodyid[self._site])
-        self._shapes = SceneGeometry(self._model, limits, arm)
+        known = None if self._simulated else arm_bodies(self._model, int(self._model.site_bodyid[self._site]))
+        self._shapes = SceneGeometry(self._model, limits, known)
         self._describe()
 
     @property
@@ -129,30 +121,15 @@ class SceneView:
         self._changed.clear()
         return SceneNews(geometry, json.dumps(frame, separators=(",", ":")).encode())
 
-    def _is_observed(self, joint: str) -> bool:
-        return f"{joint}_position" in self._places or f"{joint}_sin" in self._places
-
     def _place(self, observation: Observation) -> None:
         """Compute the poses of all bodies."""
         data = self._data
         if self._simulated is not None:
             source = self._simulated[1]
             data.qpos[:], data.mocap_pos[:], data.mocap_quat[:] = source.qpos, source.mocap_pos, source.mocap_quat
-        else:
-            state = observation["state"]
-            for address, name in self._joints:
-                data.qpos[address] = self._position(state, name)
-            if "gripper_opening" in self._places:
-                opening = float(state[self._places["gripper_opening"]])
-                for address, closed, opened in self._fingers:
-                    data.qpos[address] = closed + opening * (opened - closed)
+        elif self._posing is not None:
+            self._posing.place(data, observation["state"])
         mujoco.mj_kinematics(self._model, data)
-
-    def _position(self, state: NDArray[np.float32], joint: str) -> float:
-        place = self._places.get(f"{joint}_position")
-        if place is not None:
-            return float(state[place])
-        return float(np.arctan2(state[self._places[f"{joint}_sin"]], state[self._places[f"{joint}_cos"]]))
 
     def _describe(self) -> None:
         """Describe the shapes as the model has them now."""
@@ -161,15 +138,8 @@ class SceneView:
             self._place({})
         else:
             mujoco.mj_kinematics(model, self._data)
-        mujoco.mj_comPos(model, self._data)
-        mujoco.mj_camlight(model, self._data)
         self._described = self._digest()
-        shapes = self._shapes.describe(self._data)
-        self._version = f"{zlib.crc32(json.dumps(shapes).encode()):08x}"
-        text = json.dumps({"version": self._version, **shapes}, separators=(",", ":")).encode()
-        if len(text) > GEOMETRY_BYTES:  # the shapes are bounded in number, so these are meshes
-            shapes["geoms"] = [geom for geom in shapes["geoms"] if geom["type"] != "mesh"]
-            text = json.dumps({"version": self._version, **shapes, "meshes": []}, separators=(",", ":")).encode()
+        self._version, text = encoded(self._shapes.describe(self._data))
         self._geometry, self._geometry_due_ns = text, 0
 
     def _digest(self) -> int:

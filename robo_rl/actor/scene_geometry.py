@@ -1,6 +1,8 @@
 """Shapes of the bodies of a MuJoCo model, as a browser draws them."""
 
-from collections.abc import Sequence
+import json
+import zlib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,8 @@ VISIBLE_GROUPS = 3
 KEEP_OUT_COLOUR = (0.9, 0.35, 0.1, 0.25)
 CAMERA = "view"
 """Name of the camera whose view the scene has at first, if the model has it."""
+GEOMETRY_BYTES = 1 << 20
+"""Largest size of a geometry [bytes]; the learner refuses larger ones."""
 DECIMALS = 6
 """Decimals of positions [m] and quaternions."""
 
@@ -50,29 +54,24 @@ class SceneGeometry:
     Args:
         model: the compiled model.
         limits: limits that are shown.
-        arm: body of the arm whose joints are known; bodies that belong to no part of it are left out if they move.
-            None: every body's pose is known.
+        known: numbers of the bodies whose poses are known; others are left out if they move. None: all are.
 
     Attributes:
         bodies: numbers of the moving bodies that have shapes.
     """
 
-    def __init__(self, model: Any, limits: SceneLimits, arm: int | None = None) -> None:
+    def __init__(self, model: Any, limits: SceneLimits, known: Collection[int] | None = None) -> None:
         self._model, self._limits = model, limits
         self._anchors = _anchors(model)
         self._tints = {each: _tint(model, each) for each in range(model.nmat)}
-        known = {0} | {
-            body
-            for body in range(1, model.nbody)
-            if arm is None or (model.body_rootid[body] == model.body_rootid[arm] and model.body_mocapid[body] < 0)
-        }
+        shown = {0, *(range(model.nbody) if known is None else known)}
         numbers = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_GEOM, name) for name in limits.keep_out]
         keep_out = {number for number in numbers if number >= 0}
         by_body: dict[int, list[int]] = {}
         for number in range(model.ngeom):
             anchor = self._anchors[model.geom_bodyid[number]]
             is_drawn = self._rgba(number)[3] > 0 or number in keep_out
-            if anchor in known and is_drawn and int(model.geom_type[number]) in TYPES:
+            if anchor in shown and is_drawn and int(model.geom_type[number]) in TYPES:
                 by_body.setdefault(anchor, []).append(number)
         self._geoms: list[int] = []
         for numbers in by_body.values():
@@ -89,7 +88,7 @@ class SceneGeometry:
         self._meshes = encode_meshes(model, self._mesh_numbers)
 
     def describe(self, data: Any) -> dict[str, Any]:
-        """Return the scene as JSON values, given a state whose kinematics and cameras are computed.
+        """Return the scene as JSON values, given a state whose kinematics are computed; cameras are computed here.
 
         - ``geoms``: ``type``, MuJoCo's ``size`` (3) [m], ``colour`` (4), ``body``, the place of its body in
           :attr:`bodies` plus one or 0 for the world, ``pose`` (7) in this body, and ``mesh``, a place in ``meshes``.
@@ -99,6 +98,8 @@ class SceneGeometry:
         - ``camera``: position (3), point at which it looks (3) [m], and vertical angle of view [degrees].
         """
         low, high = self._limits.low, self._limits.high
+        mujoco.mj_comPos(self._model, data)
+        mujoco.mj_camlight(self._model, data)
         return {
             "bodies": [self._model.body(number).name or f"body {number}" for number in self.bodies],
             "geoms": [self._geom(data, number) for number in self._geoms],
@@ -158,6 +159,25 @@ def rounded(values: Any) -> list[float]:
     """Return numbers with :data:`DECIMALS` decimals."""
     result: list[float] = np.round(np.asarray(values, np.float64), DECIMALS).tolist()
     return result
+
+
+def encoded(shapes: dict[str, Any]) -> tuple[str, bytes]:
+    """Return the ``version`` of a scene of :meth:`SceneGeometry.describe`, and both as a JSON text.
+
+    Meshes of a scene that is larger than :data:`GEOMETRY_BYTES` are left out.
+    """
+    version = f"{zlib.crc32(json.dumps(shapes).encode()):08x}"
+    text = json.dumps({"version": version, **shapes}, separators=(",", ":")).encode()
+    if len(text) > GEOMETRY_BYTES:  # the shapes are bounded in number, so these are meshes
+        shapes["geoms"] = [geom for geom in shapes["geoms"] if geom["type"] != "mesh"]
+        text = json.dumps({"version": version, **shapes, "meshes": []}, separators=(",", ":")).encode()
+    return version, text
+
+
+def arm_bodies(model: Any, body: int) -> set[int]:
+    """Return the bodies of the tree that ``body``, one of an arm, is in, without those that are placed from outside."""
+    root = model.body_rootid[body]
+    return {each for each in range(1, model.nbody) if model.body_rootid[each] == root and model.body_mocapid[each] < 0}
 
 
 def _anchors(model: Any) -> list[int]:

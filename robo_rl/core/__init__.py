@@ -96,6 +96,7 @@ if TYPE_CHECKING:
         GoalTask,
         ObservationGuard,
         PersistentWorld,
+        PosableWorld,
         ResetController,
         ReturnLearner,
         ReturnScaled,
@@ -150,7 +151,7 @@ if TYPE_CHECKING:
     )
     from .wire_protocols import TransitionInbox, TransitionOutbox
     from .wording import counted, override, override_word, quoted
-    from .wrapped_backend import WrappedBackend, WrappedWorld, simulated_state
+    from .wrapped_backend import WrappedBackend, WrappedWorld, posable_world, simulated_state
 else:
     from .lazy import imported_on_use
 
@@ -232,6 +233,7 @@ __all__ = [
     "PartlyMeasured",
     "PersistentWorld",
     "Policy",
+    "PosableWorld",
     "RankError",
     "RankedLearner",
     "Refusal",
@@ -329,6 +331,7 @@ __all__ = [
     "pass_on",
     "passed_on",
     "plain_text",
+    "posable_world",
     "printable",
     "quaternion_of_matrix",
     "quoted",

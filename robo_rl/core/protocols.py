@@ -1,6 +1,6 @@
 """Protocols of robots, safety and resets; those of agents, rewards and the transport have their own modules."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -275,6 +275,23 @@ class SimulatedState(Protocol):
 
     model: Any
     data: Any
+
+
+@runtime_checkable
+class PosableWorld(SimulatedState, Protocol):
+    """A simulator that observes and draws other states of its model than its own."""
+
+    def object_values(self, data: Any) -> NDArray[np.float64]:
+        """Return the elements (m,) of the observation ``object`` without noise, in a state with its kinematics."""
+        ...
+
+    def render(self, camera: str = "view", data: Any = None, hidden: Collection[int] = ()) -> NDArray[np.uint8]:
+        """Return a picture (H, W, 3) of ``data``, a state with its kinematics, without the bodies numbered ``hidden``.
+
+        Raises:
+            RenderingError: if this machine cannot render.
+        """
+        ...
 
 
 @runtime_checkable

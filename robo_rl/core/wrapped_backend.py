@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from .agent_protocols import ScriptedExpert
 from .clock import Clock
 from .errors import CheckpointError
-from .protocols import EnvBackend, GoalTask, PersistentWorld, SimulatedState
+from .protocols import EnvBackend, GoalTask, PersistentWorld, PosableWorld, SimulatedState
 from .robot import RobotDescription
 from .specs import EnvSpec
 from .types import Batch, State, Step
@@ -82,7 +82,18 @@ class WrappedWorld(WrappedBackend):
 
 def simulated_state(backend: EnvBackend) -> tuple[Any, Any] | None:
     """Return model and state of the MuJoCo simulator that ``backend`` is or contains; None for a robot."""
+    inner = _innermost(backend)
+    return (inner.model, inner.data) if isinstance(inner, SimulatedState) else None
+
+
+def posable_world(backend: EnvBackend) -> PosableWorld | None:
+    """Return the simulator that ``backend`` is or contains if it shows other states of its model, too; None if not."""
+    inner = _innermost(backend)
+    return inner if isinstance(inner, PosableWorld) else None
+
+
+def _innermost(backend: EnvBackend) -> object:
     inner: object = backend
     while isinstance(inner, WrappedBackend):
         inner = inner.inner
-    return (inner.model, inner.data) if isinstance(inner, SimulatedState) else None
+    return inner

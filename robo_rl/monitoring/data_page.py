@@ -19,6 +19,7 @@ from ..recording.edits import EditConfig, command_of, edit, summary_of
 from ..replay import EpisodeStore
 from ..web.reading import TURNS, Readers
 from .page_requests import Answer, Message, PageRequests, send
+from .recorded_scenes import RecordedScenes
 from .run_table import clip
 from .watched_data import (
     DEMONSTRATIONS,
@@ -31,6 +32,7 @@ from .watched_data import (
     open_data_set,
     picture,
     signals,
+    stamp_of_set,
     thumbnail,
 )
 from .watched_runs import stamp_of
@@ -102,6 +104,7 @@ class DataPage:
         self._stores: OrderedDict[Path, tuple[object, tuple[EpisodeStore, int]]] = OrderedDict()
         self._flags: dict[Path, tuple[object, asyncio.Task[Any]]] = {}
         self._listing, self._measuring = asyncio.Lock(), asyncio.Semaphore(MOST_MEASURED)
+        self._scenes = RecordedScenes()
         self._saving: Saving | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -146,6 +149,7 @@ class DataPage:
             "flags": self._measure,
             "save": self._save,
             "command": self._command,
+            "scene": lambda path, message: self._scenes.scene(path, _whole(message, "episode")),
         }
         if name in long:
             return await long[name](path, message)
@@ -169,7 +173,7 @@ class DataPage:
 
     def _open(self, path: Path) -> tuple[EpisodeStore, int]:
         """Return an open data set, and its size [bytes]. It is opened again after it has changed."""
-        stamp = _stamp(path)
+        stamp = stamp_of_set(path)
         kept = self._stores.get(path)
         if kept is None or kept[0] != stamp:
             kept = stamp, open_data_set(path)
@@ -214,7 +218,7 @@ class DataPage:
 
     def _facts_of(self, path: Path) -> dict[str, Any]:
         """Return the facts of a data set, which are read again after it has changed; called in threads."""
-        stamp = _stamp(path)
+        stamp = stamp_of_set(path)
         if path not in self._facts or self._facts[path][0] != stamp:
             store, size = self._open(path)
             counts = store.summary()
@@ -343,10 +347,6 @@ def _whole(message: Message, key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise DataError(f"{key} must be a whole number")
     return value
-
-
-def _stamp(path: Path) -> object:
-    return stamp_of(path / "dataset.json"), stamp_of(path / "episodes.jsonl")
 
 
 def _name(path: Path) -> str:

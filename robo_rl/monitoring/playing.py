@@ -78,13 +78,26 @@ class PlayState:
     notice: str = ""
 
 
-class _Display(NamedTuple):
-    """State with its number, a picture, which is None if there is none, and the scene with its newest frame."""
+class Display(NamedTuple):
+    """State of :class:`Shown` with its number, a picture, if there is one, and the scene with its newest frame."""
 
     number: int
-    state: PlayState
+    state: Any
     picture: bytes | None = None
     scene: SceneNews = SceneNews()
+
+
+class Shown(Protocol):
+    """What a page displays and controls: live episodes, or recorded ones."""
+
+    @property
+    def display(self) -> Display:
+        """The newest state, a dataclass, with its picture and scene."""
+        ...
+
+    def command(self, name: object, value: object = None) -> None:
+        """Do what a command of the page requests; unknown commands are ignored."""
+        ...
 
 
 class Playing:
@@ -104,7 +117,7 @@ class Playing:
         self._clock = MonotonicClock()
         self._rng = generator(derive_seed(seed, "play", "noise"))
         self._changed = threading.Condition()
-        self._display = _Display(0, PlayState())
+        self._display = Display(0, PlayState())
         self._scene = SceneView(backend, limits)
         self._skips = self._steps_once = False
         self._push_left = 0
@@ -115,20 +128,20 @@ class Playing:
             "pause": lambda state: replace(state, paused=not state.paused),
             "step": self._step_once,
             "next": self._skip,
-            "faster": lambda state: replace(state, speed=_beside(SPEEDS, state.speed, 1)),
-            "slower": lambda state: replace(state, speed=_beside(SPEEDS, state.speed, -1)),
-            "more_noise": lambda state: replace(state, noise=_beside(NOISES, state.noise, 1)),
-            "less_noise": lambda state: replace(state, noise=_beside(NOISES, state.noise, -1)),
+            "faster": lambda state: replace(state, speed=beside(SPEEDS, state.speed, 1)),
+            "slower": lambda state: replace(state, speed=beside(SPEEDS, state.speed, -1)),
+            "more_noise": lambda state: replace(state, noise=beside(NOISES, state.noise, 1)),
+            "less_noise": lambda state: replace(state, noise=beside(NOISES, state.noise, -1)),
             "start": lambda state: replace(state, fixed_start=not state.fixed_start),
             "push": self._push,
         }
 
     @property
-    def display(self) -> _Display:
+    def display(self) -> Display:
         """The newest state and picture."""
         return self._display
 
-    def command(self, name: object) -> None:
+    def command(self, name: object, value: object = None) -> None:
         """Change the episodes as a command of the page requests; unknown commands are ignored."""
         with self._changed:
             if isinstance(name, str) and name in self._commands:
@@ -171,9 +184,8 @@ class Playing:
 
     def _show_outcome(self, success: bool | None, is_ended: Callable[[], bool]) -> None:
         """Display the outcome of an episode briefly; a command for the next one ends this, and a pause extends it."""
-        outcome = {True: "success", False: "failure", None: "ended"}[success]
         state = self._display.state
-        self._change(outcome=outcome, successes=state.successes + bool(success), ended=state.ended + 1)
+        self._change(outcome=outcome_of(success), successes=state.successes + bool(success), ended=state.ended + 1)
         until_ns = self._clock.now_ns() + OUTCOME_SECONDS * 1e9 / state.speed
         with self._changed:
             while not (is_ended() or self._skips):
@@ -255,12 +267,13 @@ class Playing:
 class PlayPage:
     """Connections of pages to the episodes.
 
-    A page receives ``{"about": {task, player, control_rate}}``, then ``{"state": PlayState}`` after each change. It
-    sends ``{"command": name}``, and with ``{"views": name}`` it chooses one of :data:`.VIEWS`: pictures, bytes whose
-    first line is ``{}``, or ``{"scene": part}``, the geometry or a frame of :class:`.SceneNews`.
+    A page receives ``{"about": {task, player, control_rate, recorded}}``, then ``{"state": state}`` after each change,
+    with the fields of :class:`PlayState` or, if ``recorded``, of :class:`.ReplayState`. It sends ``{"command": name}``,
+    for some commands with a ``value``, and with ``{"views": name}`` it chooses one of :data:`.VIEWS`: pictures, bytes
+    whose first line is ``{}``, or ``{"scene": part}``, the geometry or a frame of :class:`.SceneNews`.
     """
 
-    def __init__(self, playing: Playing, about: dict[str, Any]) -> None:
+    def __init__(self, playing: Shown, about: dict[str, Any]) -> None:
         self._playing, self._about = playing, about
 
     async def serve(self, connection: ServerConnection) -> None:
@@ -272,7 +285,7 @@ class PlayPage:
                 message = read_message(data)
                 if message.get("views") in VIEWS:
                     visit.views = message["views"]
-                self._playing.command(message.get("command"))
+                self._playing.command(message.get("command"), message.get("value"))
             showing.cancel()
 
     async def _show(self, visit: "_Visit") -> None:
@@ -301,7 +314,7 @@ class _Visit:
         self._connection = connection
         self._sent_at = time.monotonic()
         self.views = CAMERAS
-        self.sent = _Display(-1, PlayState(), None)
+        self.sent = Display(-1, PlayState(), None)
 
     @property
     def silent_seconds(self) -> float:
@@ -313,6 +326,11 @@ class _Visit:
         await self._connection.send(message)
 
 
-def _beside(values: tuple[float, ...], value: float, places: int) -> float:
+def outcome_of(success: bool | None) -> str:
+    """Return the word for how an episode ended."""
+    return {True: "success", False: "failure", None: "ended"}[success]
+
+
+def beside(values: tuple[float, ...], value: float, places: int) -> float:
     """Return the value ``places`` positions after ``value``, limited to the first and the last one."""
     return values[min(max(values.index(value) + places, 0), len(values) - 1)]

@@ -25,6 +25,7 @@ from ..replay import EpisodeArrays, EpisodeStore
 from ..replay.layout import step_fields
 from .run_table import clip
 from .small_pictures import scaled
+from .watched_runs import stamp_of
 
 FACTS_FILE = "dataset.json"
 DEMONSTRATIONS = "demonstrations"
@@ -158,6 +159,11 @@ def open_data_set(path: Path) -> tuple[EpisodeStore, int]:
     return EpisodeStore.open(path), size
 
 
+def stamp_of_set(path: Path) -> object:
+    """Return a value that changes whenever the data set does."""
+    return stamp_of(path / FACTS_FILE), stamp_of(path / "episodes.jsonl")
+
+
 def describe_set(store: EpisodeStore) -> dict[str, Any]:
     """Return the facts of a data set, with length and success of each episode, as JSON values."""
     records = store.records
@@ -172,8 +178,15 @@ def describe_set(store: EpisodeStore) -> dict[str, Any]:
         "success": outcomes,
         "cameras": cameras(store),
         "sizes": {key: list(store.spec.observation[key].shape[:2]) for key in cameras(store)},
+        "joints": observes_joints(store),
         "instructions": [clip(str(each)) for each in instructions] if isinstance(instructions, list) else [],
     }
+
+
+def observes_joints(store: EpisodeStore) -> bool:
+    """Return whether positions of joints are observed, by which an arm can be posed."""
+    state = store.spec.observation.get("state")
+    return state is not None and any(name.endswith(("_position", "_sin")) for name in state.names)
 
 
 def cameras(store: EpisodeStore) -> list[str]:
@@ -198,7 +211,7 @@ def flagged(store: EpisodeStore) -> dict[str, Any]:
     picture_bytes = sum(spec.observation[key].nbytes for key in pictures)
     with_pictures = longest * picture_bytes <= NUMBERS_BYTES and total * picture_bytes <= CHECKED_BYTES
     keys = [key for key in spec.observation if with_pictures or key not in pictures]
-    _check_size(store, longest, [key for key in keys if key not in pictures])
+    check_size(store, longest, [key for key in keys if key not in pictures])
     measured = measure(
         (store.arrays(number, keys) for number in range(len(store))),
         replace(spec, observation={key: spec.observation[key] for key in keys}),
@@ -207,8 +220,12 @@ def flagged(store: EpisodeStore) -> dict[str, Any]:
     return {"flags": flags, "meanings": dict(FLAGS), "unchecked": bool(pictures) and not with_pictures}
 
 
-def _check_size(store: EpisodeStore, rows: int, keys: list[str]) -> None:
-    """Check the size of an episode: its observations ``keys``, and the other records of its steps."""
+def check_size(store: EpisodeStore, rows: int, keys: list[str]) -> None:
+    """Check the size of an episode: its observations ``keys``, and the other records of its steps.
+
+    Raises:
+        DataError: if it is larger than :data:`NUMBERS_BYTES`.
+    """
     observed = sum(store.spec.observation[key].nbytes for key in keys)
     recorded = sum(math.prod(field.shape) * np.dtype(field.dtype).itemsize for field in step_fields(store.spec))
     size = rows * (observed + recorded)
@@ -229,7 +246,7 @@ def picture(store: EpisodeStore, number: int, row: int, key: str) -> bytes:
 
 def _pixels(store: EpisodeStore, number: int, row: int, key: str) -> NDArray[np.uint8]:
     """Return a picture (height, width, 3), or (height, width, 1) if it is grey."""
-    _check_number(store, number)
+    check_number(store, number)
     if key not in cameras(store):
         raise DataError(f"{store.path}: there is no camera {key!r}")
     pixels: NDArray[np.uint8] = store.files.row(f"observation/{key}", number, row)
@@ -252,7 +269,7 @@ def thumbnail(store: EpisodeStore, number: int, count: int) -> bytes | dict[str,
     Raises:
         DataError: if the data is damaged, the episode is too large, or ``count`` is another number.
     """
-    _check_number(store, number)
+    check_number(store, number)
     if count not in (1, 3):
         raise DataError(f"expected 1 or 3 pictures, got {count}")
     steps = store.records[number].steps
@@ -262,12 +279,12 @@ def thumbnail(store: EpisodeStore, number: int, count: int) -> bytes | dict[str,
         gap = np.full((pictures[0].shape[0], GAP_WIDTH, pictures[0].shape[2]), 255, np.uint8)
         return jpeg(np.concatenate([part for each in pictures for part in (gap, each)][1:], axis=1))
     place = _plane(store)
-    _check_size(store, steps + 1, [place[0]] if place else [])
+    check_size(store, steps + 1, [place[0]] if place else [])
     data = store.arrays(number, [place[0]] if place else [])
     drawings = []
     if place:
         key, columns = place
-        path = _thinned(data.observation[key].reshape(steps + 1, -1)[:, columns], _stride(steps + 1, SPARK_POINTS))
+        path = _thinned(data.observation[key].reshape(steps + 1, -1)[:, columns], stride_of(steps + 1, SPARK_POINTS))
         extent = max(float(np.ptp(path, axis=0).max()), 1e-9)
         centre = (path.min(axis=0) + path.max(axis=0)) / 2
         drawings.append({"kind": "path", "line": _rounded((path - centre) / extent + 0.5)})
@@ -286,7 +303,7 @@ def _spark(data: EpisodeArrays) -> dict[str, Any]:
     else:
         actions = data.executed_action.reshape(steps, -1).astype(np.float64)
         kind, values = "norm of the action", np.linalg.norm(actions, axis=1)
-    values = values[:: _stride(steps, SPARK_POINTS)]
+    values = values[:: stride_of(steps, SPARK_POINTS)]
     low, high = float(values.min(initial=0)), float(values.max(initial=0))
     scaled = (values - low) / max(high - low, 1e-9)
     return {"kind": kind, "line": _rounded(np.stack([np.linspace(0, 1, len(scaled)), scaled], axis=1))}
@@ -309,12 +326,12 @@ def signals(store: EpisodeStore, number: int) -> dict[str, Any]:
     Raises:
         DataError: if the data is damaged, or the episode is too large.
     """
-    _check_number(store, number)
+    check_number(store, number)
     numbers = {key: array for key, array in store.spec.observation.items() if not is_picture(array)}
     plotted = {key: array for key, array in numbers.items() if math.prod(array.shape) <= MOST_ELEMENTS}
-    _check_size(store, store.records[number].steps + 1, list(plotted))
+    check_size(store, store.records[number].steps + 1, list(plotted))
     data = store.arrays(number, list(plotted))
-    stride = _stride(data.record.steps + 1, POINTS)  # the same stride for observations, which have one row more
+    stride = stride_of(data.record.steps + 1, POINTS)  # the same stride for observations, which have one row more
     plots: list[dict[str, Any]] = []
     for title, names, values in _series(data, plotted, store.spec.action.names):
         groups = quantities(names) if title in plotted else {title: list(range(len(names)))}
@@ -353,12 +370,18 @@ def _series(
         yield key, names, data.observation[key].reshape(steps + 1, -1)
 
 
-def _check_number(store: EpisodeStore, number: int) -> None:
+def check_number(store: EpisodeStore, number: int) -> None:
+    """Check that there is an episode of this number.
+
+    Raises:
+        DataError: if not.
+    """
     if not 0 <= number < len(store):
         raise DataError(f"{store.path}: there is no episode {number}; it holds {len(store)}, counted from 0")
 
 
-def _stride(rows: int, most: int) -> int:
+def stride_of(rows: int, most: int) -> int:
+    """Return the distance of rows of which at most ``most`` are chosen."""
     return max(-(-rows // most), 1)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ..app import Components, DemonstrationsConfig
 from ..core import Batch, ConfigError, Interruption, counted, section
@@ -60,7 +60,7 @@ def load_demonstrations(
         path = with_base_actions(Path(wanted.path), recorded, wanted.episodes, parts, interruption)
     elif not path.exists():
         try:
-            _record(path, config.seed, parts, wanted, interruption)
+            _record(path, config, parts, wanted, interruption)
         except ConfigError as error:
             print(f"Training without demonstrations: {error}")
             return Demonstrations(None, [])
@@ -96,10 +96,13 @@ def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:
         print(f"No demonstration of {path} ended in success: learning from {len(records)} failures", flush=True)
 
 
-def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConfig, interruption: Interruption) -> None:
-    backend = parts.evaluation_backend()
+def _record(
+    path: Path, config: DictConfig, parts: Components, wanted: DemonstrationsConfig, interruption: Interruption
+) -> None:
+    backend, seed = parts.evaluation_backend(), config.seed
     backend.expert(seed)  # raises before anything is written if the task has no expert
-    metadata = {"source": wanted.source, "seed": seed} | noise_of(wanted.source, wanted.noise)
+    task = OmegaConf.to_container(config.task, resolve=True)
+    metadata = {"source": wanted.source, "seed": seed, "task": task} | noise_of(wanted.source, wanted.noise)
     script = {"expert": "the task's expert", "human_like": "a human-like script"}[wanted.source]
     print(f"Recording {counted(wanted.episodes, 'demonstration')} by {script}", flush=True)
     try:

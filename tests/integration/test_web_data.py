@@ -19,10 +19,22 @@ from robo_rl.web.server import PageServer
 from ..rigs.browser import wait_until
 from ..rigs.data_page import recorded
 from ..rigs.hostile_data import make_hostile_data
-from ..rigs.page_checks import resize
+from ..rigs.page_checks import assert_readable, resize
+from ..rigs.recorded_arm import record_arm
 from ..rigs.server_thread import ServerThread
 
 LENGTHS = (20, 30, 20, 25, 21)
+SCENE_PIXELS = """
+const done = arguments[0];
+requestAnimationFrame(() => requestAnimationFrame(() => {
+  const copy = document.createElement("canvas"), scene = document.querySelector("#scene canvas");
+  [copy.width, copy.height] = [64, 48];
+  requestAnimationFrame(() => {
+    copy.getContext("2d").drawImage(document.querySelector("#scene canvas + canvas"), 0, 0, 64, 48);
+    done([scene.width > 0, copy.toDataURL()].join(" "));
+  });
+}));
+"""
 
 
 def serve_data(folder: Path) -> ServerThread:
@@ -231,3 +243,33 @@ def test_texts_of_a_hostile_data_set_are_no_markup(browser: Any, served: ServerT
     assert "<img src=x onerror=alert(1)>" in text(browser, "#episode-facts")
     assert browser.execute_script("return document.querySelectorAll('[onerror]').length") == 0
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_states_of_an_arm_are_played_in_a_3d_scene(browser: Any, tmp_path: Path) -> None:
+    record_arm(tmp_path / "sets" / "arm")
+    served = serve_data(tmp_path / "sets")
+    try:
+        opened(browser, served)
+        open_episode(browser, 1)
+        wait_until(lambda: "no action is applied" in text(browser, "#scene-note"))
+        drawn = []
+        for step in (0, 4):
+            go_to(browser, step)
+            drawn.append(browser.execute_async_script(SCENE_PIXELS))
+        assert drawn[0] != drawn[1], "the arm has moved"
+        assert (
+            text(browser, "#scene .quiet") == ""
+            and browser.find_element("css selector", "#scene .stage").is_displayed()
+        )
+        assert_readable(browser)
+        for width, height in ((360, 560), (1280, 800)):
+            resize(browser, width, height)
+            assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        served.stop()
+
+
+def test_data_without_joints_has_no_scene(browser: Any, served: ServerThread) -> None:
+    opened(browser, served)
+    open_episode(browser, 0)
+    assert not browser.find_element("css selector", "#scene").is_displayed()

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from robo_rl.actor import RecordedPoses
 from robo_rl.core import derive_seed
 from robo_rl.monitoring.playing import NOISES, SPEEDS
+from robo_rl.monitoring.replaying import Replaying
+from robo_rl.replay import EpisodeStore
+from robo_rl.sim import make_backend
 
 from ..rigs.browser import open_browser
 from ..rigs.command_line import SMALL_AGENT, heeding, robo_rl
 from ..rigs.played import SECONDS, playing
+from ..rigs.recorded_arm import record_arm
 from ..rigs.robot_rig import wait_until
 
 
@@ -65,6 +71,75 @@ def test_noise_and_pushes_change_actions_and_starts_repeat() -> None:
             episodes.command(command)
             wait_until(lambda: len(backend.seeds) == count, SECONDS)  # noqa: B023
         assert backend.seeds[1] == backend.seeds[2] != backend.seeds[0]
+
+
+@contextmanager
+def replaying(path: Path, episode: int = 0) -> Iterator[Replaying]:
+    """Show the recorded episodes of ``path``, without pictures."""
+    record_arm(path)
+    with EpisodeStore.open(path) as store:
+        backend = Drawn(make_backend("reach"))
+        poses = RecordedPoses(backend, store.spec)  # type: ignore[arg-type]
+        shown, ended = Replaying(store, poses, episode), threading.Event()
+        thread = threading.Thread(target=shown.run, args=(ended.is_set,))
+        thread.start()
+        try:
+            yield shown
+        finally:
+            ended.set()
+            thread.join(SECONDS)
+            assert not thread.is_alive()
+            backend.close()
+
+
+class Drawn:
+    """A simulator whose pictures of other states are black."""
+
+    def __init__(self, inner: Any) -> None:
+        self.model, self.data, self.spec, self.robot = inner.model, inner.data, inner.spec, inner.robot
+        self.reset, self.object_values, self.close = inner.reset, inner.object_values, inner.close
+
+    def render(self, camera: str = "view", data: Any = None, hidden: Any = ()) -> Any:
+        return np.zeros((48, 64, 3), np.uint8)
+
+
+def test_recorded_states_are_shown_and_scrubbed(tmp_path: Path) -> None:
+    with replaying(tmp_path / "set") as shown:
+        shown.command("pause")
+        wait_until(lambda: shown.display.state.note, SECONDS)
+        steps, tips = shown.display.state.steps, {}
+        for step in (0, 2, steps):
+            shown.command("seek", step)
+            wait_until(lambda: shown.display.state.step == step, SECONDS)  # noqa: B023
+            before = shown.display.number
+            shown.command("seek", step)
+            wait_until(lambda: shown.display.number > before, SECONDS)  # noqa: B023
+            wait_until(lambda: shown.display.state.outcome == ("success" if step == steps else ""), SECONDS)  # noqa: B023
+            tips[step] = json.loads(shown.display.scene.frame)["tip"]
+        shown.command("back")
+        assert shown.display.state.step == steps - 1 and shown.display.state.paused
+        for value in (None, "3", 1.5, True, [1]):
+            shown.command("seek", value)
+        shown.command("seek", 10**9)
+        assert shown.display.state.step == steps
+        shown.command("next")
+        wait_until(lambda: shown.display.state.note and shown.display.state.episode == 1, SECONDS)
+        shown.command("next")
+        assert shown.display.state.episode == 0, "the first one follows the last"
+
+
+def test_recorded_episodes_follow_each_other_in_time(tmp_path: Path) -> None:
+    with replaying(tmp_path / "set", episode=1) as shown:
+        for _ in SPEEDS:
+            shown.command("faster")
+        outcomes = set()
+
+        def has_returned() -> bool:
+            outcomes.add((shown.display.state.episode, shown.display.state.outcome))
+            return {(1, "success"), (0, "success")} <= outcomes
+
+        wait_until(has_returned, SECONDS)
+        assert shown.display.picture is not None and shown.display.picture[:2] == b"\xff\xd8"
 
 
 def test_unknown_commands_of_a_page_are_ignored() -> None:
@@ -123,6 +198,43 @@ def test_a_browser_shows_an_expert_and_keys_change_it(tmp_path: Path) -> None:
         for button in browser.find_elements("css selector", "#keys button"):
             assert button.size["height"] >= 44 and button.size["width"] >= 44
         assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
+
+
+def test_a_browser_scrubs_through_recorded_states(tmp_path: Path) -> None:
+    pytest.importorskip("websockets")
+    record_arm(tmp_path / "mine")
+    words = (f"data={tmp_path / 'mine'}", "episode=1")
+    with open_browser(tmp_path / "profile") as browser, started(*words) as (_, address, player):
+
+        def text(selector: str) -> str:
+            return str(browser.find_element("css selector", selector).text)
+
+        assert player == "recorded states of mine"
+        browser.get(address)
+        wait_until(lambda: "no action is applied" in text("#note"), SECONDS)
+        width = "return document.querySelector('#picture').naturalWidth"
+        wait_until(lambda: browser.execute_script(width) == 640, SECONDS)
+        scrub = "const s = document.querySelector('#scrubber'); s.value = 3; s.dispatchEvent(new Event('input'))"
+        wait_until(lambda: "episode 1" in text("#line") or browser.find_element("css selector", "body").send_keys("b"))
+        browser.execute_script(scrub)
+        wait_until(lambda: "step 3 of" in text("#line") and text("#outcome") == "paused", SECONDS)
+        browser.find_element("css selector", "body").send_keys(",")
+        wait_until(lambda: "step 2 of" in text("#line"), SECONDS)
+        browser.find_element("css selector", "#views").click()
+        wait_until(lambda: browser.find_element("css selector", "#scenes .stage").is_displayed(), SECONDS)
+        for button in browser.find_elements("css selector", "#keys button"):
+            assert button.size["height"] >= 44 and button.size["width"] >= 44
+        assert not [line for line in browser.get_log("browser") if line["level"] == "SEVERE"]
+
+
+def test_mistakes_with_data_sets_are_explained(tmp_path: Path) -> None:
+    record_arm(tmp_path / "mine", source="expert")
+    data = f"data={tmp_path / 'mine'}"
+    assert "does not store the configuration of its task" in robo_rl("play", data, code=2)
+    assert "there is no episode 7; it holds 2" in robo_rl("play", data, "task=reach", "episode=7", code=2)
+    assert "in which nothing acts: leave out source" in robo_rl("play", data, "source=expert", code=2)
+    assert "episode is a number of an episode of data=FOLDER" in robo_rl("play", "episode=1", code=2)
+    assert "expected the folder of a data set" in robo_rl("play", f"data={tmp_path / 'nothing'}", code=2)
 
 
 def test_where_nothing_can_be_rendered_the_page_says_why_and_the_numbers_go_on() -> None:

@@ -33,8 +33,10 @@ const link = new Link({
   },
   picture: ({ number }, blob) => requests.settle(number, undefined, blob),
   state(name) {
-    if (name === "connected") listSets();
-    else requests.lose();
+    if (name === "connected") {
+      listSets();
+      if (episode !== null) player.resume();
+    } else requests.lose();
   },
 }, {}, "/socket/data");
 const stops = new EmergencyStops(link);

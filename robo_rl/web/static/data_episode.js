@@ -37,8 +37,10 @@ export class Player {
       at("cameras").append(make("figure", "", {}, image, make("figcaption", name)));
     }
     at("cameras").hidden = !set.cameras.length;
+    at("scene").hidden = !set.joints;
     this.show(0);
     this.loadSignals();
+    if (set.joints) this.loadScene();
   }
 
   close() {
@@ -51,6 +53,7 @@ export class Player {
     at("signals").style.minHeight = `${at("signals").offsetHeight}px`; // what is below stays where it is
     at("signals").replaceChildren();
     at("episode-problem").hidden = true;
+    this.poses = null;
   }
 
   show(step) {
@@ -60,6 +63,7 @@ export class Player {
     this.display();
     this.load();
     this.moveCursors();
+    this.moveScene();
     this.moved();
   }
 
@@ -149,6 +153,47 @@ export class Player {
     this.failed = true; // damaged pictures would be requested again and again
     at("episode-problem").textContent = error.message;
     at("episode-problem").hidden = false;
+  }
+
+  // --- the 3D scene ---
+
+  async loadScene() {
+    const visit = this.visit;
+    if (!this.scene) {
+      const { Scene } = await import("/scene.js"); // most data sets of pictures alone never need it
+      this.scene ??= new Scene("the recorded states", "The 3D scene is being computed");
+      at("scene").replaceChildren(this.scene.figure, make("p", "", { class: "quiet", id: "scene-note" }));
+    }
+    at("scene-note").textContent = "";
+    this.scene.figure.classList.add("old"); // until the scene of this episode comes
+    let note;
+    try {
+      const poses = await this.ask("scene", { path: this.set.path, episode: this.episode });
+      if (visit !== this.visit) return;
+      this.poses = poses;
+      this.scene.show({ geometry: poses.geometry });
+      note = poses.note;
+      this.scene.stage.hidden = false;
+    } catch (error) {
+      if (visit !== this.visit) return;
+      this.scene.stage.hidden = true;
+      this.scene.fail("");
+      note = `There is no 3D scene: ${error.message}`;
+    }
+    at("scene-note").textContent = note;
+    this.scene.figure.classList.remove("old");
+    this.moveScene();
+  }
+
+  // Ask again for what the loss of the connection has cost.
+  resume() {
+    if (this.set?.joints && !this.poses && !at("scene").hidden) this.loadScene();
+  }
+
+  moveScene() {
+    if (!this.poses) return;
+    const { frames, stride } = this.poses;
+    this.scene.showAt(frames, Math.min(Math.floor(this.step / stride), frames.length - 1), (1000 * stride) / this.set.rate);
   }
 
   // --- plots ---

@@ -17,7 +17,7 @@ const KEYS = {
 };
 
 export class Scene {
-  constructor(robot) {
+  constructor(robot, waiting = "No 3D scene has come yet") {
     this.canvas = make("canvas", "", { "aria-hidden": "true" });
     this.paper = make("canvas", "", {
       tabindex: "0", role: "img", "aria-label": `3D scene of ${robot}: arrow keys turn, Page Up and Down zoom, Home resets`,
@@ -25,7 +25,7 @@ export class Scene {
     this.age = make("span");
     this.force = make("span", "", { class: "force" });
     this.filters = make("span", "", { class: "filters chip bad" });
-    this.problem = make("p", "No 3D scene has come yet", { class: "quiet" });
+    this.problem = make("p", waiting, { class: "quiet" });
     const stage = make("div", "", { class: "stage" }, this.canvas, this.paper);
     this.stage = stage;
     this.figure = make("figure", "", { class: "scene" }, stage, this.problem,
@@ -49,7 +49,7 @@ export class Scene {
       if (this.geometry) this.drawing.load(this.geometry);
       this.redraw();
     } catch (error) {
-      this.fail(`There is no 3D scene: ${error.message}. The cameras' pictures are still shown.`);
+      this.fail(`There is no 3D scene: ${error.message}. All else is still shown.`);
     }
   }
 
@@ -81,6 +81,18 @@ export class Scene {
     if (isChanged) this.filters.textContent = `changed by ${this.changed.join(", ")}`;
     const newtons = frame.force ? Math.hypot(...frame.force) : null;
     this.force.textContent = newtons === null ? "" : `force ${newtons.toFixed(1)} N`;
+  }
+
+  // Show one of the frames of a recording; the trail is of the steps before it, `milliseconds` apart.
+  showAt(frames, index, milliseconds) {
+    const now = performance.now();
+    this.fail("");
+    Object.assign(this, { frame: frames[index], trailEnd: now });
+    const first = Math.max(index - Math.floor(TRAIL_MS / milliseconds), 0);
+    this.trail = frames.slice(first, index + 1).map(({ tip, changed }, place) => ({
+      point: tip, changed: changed.length > 0, time: now - (index - first - place) * milliseconds,
+    }));
+    this.redraw();
   }
 
   // Say how old the newest frame is.
@@ -124,7 +136,7 @@ export class Scene {
   }
 
   drawTrail(paper, project, accent, bad) {
-    const now = performance.now();
+    const now = this.trailEnd ?? performance.now(); // in a recording, time passes with its steps alone
     const points = this.trail.map((each) => ({ ...each, at: project(each.point) }));
     Object.assign(paper, { lineWidth: 3, lineCap: "round", lineJoin: "round" });
     points.slice(1).forEach(({ at, changed, time, point }, index) => {
