@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from ..core import ConfigError, nearest
+from ..core import ConfigError, all_problems, nearest
 from .option_help import Option, help_page, options
 
 FLAGS = (
@@ -155,14 +155,15 @@ def require_valid(config: DictConfig) -> None:
     Sections with missing values are left to the command.
 
     Raises:
-        ConfigError: if a value is out of range.
+        ConfigError: names all values that are out of range.
     """
-    for name in config:
-        if OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, str(name)):
-            continue
-        if dataclasses.is_dataclass(OmegaConf.get_type(config, str(name))):
-            with suppress(MissingMandatoryValue):
-                OmegaConf.to_object(config[name])
+    with all_problems():
+        for name in config:
+            if OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, str(name)):
+                continue
+            if dataclasses.is_dataclass(OmegaConf.get_type(config, str(name))):
+                with suppress(MissingMandatoryValue):
+                    OmegaConf.to_object(config[name])
 
 
 def require_flags(command: str, words: Sequence[str]) -> None:

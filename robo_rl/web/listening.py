@@ -140,11 +140,9 @@ async def served(
                 in_use = error.errno == errno.EADDRINUSE
                 if in_use and port != ports[-1]:
                     continue
-                remedy = (
-                    ". End the command that listens there, or choose another port (0: any free one)" if in_use else ""
-                )
+                remedy = ". End the command that listens there, or choose another port (0: any free one)"
                 place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-                raise ConfigError(f"cannot listen on {option} {place}: {error.strerror}{remedy}") from error
+                raise ConfigError(f"cannot listen on {option} {place}: {error.strerror}{remedy * in_use}") from error
             yield listeners[0].getsockname()[1]
             return
 

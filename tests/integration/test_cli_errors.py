@@ -183,6 +183,11 @@ def test_one_line_begins_with_the_fault(
             "Valid: answer, benchmark, inspect, publish, write",
         ),
         (["train", "resume=nowhere"], "robo-rl: nowhere is not a run folder: it has no config.yaml. "),
+        (
+            ["train", "task=reach", "task.arm.home_opening=2", "task.arm.force_limit=-1", "agent.gamma=1.5"],
+            "robo-rl: agent.gamma must be in [0, 1], got 1.5; arm.home_opening must be in [0, 1], got 2.0; "
+            "arm.force_limit must be positive, got -1.0",
+        ),
     ],
 )
 def test_one_line_names_the_fault(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
