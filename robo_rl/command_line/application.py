@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ..core import ConfigError, RoboRLError, is_too_large
 from ..core.search_path import CONFIG_PATH_VARIABLE, config_folders, register_search_path
 from .light_commands import light_schemas
-from .sweep_table import SweptRun, print_sweep
+from .sweep_table import SweptRun, print_sweep, progress_line, swept_overrides
 from .usage import (
     explain,
     help_text,
@@ -97,7 +97,9 @@ def _run(command: str, overrides: list[str], run: Callable[[DictConfig], int]) -
         try:
             require_known(config)
             _expand_home(config)
-            swept.extend(_swept_runs(config))  # a value may be out of range in this run alone
+            if sweeping := _swept_runs(config):
+                swept.extend(sweeping)  # a value may be out of range in this run alone
+                print(progress_line(HydraConfig.get().job.num, swept_overrides(overrides)), flush=True)
             require_valid(config)
             status = max(status, _call(run, config))
         except Exception as error:
