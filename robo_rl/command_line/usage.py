@@ -15,6 +15,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from ..core import ConfigError, all_problems, nearest
+from ..core.search_path import folder_hint
 from .option_help import Option, help_page, options
 
 FLAGS = (
@@ -246,7 +247,7 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
         group, name = match.groups()
         listed = text.partition("Available options in")[2].partition("Config search path")[0].splitlines()[1:]
         options = [option.strip() for option in listed if option.strip() and not option.endswith("_schema")]
-        return f"unknown {group} {name!r}: {nearest(name, options)}"
+        return f"unknown {group} {name!r}: {nearest(name, options)}{folder_hint(group, name)}"
     if match := re.search(r"Could not override '([^']+)'", text):
         return _explain_key(match[1], config_name, overrides)
     if "override_grammar" in text and (word := _unreadable(overrides)) is not None:

@@ -157,7 +157,11 @@ def test_one_line_begins_with_the_fault(
             ["trian"],
             f"robo-rl: unknown command 'trian': did you mean 'train'? Valid: {', '.join(sorted(COMMANDS))}",
         ),
-        (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
+        (
+            ["train", "task=rech"],
+            f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}. For files of your own, add "
+            "--config-dir FOLDER, or export ROBO_RL_CONFIG_PATH=FOLDER",
+        ),
         (["train", "agent=rldp"], f"robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: {AGENTS}"),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
@@ -193,6 +197,20 @@ def test_one_line_begins_with_the_fault(
 def test_one_line_names_the_fault(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = fails(arguments, capsys)
     assert line == message or (message.endswith(" ") and line.startswith(message))
+
+
+def test_a_file_that_no_command_searches_for_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine/task").mkdir(parents=True)
+    (tmp_path / "mine/task/reach_mine.yaml").write_text("defaults: [reach]\n")
+    monkeypatch.chdir(tmp_path)
+    line = fails(["train", "task=reach_mine"], capsys)
+    folder = tmp_path / "mine"
+    assert line.endswith(
+        f". There is mine/task/reach_mine.yaml: add --config-dir {folder}, or export ROBO_RL_CONFIG_PATH={folder} for "
+        "all commands"
+    )
 
 
 @pytest.mark.parametrize(
