@@ -32,10 +32,10 @@ def demonstration_row(runs: Sequence[Run], thumbnails: Thumbnails) -> str:
         for caption, content in thumbnails(run.path):
             about = html.escape(caption if len(runs) == 1 else f"{run.name} · {caption}")
             if isinstance(content, bytes):
-                shown = f'<img src="{data_url(content, "image/jpeg")}" alt="{about}">'
+                picture = f'<img src="{data_url(content, "image/jpeg")}" alt="{about}">'
             else:
-                shown = _drawing(content, about)
-            figures.append(f"<figure>{shown}<figcaption>{about}</figcaption></figure>")
+                picture = _drawing(content, about)
+            figures.append(f"<figure>{picture}<figcaption>{about}</figcaption></figure>")
     content = f'<div class="thumbnails">{"".join(figures)}</div>'
     return section("Demonstrations", content, boxed=False) if figures else ""
 
