@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ..core import ConfigError, RoboRLError, is_too_large
 from ..core.search_path import CONFIG_PATH_VARIABLE, config_folders, register_search_path
 from .light_commands import light_schemas
+from .renamed_options import with_new_names
 from .sweep_table import SweptRun, print_sweep, progress_line, swept_overrides
 from .usage import (
     explain,
@@ -54,7 +55,7 @@ def run_command(command: str, overrides: list[str], run: Callable[[DictConfig], 
         The exit code.
     """
     register_configs(command)
-    folders, overrides = _config_folders(overrides)
+    folders, overrides = _config_folders(with_new_names(command, overrides))
     with config_folders(folders):
         return _run(command, overrides, run or _module_run(command))
 

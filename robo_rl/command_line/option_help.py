@@ -29,7 +29,7 @@ FIRST = {
         "demonstrations.episodes", "runtime.transport.address", "runtime.transport.certificates", "agent.device",
     ),
     "record": (
-        "record.source", "record.path", "record.episodes", "record.if_exists", "record.only_successful",
+        "record.source", "record.output", "record.episodes", "record.if_exists", "record.only_successful",
         "record.max_episode_steps", "teleop.device", "seed",
     ),
     "setup": (

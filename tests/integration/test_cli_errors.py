@@ -81,7 +81,7 @@ AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
         ),
         (["eval", "run=x", "video_episodes=-1"], "robo-rl: video_episodes must be 1 or more, got -1"),
         (["keys", "days=abc"], "robo-rl: days: expected a whole number, such as 10000, 10_000 or 1e4, got abc"),
-        (["keys", "path=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
+        (["keys", "output=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
         (
             ["export", "path=x", "output=y", "instruction=it's open, now"],
             'robo-rl: cannot read "instruction=it\'s open, now": put a value with punctuation',
@@ -255,7 +255,7 @@ def test_what_is_missing_is_said_before_demonstrations_are_recorded(
 @pytest.mark.parametrize("seed", ["abc", "1.5", "1e-3", "null", "-1", "[0,1]"])
 def test_seeds_are_whole_numbers(seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    commands = (["train", f"run.dir={folder}"], ["record", f"record.path={folder}"], ["eval", "run=x"])
+    commands = (["train", f"run.dir={folder}"], ["record", f"record.output={folder}"], ["eval", "run=x"])
     for words in (*commands, ["collect", "policy=x"]):
         assert fails([*words, f"seed={seed}"], capsys).startswith("robo-rl: seed")
     assert not folder.exists()
