@@ -219,7 +219,7 @@ class Endpoint:
         """Print to standard error why there is no answer, unless the previous reason was the same."""
         if str(error) != self._last_error:
             self._last_error = str(error)
-            sys.stderr.write(f"robo-rl: {error}\n")  # one write: print writes the end apart, and threads would mix lines
+            sys.stderr.write(f"robo-rl: {error}\n")  # one write: print writes the end apart, and threads mix
             sys.stderr.flush()
 
     def metrics(self) -> Metrics:

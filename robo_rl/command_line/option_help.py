@@ -21,7 +21,7 @@ FIRST = {
         "teleop.device",
     ),
     "identify": (
-        "output", "name", "data", "episodes", "held_out", "rate", "fit", "seed", "excitation.seconds",
+        "output", "name", "path", "episodes", "held_out", "rate", "fit", "seed", "excitation.seconds",
         "excitation.amplitude", "excitation.highest_frequency", "excitation.speed",
     ),
     "learner": (
