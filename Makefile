@@ -114,11 +114,12 @@ soak: $(READY)
 table: $(READY)
 	$(BIN)/python benchmarks/learning_table.py
 
-# In an environment of its own: nothing of the platform is needed for it.
+# In an environment of its own: nothing of the platform is needed for it, as docstrings are read without importing it.
 $(SITE)/.ready: constraints.txt
 	@test -x $(SITE)/bin/pip || $(PYTHON) -m venv $(SITE) || \
 	  { echo "No virtual environment could be made. On Debian: apt-get install python3-venv"; exit 1; }
-	$(SITE)/bin/pip install -q --disable-pip-version-check -c constraints.txt mkdocs mkdocs-material mkdocs-awesome-nav
+	$(SITE)/bin/pip install -q --disable-pip-version-check -c constraints.txt mkdocs mkdocs-material mkdocs-awesome-nav \
+	  'mkdocstrings[python]' mkdocs-jupyter
 	@touch $@
 
 docs: $(SITE)/.ready
@@ -126,4 +127,4 @@ docs: $(SITE)/.ready
 	  echo "build/site/index.html; with search: $(PYTHON) -m http.server -d build/site --bind 127.0.0.1"
 
 clean:
-	rm -rf $(VENV) .lint build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .lint .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

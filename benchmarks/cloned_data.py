@@ -36,7 +36,7 @@ def learn(folder: Path, task: str, seed: int, count: int) -> None:
         )
         shutil.move(recorded / "demonstrations", folder / "demonstrations")
     if not (folder / "episodes").exists():
-        words = (f"policy={folder / 'learned'}", f"path={folder / 'episodes'}", f"episodes={count}", f"seed={seed}")
+        words = (f"policy={folder / 'learned'}", f"output={folder / 'episodes'}", f"episodes={count}", f"seed={seed}")
         robo_rl("collect", *words, "only_successful=true")
 
 

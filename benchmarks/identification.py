@@ -66,7 +66,7 @@ def identified(task: str, hidden: dict[str, Any], folder: Path, *options: str) -
             [*common, *secret, "task.randomisation.observation_noise=1", "fit=false", f"output={folder / 'arm'}"],
         )
     )
-    command.run(composed("identify", [*common, f"data={folder / 'arm' / 'log'}", f"output={folder / 'result'}"]))
+    command.run(composed("identify", [*common, f"path={folder / 'arm' / 'log'}", f"output={folder / 'result'}"]))
     report: dict[str, Any] = json.loads((folder / "result" / "identified.json").read_text())
     joints = [each["name"].partition(".")[2] for each in report["parameters"] if each["name"].startswith("friction.")]
     for each in report["parameters"]:

@@ -90,7 +90,7 @@ def collect(row: Row, seed: int, runs: Path) -> Path:
         chosen = (f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", "run.video_episodes=0")
         ends = (f"run.dir={policy}", "run.overwrite=true", "runtime.threads=1")
         robo_rl("train", FROM_EXPERT, *chosen, *cloning, *ends)
-        robo_rl("collect", f"policy={policy}", f"path={path}", f"seed={seed}", f"episodes={COLLECTED}", "noise=0.5")
+        robo_rl("collect", f"policy={policy}", f"output={path}", f"seed={seed}", f"episodes={COLLECTED}", "noise=0.5")
     return path
 
 

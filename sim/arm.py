@@ -4,6 +4,7 @@ Kinematics, joint limits, masses and inertias of the Panda are those of the publ
 (franka_description; inertial parameters identified by Gaz et al., RA-L 2019). Its shape is made of primitives here.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -206,22 +207,26 @@ def _add_end_effector(spec: mujoco.MjSpec, config: ArmConfig) -> None:
 
 def _check_names(spec: mujoco.MjSpec, config: ArmConfig) -> None:
     joints = [joint.name for joint in spec.joints]
-    required = [
-        *(("joints", name, joints) for name in config.joints),
-        ("end_effector", config.end_effector, [item.name for item in (*spec.sites, *spec.bodies) if item.name]),
-    ]
+    required: dict[str, tuple[Sequence[str], list[str]]] = {
+        "joints": (config.joints, joints),
+        "end_effector": ([config.end_effector], [item.name for item in (*spec.sites, *spec.bodies) if item.name]),
+    }
     if config.gripper_actuator is not None:
-        required.append(("gripper_actuator", config.gripper_actuator, [item.name for item in spec.actuators]))
-        required += [("gripper_joints", name, joints) for name in config.gripper_joints]
+        required["gripper_actuator"] = [config.gripper_actuator], [item.name for item in spec.actuators]
+        required["gripper_joints"] = config.gripper_joints, joints
     if config.wrist_sensor_site is not None:
-        required.append(("wrist_sensor_site", config.wrist_sensor_site, [site.name for site in spec.sites]))
-    for key, name, names in required:
-        if name not in names:
-            raise ConfigError(f"arm.{key}: the model has no {name!r}; {nearest(name, names)}")
+        required["wrist_sensor_site"] = [config.wrist_sensor_site], [site.name for site in spec.sites]
+    problems = []
+    for key, (wanted, names) in required.items():
+        if missing := [name for name in wanted if name not in names]:
+            lacks = ", ".join(map(repr, missing))
+            problems.append(f"arm.{key}: the model has no {lacks}; {nearest(missing[0], names)}")
     movable = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
     for joint in spec.joints:
         if joint.name in (*config.joints, *config.gripper_joints) and joint.type not in movable:
-            raise ConfigError(f"arm.joints: expected hinges and slides, {joint.name!r} is a ball or free joint")
+            problems.append(f"arm.joints: expected hinges and slides, {joint.name!r} is a ball or free joint")
+    if problems:
+        raise ConfigError(". ".join(problems))
 
 
 def _add_wrist_sensors(spec: mujoco.MjSpec, config: ArmConfig) -> None:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from robo_rl.core import MAX_RATE, MIN_RATE, ConfigError, Options, nearest, option, require
+from robo_rl.core import MAX_RATE, MIN_RATE, ConfigError, Options, all_problems, nearest, option, require
 
 AXES: dict[str, tuple[int, ...]] = {
     "x": (0,),
@@ -126,6 +126,7 @@ class ArmConfig(Options, section="arm"):
     cameras: dict[str, str] = field(default_factory=dict)
     dynamics: ArmDynamics = field(default_factory=ArmDynamics)
 
+    @all_problems()
     def __post_init__(self) -> None:
         super().__post_init__()
         require(len(self.joints) >= 1, "arm.joints", "at least one name", self.joints)

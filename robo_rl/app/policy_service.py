@@ -73,8 +73,8 @@ class PolicyService:
         Raises:
             ConfigError: if the address is not available.
         """
-        option = f"address={self._host}:{self._port}"
-        async with served(self._listeners, self._host, self._port, option, self._serving_on) as self._port:
+        ports = (self._port,)
+        async with served(self._listeners, self._host, ports, "address", self._serving_on) as self._port:
             yield
 
     def _serving_on(self, listener: Listener) -> AbstractAsyncContextManager[Server]:

@@ -22,7 +22,8 @@ from omegaconf.errors import OmegaConfBaseException
 from ..core import ConfigError, RoboRLError, is_too_large
 from ..core.search_path import CONFIG_PATH_VARIABLE, config_folders, register_search_path
 from .light_commands import light_schemas
-from .sweep_table import SweptRun, print_sweep
+from .renamed_options import with_new_names
+from .sweep_table import SweptRun, print_sweep, progress_line, swept_overrides
 from .usage import (
     explain,
     help_text,
@@ -54,7 +55,7 @@ def run_command(command: str, overrides: list[str], run: Callable[[DictConfig], 
         The exit code.
     """
     register_configs(command)
-    folders, overrides = _config_folders(overrides)
+    folders, overrides = _config_folders(with_new_names(command, overrides))
     with config_folders(folders):
         return _run(command, overrides, run or _module_run(command))
 
@@ -97,7 +98,9 @@ def _run(command: str, overrides: list[str], run: Callable[[DictConfig], int]) -
         try:
             require_known(config)
             _expand_home(config)
-            swept.extend(_swept_runs(config))  # a value may be out of range in this run alone
+            if sweeping := _swept_runs(config):
+                swept.extend(sweeping)  # a value may be out of range in this run alone
+                print(progress_line(HydraConfig.get().job.num, swept_overrides(overrides)), flush=True)
             require_valid(config)
             status = max(status, _call(run, config))
         except Exception as error:

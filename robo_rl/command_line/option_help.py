@@ -21,7 +21,7 @@ FIRST = {
         "teleop.device",
     ),
     "identify": (
-        "output", "name", "data", "episodes", "held_out", "rate", "fit", "seed", "excitation.seconds",
+        "output", "name", "path", "episodes", "held_out", "rate", "fit", "seed", "excitation.seconds",
         "excitation.amplitude", "excitation.highest_frequency", "excitation.speed",
     ),
     "learner": (
@@ -29,7 +29,7 @@ FIRST = {
         "demonstrations.episodes", "runtime.transport.address", "runtime.transport.certificates", "agent.device",
     ),
     "record": (
-        "record.source", "record.path", "record.episodes", "record.if_exists", "record.only_successful",
+        "record.source", "record.output", "record.episodes", "record.if_exists", "record.only_successful",
         "record.max_episode_steps", "teleop.device", "seed",
     ),
     "setup": (

@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 
 from ..app import check_resources
 from ..core import ConfigError, RoboRLError, config_node, importing_extra
-from .sweep_table import SweptRun, print_sweep
+from .sweep_table import SweptRun, print_sweep, progress_line
 
 COMMAND = "train"
 # Hydra accepts plugins only from this package, which many projects share and none of them creates.
@@ -82,6 +82,7 @@ class RayLauncher(Launcher):
         command = type(self).command
 
         def train(overrides: list[str]) -> str:  # Ray accepts only functions, no other callables
+            print(progress_line(jobs.index(overrides), jobs), flush=True)  # Ray passes it to the terminal
             return _train(command, overrides)
 
         outcomes, signal = run_tasks(train, jobs, self._cluster, self._resources)

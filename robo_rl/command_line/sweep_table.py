@@ -1,8 +1,13 @@
-"""The table that ends a sweep: what each run varied, how it ended, what it reached, and its folder."""
+"""Progress of a sweep, a line as each run begins, and the table at its end."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from ..core import RoboRLError
 
@@ -21,6 +26,38 @@ class SweptRun(NamedTuple):
     failure: str = ""
 
 
+def swept_overrides(words: Sequence[str]) -> list[list[str]]:
+    """Return the overrides of each run of the sweep over ``words``; none if a sweeper other than Hydra's own decides.
+
+    Call this within a run of the sweep.
+    """
+    sweeper = HydraConfig.get().sweeper
+    if not str(sweeper.get("_target_")).endswith(f".{BasicSweeper.__name__}"):
+        return []
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    params = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
+    overrides = parser.parse_overrides([*params, *(word for word in words if not word.startswith("-"))])
+    return [run for batch in BasicSweeper.split_arguments(overrides, None) for run in batch]
+
+
+def progress_line(number: int, runs: Sequence[Sequence[str]]) -> str:
+    """Return the line about the run ``number``, from 0, as it begins: ``Run 2 of 6: seed=1``.
+
+    Args:
+        number: number of the run.
+        runs: overrides of each run; empty if they are unknown.
+    """
+    if number >= len(runs):
+        return f"Run {number + 1}"
+    return f"Run {number + 1} of {len(runs)}: {' '.join(varied(runs)[number])}".removesuffix(": ")
+
+
+def varied(runs: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the overrides of each run without those that all have, and without their folders."""
+    same = set(runs[0]).intersection(*runs[1:]) if len(runs) > 1 else set()
+    return [[word for word in run if word not in same and not word.startswith("run.dir=")] for run in runs]
+
+
 def print_sweep(runs: Sequence[SweptRun]) -> None:
     """Print a table with a row for each run. Overrides that all runs have are left out."""
     from rich.table import Table  # only sweeps pay for these imports
@@ -30,9 +67,8 @@ def print_sweep(runs: Sequence[SweptRun]) -> None:
     table = Table(title=f"{len(runs)} runs", expand=True)
     for column in ("values", "ended", "steps", "minutes", "success", "return", "folder"):
         table.add_column(column, overflow="fold", justify="right" if column in ("steps", "minutes") else "left")
-    same = set(runs[0].overrides).intersection(*(run.overrides for run in runs[1:])) if len(runs) > 1 else set()
-    for run in runs:
-        table.add_row(*_row(run, [word for word in run.overrides if word not in same]))
+    for run, values in zip(runs, varied([run.overrides for run in runs]), strict=True):
+        table.add_row(*_row(run, values))
     Console().print(table)
 
 
@@ -40,7 +76,7 @@ def _row(run: SweptRun, values: Sequence[str]) -> list[str]:
     summary = _summary(run.folder)
     success, mean, seconds = summary.get("success_rate"), summary.get("return_mean"), summary.get("wall_seconds")
     return [
-        " ".join(word for word in values if not word.startswith("run.dir=")),
+        " ".join(values),
         run.failure or str(summary.get("status", "")),
         f"{summary.get('env_steps', 0):,}",
         "" if seconds is None else f"{seconds / 60:.1f}",

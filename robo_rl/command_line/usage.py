@@ -14,7 +14,8 @@ from hydra.errors import HydraException
 from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from ..core import ConfigError, nearest
+from ..core import ConfigError, all_problems, nearest
+from ..core.search_path import folder_hint
 from .option_help import Option, help_page, options
 
 FLAGS = (
@@ -155,14 +156,15 @@ def require_valid(config: DictConfig) -> None:
     Sections with missing values are left to the command.
 
     Raises:
-        ConfigError: if a value is out of range.
+        ConfigError: names all values that are out of range.
     """
-    for name in config:
-        if OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, str(name)):
-            continue
-        if dataclasses.is_dataclass(OmegaConf.get_type(config, str(name))):
-            with suppress(MissingMandatoryValue):
-                OmegaConf.to_object(config[name])
+    with all_problems():
+        for name in config:
+            if OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, str(name)):
+                continue
+            if dataclasses.is_dataclass(OmegaConf.get_type(config, str(name))):
+                with suppress(MissingMandatoryValue):
+                    OmegaConf.to_object(config[name])
 
 
 def require_flags(command: str, words: Sequence[str]) -> None:
@@ -245,7 +247,7 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
         group, name = match.groups()
         listed = text.partition("Available options in")[2].partition("Config search path")[0].splitlines()[1:]
         options = [option.strip() for option in listed if option.strip() and not option.endswith("_schema")]
-        return f"unknown {group} {name!r}: {nearest(name, options)}"
+        return f"unknown {group} {name!r}: {nearest(name, options)}{folder_hint(group, name)}"
     if match := re.search(r"Could not override '([^']+)'", text):
         return _explain_key(match[1], config_name, overrides)
     if "override_grammar" in text and (word := _unreadable(overrides)) is not None:

@@ -33,17 +33,17 @@ class HandEyeConfig:
     arrangement: str
     pictures: str | None
     poses: str | None
-    data: str | None
+    path: str | None
     data_camera: str | None
     output: str
 
     def __post_init__(self) -> None:
         require(self.arrangement in ARRANGEMENTS, "arrangement", " or ".join(ARRANGEMENTS), self.arrangement)
-        pictured = self.pictures is not None and self.poses is not None and self.data is None
-        recorded = self.data is not None and self.pictures is None and self.poses is None
+        pictured = self.pictures is not None and self.poses is not None and self.path is None
+        recorded = self.path is not None and self.pictures is None and self.poses is None
         if not (pictured or recorded):
-            raise ConfigError("give either both pictures=FOLDER and poses=FILE, or data=FOLDER")
-        require(recorded or self.data_camera is None, "data_camera", "given only with data", self.data_camera)
+            raise ConfigError("give either both pictures=FOLDER and poses=FILE, or path=FOLDER")
+        require(recorded or self.data_camera is None, "data_camera", "given only with path", self.data_camera)
 
 
 def run(config: DictConfig) -> int:
@@ -57,10 +57,10 @@ def run(config: DictConfig) -> int:
     except (DataError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"camera: {settings.camera} cannot be read ({reason})") from error
-    views = _recorded(console, settings, board) if settings.data else _pictured(console, settings, board)
+    views = _recorded(console, settings, board) if settings.path else _pictured(console, settings, board)
     _require_shape(views, camera, settings.camera)
     source = {"arrangement": settings.arrangement, "board": board.config.describe()}
-    source |= {key: value for key in ("pictures", "poses", "data") if (value := getattr(settings, key)) is not None}
+    source |= {key: value for key in ("pictures", "poses", "path") if (value := getattr(settings, key)) is not None}
     result = calibrate_hand_eye(views, camera, board.config, settings.arrangement, source)
     result.camera.write(output)
     show(console, result)
@@ -78,7 +78,7 @@ def _pictured(console: Console, settings: HandEyeConfig, board: Board) -> list[P
 
 
 def _recorded(console: Console, settings: HandEyeConfig, board: Board) -> list[PosedView]:
-    with EpisodeStore.open(Path(str(settings.data))) as store:
+    with EpisodeStore.open(Path(str(settings.path))) as store:
         views, without = find_posed_views(store, board, settings.data_camera)
     console.print(f"{counted(len(views), 'pose')} at rest with the board in view, {without} without it", soft_wrap=True)
     return views

@@ -30,7 +30,7 @@ class CollectConfig:
 
     policy: str
     checkpoint: str
-    path: str | None
+    output: str | None
     episodes: int
     explore: bool
     noise: float
@@ -58,7 +58,7 @@ def run(config: DictConfig) -> int:
     try:
         trained = load_policy(folder, backend.spec, settings.checkpoint, trained_as)
         spec = without_base_actions(backend.spec)
-        path = Path(settings.path) if settings.path else default_path(spec, "policy")
+        path = Path(settings.output) if settings.output else default_path(spec, "policy")
         metadata = {
             "source": "policy",
             "policy": str(folder),

@@ -27,7 +27,7 @@ class IdentifyConfig:
 
     output: str
     name: str
-    data: str | None
+    path: str | None
     episodes: int
     held_out: int
     rate: float
@@ -40,8 +40,8 @@ class IdentifyConfig:
         require(self.held_out >= 1, "held_out", "1 or more", self.held_out)
         require(self.seed >= 0, "seed", "0 or more", self.seed)
         require(self.name.isidentifier(), "name", "letters, digits and underscores", self.name)
-        require(self.fit or self.data is None, "fit", "true with data", self.fit)
-        enough = self.data is not None or not self.fit or self.held_out < self.episodes
+        require(self.fit or self.path is None, "fit", "true with path", self.fit)
+        enough = self.path is not None or not self.fit or self.held_out < self.episodes
         require(enough, "held_out", f"below episodes={self.episodes}", self.held_out)
 
 
@@ -56,13 +56,13 @@ def run(config: DictConfig) -> int:
     config.task.observation.relative = False
     if has_robot(config):
         config.task.observation.object = False  # because robots seldom measure objects
-    if settings.data is None:
+    if settings.path is None:
         data = output / "log"
         code = _ended(_record(config, settings, data, console), settings, data, console)
         if code or not settings.fit:
             return code
     else:
-        data = Path(settings.data)
+        data = Path(settings.path)
     with EpisodeStore.open(data) as store:
         _match(config, store.spec, data)
         simulation: Any = build(config.task)
@@ -126,7 +126,7 @@ def _ended(ending: Ending, settings: IdentifyConfig, data: Path, console: Consol
     code = 128 + ending.signal if ending.signal is not None else int(bool(ending.stopped))
     if ending.stored and (code or not settings.fit):
         fewer = " held_out=1" if 1 < ending.stored <= settings.held_out else ""
-        advice = f"Fit it with: robo-rl identify data={data} output=FOLDER{fewer}, and the same task"
+        advice = f"Fit it with: robo-rl identify path={data} output=FOLDER{fewer}, and the same task"
         too_few = "One episode is too few to fit: record again, with another output"
         console.print(advice if ending.stored > 1 else too_few, soft_wrap=True)
     return code

@@ -13,7 +13,7 @@ from ..transport import make_keys
 class KeysConfig:
     """Options of configs/keys.yaml, which documents them and holds their defaults."""
 
-    path: str
+    output: str
     hosts: list[str]
     actors: list[str]
     days: int
@@ -22,7 +22,7 @@ class KeysConfig:
 def run(config: DictConfig) -> int:
     """Create certificates as configured in configs/keys.yaml; return 0."""
     settings = typed(KeysConfig, config)
-    folder = Path(settings.path)
+    folder = Path(settings.output)
     for file in make_keys(folder, settings.hosts, settings.actors, settings.days):
         print(file)
     print(

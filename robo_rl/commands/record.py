@@ -27,7 +27,7 @@ def run(config: DictConfig) -> int:
         config.task.max_episode_steps = settings.max_episode_steps
     backend = NoticingBackend(build_backend(config), print)
     try:
-        path = Path(settings.path) if settings.path else default_path(backend.spec, settings.source)
+        path = Path(settings.output) if settings.output else default_path(backend.spec, settings.source)
         metadata = {"task": OmegaConf.to_container(config.task, resolve=True)}
         with summary_if_ended(path, console):
             if settings.source in SCRIPTS:

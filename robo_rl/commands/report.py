@@ -14,6 +14,7 @@ from ..evaluation.comparison import Comparison
 from ..evaluation.comparison_page import write_comparison
 from ..evaluation.report import RESULTS, markdown_table, repeated_seeds, results, write_report
 from ..evaluation.runs import find_runs, load_run
+from ..monitoring.demonstration_thumbnails import demonstration_thumbnails
 from ..telemetry import Console
 
 
@@ -66,7 +67,8 @@ def run(config: DictConfig) -> int:
     if settings.table is not None:
         write_durably(Path(settings.table), markdown_table(groups).encode())
         console.print(f"table:  {settings.table}", markup=False, soft_wrap=True)
-    console.print(f"report: {write_report(runs, output, settings.embed)}", markup=False, soft_wrap=True)
+    page = write_report(runs, output, settings.embed, thumbnails=demonstration_thumbnails)
+    console.print(f"report: {page}", markup=False, soft_wrap=True)
     return 0
 
 

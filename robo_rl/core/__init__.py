@@ -87,7 +87,17 @@ if TYPE_CHECKING:
     from .native import compiler_problem, native_library
     from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
     from .observing import observe
-    from .options import MAX_RATE, MAX_SECONDS, MIN_RATE, Options, bounds_of, moved_section, option, require
+    from .options import (
+        MAX_RATE,
+        MAX_SECONDS,
+        MIN_RATE,
+        Options,
+        all_problems,
+        bounds_of,
+        moved_section,
+        option,
+        require,
+    )
     from .own_commands import own_command
     from .own_stop import OwnStop
     from .packed import blosc_size, zstd_size
@@ -278,6 +288,7 @@ __all__ = [
     "WarmStartLearner",
     "WrappedBackend",
     "WrappedWorld",
+    "all_problems",
     "announce",
     "as_config",
     "blosc_size",

@@ -18,6 +18,7 @@ MIN_RATE, MAX_RATE = 0.01, 1e4
 """Lowest and highest rate of actions, measurements and commands [Hz]."""
 
 _BOUNDS = "bounds"
+_problems: ContextVar[list[str] | None] = ContextVar("problems", default=None)
 _moved: ContextVar[tuple[str, str] | None] = ContextVar("moved", default=None)
 
 
@@ -143,8 +144,10 @@ class Options:
                 continue
             expected = f"null or {bounds}" if _may_be_none(field) else str(bounds)
             key = f"{self._section}.{field.name}".lstrip(".")
-            require(bounds.admit(value), key, expected, value)
-            require(not _is_whole(field) or isinstance(value, Integral), key, f"a whole number, {expected}", value)
+            if not bounds.admit(value):
+                require(False, key, expected, value)
+            elif _is_whole(field):
+                require(isinstance(value, Integral), key, f"a whole number, {expected}", value)
 
     def refuse_unused(self, names: Collection[str], is_used: bool, where: str) -> None:
         """Refuse options that differ from their defaults but have no effect.
@@ -190,14 +193,46 @@ def bounds_of(kind: type, name: str) -> Bounds | None:
 def require(condition: bool, key: str, allowed: str, got: object) -> None:
     """Raise :class:`ConfigError` with ``key``, the allowed values and the actual value, unless ``condition``.
 
-    Called from ``__post_init__`` of configuration dataclasses for checks that :func:`option` cannot express.
+    Called from ``__post_init__`` of configuration dataclasses for checks that :func:`option` cannot express. Within
+    :func:`all_problems`, the error is raised at the end of the block.
     """
     if condition:
         return
     moved = _moved.get()
     if moved is not None and f"{key}.".startswith(f"{moved[0]}."):
         key = moved[1] + key.removeprefix(moved[0])
-    raise ConfigError(f"{key} must be {allowed}, got {got!r}")
+    problem = f"{key} must be {allowed}, got {got!r}"
+    if (problems := _problems.get()) is None:
+        raise ConfigError(problem)
+    problems.append(problem)
+
+
+@contextmanager
+def all_problems() -> Iterator[None]:
+    """Report everything that :func:`require` refuses in the block in one error, with the error that ends the block.
+
+    Also a decorator. A block within another one leaves the report to it.
+
+    Raises:
+        ConfigError: names all problems.
+    """
+    if _problems.get() is not None:
+        yield
+        return
+    problems: list[str] = []
+    token = _problems.set(problems)
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError("; ".join(dict.fromkeys([*problems, str(error)]))) from error
+    except Exception as error:
+        if problems:  # which led to it
+            raise ConfigError("; ".join(problems)) from error
+        raise
+    finally:
+        _problems.reset(token)
+    if problems:
+        raise ConfigError("; ".join(dict.fromkeys(problems)))
 
 
 @contextmanager

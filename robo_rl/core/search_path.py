@@ -2,8 +2,10 @@
 
 import contextlib
 import functools
+import glob
 import importlib.metadata
 import importlib.util
+import itertools
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -99,3 +101,20 @@ def config_folders(folders: Sequence[str]) -> Iterator[None]:
 def config_flags() -> str:
     """Return the flags ``--config-dir`` that another command needs to find what this one did, each after a space."""
     return "".join(f" --config-dir {shlex.quote(folder)}" for folder in _flagged)
+
+
+def folder_hint(group: str, name: str) -> str:
+    """Return a sentence about the folder to search for the unknown choice ``name``; empty for most groups.
+
+    A file in the working folder or a folder in it is named. If there is none, only tasks and robots have a hint,
+    because people write files for these.
+    """
+    file = f"{glob.escape(group)}/{glob.escape(name)}.yaml"
+    if path := next(itertools.chain(Path().glob(file), Path().glob(f"*/{file}")), None):
+        folder = shlex.quote(str(path.parents[1].resolve()))
+        return (
+            f". There is {path}: add --config-dir {folder}, or export {CONFIG_PATH_VARIABLE}={folder} for all commands"
+        )
+    if group in ("task", "robot"):
+        return f". For files of your own, add --config-dir FOLDER, or export {CONFIG_PATH_VARIABLE}=FOLDER"
+    return ""

@@ -12,6 +12,7 @@ from ..core.fast_yaml import plain_yaml
 from .aggregate import Group, group_runs
 from .charts import charts
 from .cycle_time import CycleTimes
+from .demonstration_row import Thumbnails, demonstration_row
 from .page import figure, section, table, write_page
 from .plots import plot_groups
 from .report_videos import videos
@@ -42,7 +43,13 @@ red lines mark the stops of robots."""
 _NOTHING = "–"
 
 
-def write_report(runs: Sequence[Run], path: Path, embed: bool = False, curve: Path | None = None) -> Path:
+def write_report(
+    runs: Sequence[Run],
+    path: Path,
+    embed: bool = False,
+    curve: Path | None = None,
+    thumbnails: Thumbnails = lambda _: (),
+) -> Path:
     """Write a page about ``runs`` to ``path`` and return it.
 
     Args:
@@ -51,6 +58,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False, curve: Pa
         embed: embed the videos in the page, so that it can be sent as a single file. The page grows by 4/3 of their
             size. Videos beyond a total of 128 MiB are linked.
         curve: picture of the learning curves (.svg), if :func:`.plot_runs` has drawn these runs, of one task, already.
+        thumbnails: makes the thumbnails of the demonstrations of a run.
     """
     groups = group_runs(runs)
     tasks = list(dict.fromkeys(group.task for group in groups))
@@ -63,6 +71,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False, curve: Pa
         section("Results", table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
         _curves(groups, curve),
         _time_line(runs),
+        demonstration_row(runs, thumbnails),
         videos(runs, path, embed),
         section("Runs", _run_table(runs)),
         _starts(runs),

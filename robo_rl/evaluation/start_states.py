@@ -11,6 +11,8 @@ SIZE, MARGIN = 260, 44
 """Edge of the map and the margin for its labels [px]."""
 LEAST_RANGE = 1e-3
 """Range from which an element of the start states counts as varied."""
+MOST_CLIPPED = 0.05
+"""Share of the start states beyond two at the ends of its range from which an element counts as clipped."""
 NO_POSITIONS = ("force", "torque", "axis", "end_effector")
 """Parts of names that end in _x and _y and are no position of an object."""
 
@@ -63,14 +65,23 @@ def varied_elements(episodes: Sequence[Episode]) -> tuple[str, str] | None:
     """Return two elements that differ most between start states, if possible x and y of an object's position.
 
     Positions of objects come before those relative to the robot (``to_...``), and these before all other elements.
+    Clipped elements, which have the same value in many start states, are used only if there are no others.
     """
     if not episodes or any(episode.start.keys() != episodes[0].start.keys() for episode in episodes):
         return None
-    extents = {}
+    extents, free = {}, {}
     for name in episodes[0].start:
         values = [episode.start[name] for episode in episodes]
-        if (extent := max(values) - min(values)) >= LEAST_RANGE:
-            extents[name] = extent
+        low, high = min(values), max(values)
+        if high - low >= LEAST_RANGE:
+            extents[name] = high - low
+            if values.count(low) + values.count(high) - 2 <= MOST_CLIPPED * len(values):
+                free[name] = high - low
+    return _axes(free) or _axes(extents)
+
+
+def _axes(extents: Mapping[str, float]) -> tuple[str, str] | None:
+    """Return two of the elements with these extents, by the rules of :func:`varied_elements`."""
     pairs = [(name, f"{name[:-1]}y") for name in extents if name.endswith("_x") and f"{name[:-1]}y" in extents]
     positions = [pair for pair in pairs if not any(part in pair[0] for part in NO_POSITIONS)]
     if positions:

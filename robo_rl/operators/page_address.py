@@ -41,7 +41,8 @@ def page_settings(config: DictConfig) -> WebConfig:
         return settings
     host = network_address()
     folder = settings.certificates or str(_make_certificates(host))
-    address = f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}"
+    (port,) = settings.ports
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return dataclasses.replace(settings, address=address, certificates=folder)
 
 

@@ -232,7 +232,7 @@ def _set_aside(path: Path, if_exists: str, section: str) -> Path | None:
     is_taken = path.exists() and (path.is_file() or any(path.iterdir()))
     if is_taken and if_exists == "fail":
         raise DataError(
-            f"{path} exists already: choose another path, or {section}if_exists=append to add episodes or "
+            f"{path} exists already: choose another {section}output, or {section}if_exists=append to add episodes or "
             f"{section}if_exists=overwrite to replace it"
         )
     replaced = path.with_name(f"{path.name}.replaced")

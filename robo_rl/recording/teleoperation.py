@@ -41,7 +41,7 @@ class RecordConfig:
     """The section ``record`` of configs/record.yaml, which documents the options and their defaults."""
 
     source: str
-    path: str | None
+    output: str | None
     episodes: int
     max_episode_steps: int
     noise: float

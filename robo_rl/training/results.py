@@ -76,6 +76,7 @@ def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Seq
     # Importing matplotlib takes a tenth of the start-up time.
     from ..evaluation.plots import plot_runs
     from ..evaluation.report import write_report
+    from ..monitoring.demonstration_thumbnails import demonstration_thumbnails
 
     yield f"Policy    {policy}"
     if video is not None:
@@ -85,7 +86,9 @@ def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Seq
         curve = Path(scratch, "curve.svg")
         drawn: dict[str, Callable[[], Path]] = {
             "Curve": lambda: plot_runs([run()], folder / "curve.png", copy=curve),
-            "Report": lambda: write_report([run()], folder / "report.html", curve=curve if curve.exists() else None),
+            "Report": lambda: write_report(
+                [run()], folder / "report.html", False, curve if curve.exists() else None, demonstration_thumbnails
+            ),
         }
         for name, draw in drawn.items():
             try:

@@ -1,11 +1,16 @@
 """Configuration of the pages."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from robo_rl.core import ConfigError, DataError, is_loopback, read_secret, require
 
 TOKEN_CHARACTERS = 16
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8090
+DEFAULT_PORTS = 100
+"""Number of ports from the default one on, of which a page takes the first free one."""
 LAN = "lan"
 """Host that stands for the address of this machine in its local network."""
 AUTHORITY_PATH = "/ca.pem"
@@ -20,17 +25,20 @@ class WebConfig:
         address: ``HOST:PORT`` to listen on, with the name or address under which browsers reach it; port 0: any free
             port. A host that other machines can reach needs ``certificates``. The host ``lan`` stands for
             this machine's address in its local network, for a phone in that network; missing certificates are made.
+            Null: 127.0.0.1:8090 or, while other pages are there, the next free port.
         certificates: folder made by ``robo-rl keys`` with this host among ``hosts``: its ``learner.pem`` and
             ``learner.key`` are used for HTTPS. Null: no encryption.
         token_file: file with the secret that a page must present, readable only by its owner; null: a new secret at
             each start.
     """
 
-    address: str = "127.0.0.1:8090"
+    address: str | None = None
     certificates: str | None = None
     token_file: str | None = None
 
     def __post_init__(self) -> None:
+        if self.address is None:
+            return
         port = self.address.rpartition(":")[2]
         valid = bool(self.host) and port.isdecimal() and int(port) < 65536
         require(valid, "web.address", "HOST:PORT", self.address)
@@ -47,12 +55,14 @@ class WebConfig:
     @property
     def host(self) -> str:
         """Host of the address."""
-        return self.address.rpartition(":")[0].strip("[]")
+        return DEFAULT_HOST if self.address is None else self.address.rpartition(":")[0].strip("[]")
 
     @property
-    def port(self) -> int:
-        """Port of the address."""
-        return int(self.address.rpartition(":")[2])
+    def ports(self) -> Sequence[int]:
+        """Ports of which the page takes the first free one; 0: any free one."""
+        if self.address is None:
+            return range(DEFAULT_PORT, DEFAULT_PORT + DEFAULT_PORTS)
+        return (int(self.address.rpartition(":")[2]),)
 
     @property
     def is_local(self) -> bool:

@@ -4,7 +4,7 @@ import errno
 import socket
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -112,30 +112,39 @@ def listen(host: str, port: int) -> list[Listener]:
 async def served(
     listeners: list[Listener],
     host: str,
-    port: int,
+    ports: Sequence[int],
     option: str,
     serve: Callable[[Listener], AbstractAsyncContextManager[Server]],
 ) -> AsyncIterator[int]:
-    """Serve on all addresses of ``host`` within the context, and yield the port.
+    """Serve on all addresses of ``host`` within the context, at the first of ``ports`` that is free, and yield it.
 
     Args:
         listeners: list that receives the sockets before the first connection.
         host: name or address.
-        port: port; 0: any free one.
+        ports: ports in the order in which they are tried; 0: any free one.
         option: option that names the address, for messages.
         serve: serves on a socket.
 
     Raises:
         ConfigError: naming ``option`` if an address is not available.
     """
-    async with AsyncExitStack() as stack:
-        try:
-            listeners[:] = listen(host, port)
-            for listener in listeners:
-                await stack.enter_async_context(serve(listener))
-        except OSError as error:
-            raise ConfigError(f"cannot listen on {option}: {error.strerror}") from error
-        yield listeners[0].getsockname()[1]
+    for port in ports:
+        async with AsyncExitStack() as stack:
+            try:
+                listeners[:] = listen(host, port)
+                for listener in listeners:
+                    await stack.enter_async_context(serve(listener))
+            except OSError as error:
+                for listener in listeners:
+                    listener.close()
+                in_use = error.errno == errno.EADDRINUSE
+                if in_use and port != ports[-1]:
+                    continue
+                remedy = ". End the command that listens there, or choose another port (0: any free one)"
+                place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+                raise ConfigError(f"cannot listen on {option} {place}: {error.strerror}{remedy * in_use}") from error
+            yield listeners[0].getsockname()[1]
+            return
 
 
 def trust(listeners: list[Listener], connection: ServerConnection) -> None:

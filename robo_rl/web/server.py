@@ -101,7 +101,7 @@ class PageServer:
         self._message_bytes = message_bytes
         self._token = config.token() or secrets.token_urlsafe(32)
         self._tls = _tls(config)
-        self._port = config.port
+        self._port = config.ports[0]
         self._pages = 0
         self._refusals = Repetitions()
         self._listeners: list[Listener] = []
@@ -128,9 +128,10 @@ class PageServer:
         Raises:
             ConfigError: if the address is not available.
         """
-        option = f"web.address {self._config.address}"
-        host, port = self._config.host, self._config.port
-        async with served(self._listeners, host, port, option, self._serving_on) as self._port:
+        host, ports = self._config.host, self._config.ports
+        async with served(self._listeners, host, ports, "web.address", self._serving_on) as self._port:
+            if ports[0] not in (0, self._port):
+                self._notify(f"Port {ports[0]} is in use, perhaps by another page: this page has port {self._port}")
             yield
 
     def _serving_on(self, listener: Listener) -> AbstractAsyncContextManager[Server]:

@@ -213,7 +213,7 @@ def test_a_file_that_is_no_configuration_is_refused(hostile: Path, text: str) ->
 def commands(run: Path) -> list[tuple[str, list[str]]]:
     return [
         ("eval", [f"run={run}", "episodes=1"]),
-        ("collect", [f"policy={run}", f"path={run}/data"]),
+        ("collect", [f"policy={run}", f"output={run}/data"]),
         ("train", [f"resume={run}"]),
         ("learner", [f"resume={run}"]),
         ("actor", [f"run={run}"]),

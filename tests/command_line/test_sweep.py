@@ -75,7 +75,10 @@ def test_a_sweep_ends_with_a_table_of_its_runs(
         main(["train", "task=reach", "run.dir=run_${seed}", "seed=0,1", "-m", f"hydra.sweep.dir={tmp_path}"])
     captured = capsys.readouterr()
     assert ended.value.code == 2 and captured.err == "robo-rl: no robot answers\n"
-    title, columns, first, second = (line for line in captured.out.splitlines() if any(c.isalnum() for c in line))
+    *begun, title, columns, first, second = (
+        line for line in captured.out.splitlines() if any(c.isalnum() for c in line)
+    )
+    assert begun == ["Run 1 of 2: seed=0", "Run 2 of 2: seed=1"]
     words = [line.replace("│", " ").replace("┃", " ").split() for line in (title, columns, first, second)]
     assert words[0] == ["2", "runs"]
     assert words[1] == ["values", "ended", "steps", "minutes", "success", "return", "folder"]
@@ -93,7 +96,7 @@ def test_a_value_out_of_range_ends_its_own_run_and_no_earlier_one(
         main(["train", "task=reach", "run.dir=${seed}", "agent.gamma=0.9,2", "-m", f"hydra.sweep.dir={tmp_path}"])
     captured = capsys.readouterr()
     assert ended.value.code == 2 and "agent.gamma" in captured.err
-    rows = [line for line in captured.out.splitlines() if "agent.gamma=" in line]
+    rows = [line for line in captured.out.splitlines() if "agent.gamma=" in line and "Run" not in line]
     assert ["must be" in row for row in rows] == [False, True]
 
 

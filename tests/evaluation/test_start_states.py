@@ -38,6 +38,18 @@ def test_the_map_shows_where_an_object_begins(elements: dict[str, float], chosen
     assert varied_elements(episodes) == chosen
 
 
+def test_clipped_elements_are_axes_only_if_there_are_no_others() -> None:
+    places = [(0.01 * n, 0.02 * (7 * n % 20)) for n in range(20)]
+    fine = [
+        {f"to_goal_fine_{axis}": min(20 * value, 1.0) for axis, value in zip("xy", place, strict=True)}
+        for place in places
+    ]
+    coarse = [dict(zip(("to_goal_x", "to_goal_y"), place, strict=True)) for place in places]
+    both = [Episode(n, True, fine[n] | coarse[n]) for n in range(20)]
+    assert varied_elements(both) == ("to_goal_x", "to_goal_y")
+    assert varied_elements([Episode(n, True, fine[n]) for n in range(20)]) == ("to_goal_fine_x", "to_goal_fine_y")
+
+
 def test_each_start_state_has_a_mark_by_its_outcome_and_failures_link_to_their_videos(tmp_path: Path) -> None:
     outcomes = (True, False, None, False)
     starts = [{"cube_x": 0.1 * n, "cube_y": 0.05 * n} for n in range(4)]

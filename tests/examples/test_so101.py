@@ -68,7 +68,7 @@ def test_commands_for_the_real_arm_observe_joints_and_cameras() -> None:
     config = composed("robo-rl train task=pick_cube_so101 robot=so101")
     recording = composed("robo-rl record task=pick_cube_so101 robot=so101")
     assert recording.robot.cameras == config.robot.cameras and recording.task.observation == config.task.observation
-    assert recording.record.path == config.demonstrations.path
+    assert recording.record.output == config.demonstrations.path
     backend = build(config.robot, simulation=build(config.task))
     assert set(backend.spec.observation) == {"state", "images/front", "images/wrist"}
     assert not backend.spec.reports_success

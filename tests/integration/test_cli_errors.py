@@ -81,7 +81,7 @@ AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
         ),
         (["eval", "run=x", "video_episodes=-1"], "robo-rl: video_episodes must be 1 or more, got -1"),
         (["keys", "days=abc"], "robo-rl: days: expected a whole number, such as 10000, 10_000 or 1e4, got abc"),
-        (["keys", "path=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
+        (["keys", "output=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
         (
             ["export", "path=x", "output=y", "instruction=it's open, now"],
             'robo-rl: cannot read "instruction=it\'s open, now": put a value with punctuation',
@@ -157,7 +157,11 @@ def test_one_line_begins_with_the_fault(
             ["trian"],
             f"robo-rl: unknown command 'trian': did you mean 'train'? Valid: {', '.join(sorted(COMMANDS))}",
         ),
-        (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
+        (
+            ["train", "task=rech"],
+            f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}. For files of your own, add "
+            "--config-dir FOLDER, or export ROBO_RL_CONFIG_PATH=FOLDER",
+        ),
         (["train", "agent=rldp"], f"robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: {AGENTS}"),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
@@ -183,11 +187,30 @@ def test_one_line_begins_with_the_fault(
             "Valid: answer, benchmark, inspect, publish, write",
         ),
         (["train", "resume=nowhere"], "robo-rl: nowhere is not a run folder: it has no config.yaml. "),
+        (
+            ["train", "task=reach", "task.arm.home_opening=2", "task.arm.force_limit=-1", "agent.gamma=1.5"],
+            "robo-rl: agent.gamma must be in [0, 1], got 1.5; arm.home_opening must be in [0, 1], got 2.0; "
+            "arm.force_limit must be positive, got -1.0",
+        ),
     ],
 )
 def test_one_line_names_the_fault(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = fails(arguments, capsys)
     assert line == message or (message.endswith(" ") and line.startswith(message))
+
+
+def test_a_file_that_no_command_searches_for_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine/task").mkdir(parents=True)
+    (tmp_path / "mine/task/reach_mine.yaml").write_text("defaults: [reach]\n")
+    monkeypatch.chdir(tmp_path)
+    line = fails(["train", "task=reach_mine"], capsys)
+    folder = tmp_path / "mine"
+    assert line.endswith(
+        f". There is mine/task/reach_mine.yaml: add --config-dir {folder}, or export ROBO_RL_CONFIG_PATH={folder} for "
+        "all commands"
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,7 +255,7 @@ def test_what_is_missing_is_said_before_demonstrations_are_recorded(
 @pytest.mark.parametrize("seed", ["abc", "1.5", "1e-3", "null", "-1", "[0,1]"])
 def test_seeds_are_whole_numbers(seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    commands = (["train", f"run.dir={folder}"], ["record", f"record.path={folder}"], ["eval", "run=x"])
+    commands = (["train", f"run.dir={folder}"], ["record", f"record.output={folder}"], ["eval", "run=x"])
     for words in (*commands, ["collect", "policy=x"]):
         assert fails([*words, f"seed={seed}"], capsys).startswith("robo-rl: seed")
     assert not folder.exists()

@@ -25,7 +25,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     robo_rl("train", *CLONE, "agent=bc", *TAUGHT, f"run.dir={folder}/bc")
     words = [*RESIDUAL, *SHORT, f"base.run={folder}/bc", "demonstrations.episodes=2", "run.env_steps=20"]
     robo_rl("train", "task=reach", *words, f"run.dir={folder}/rl")
-    robo_rl("collect", f"policy={folder}/rl", f"path={folder}/data", "episodes=3", "only_successful=true", "seed=7")
+    robo_rl("collect", f"policy={folder}/rl", f"output={folder}/data", "episodes=3", "only_successful=true", "seed=7")
     return folder
 
 

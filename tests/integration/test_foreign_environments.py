@@ -1,5 +1,6 @@
 """Training runs on foreign environments: what can be known is said before the first step, nothing costs the results."""
 
+import contextlib
 import errno
 import json
 import sys
@@ -11,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from robo_rl.app import build_backend, build_reward
 from robo_rl.cli import main
 from robo_rl.evaluation import plots, report, video
 from robo_rl.learner import CheckpointFolder
 from robo_rl.training import ending, results
 
 from ..rigs.command_line import exit_code
+from ..rigs.composition import composed_config
 from ..rigs.odd_environments import LIMIT, registered
 from ..rigs.run_folder import records
 
@@ -50,6 +53,18 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
 def summary(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "run" / "summary.json").read_text())
     return found
+
+
+@pytest.mark.parametrize(
+    ("env_id", "weights"), [("Pendulum-v1", [1.0]), ("tests.rigs.point_world:PointWorld", [1.0, 0.0])]
+)
+def test_the_reward_is_that_of_the_environment_with_and_without_success(env_id: str, weights: list[float]) -> None:
+    config = composed_config("train", "task=gymnasium", f"task.env_id={env_id}", "reward=environment")
+    with contextlib.closing(build_backend(config)) as backend:
+        terms = backend.spec.reward_terms
+        reward = build_reward(config.reward, backend.spec, 0)
+        assert terms == ("reward", "success")[: len(weights)]
+        np.testing.assert_array_equal(reward.combine(terms, np.eye(len(terms), dtype=np.float32), 0.99), weights)
 
 
 def no_room(*arguments: Any, **options: Any) -> Any:

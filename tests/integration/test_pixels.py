@@ -51,5 +51,5 @@ def test_trains_resumes_evaluates_and_collects(tmp_path: Path) -> None:
 
     robo_rl("eval", f"run={tmp_path / 'run'}", "episodes=1", f"output={tmp_path / 'result.json'}")
     assert len(json.loads((tmp_path / "result.json").read_text())["episodes"]) == 1
-    robo_rl("collect", f"policy={tmp_path / 'run'}", f"path={tmp_path / 'data'}", "episodes=1")
+    robo_rl("collect", f"policy={tmp_path / 'run'}", f"output={tmp_path / 'data'}", "episodes=1")
     assert EpisodeStore.open(tmp_path / "data").spec.observation["images/wrist"].shape == (32, 32, 3)

@@ -129,7 +129,7 @@ def test_a_data_set_that_exists_is_appended_to_or_replaced_only_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "data"
-    record = ["record", "task=reach", f"record.path={path}", "record.episodes=2"]
+    record = ["record", "task=reach", f"record.output={path}", "record.episodes=2"]
     assert command(*record) == 0
     first = executed(path)
     assert command(*record) == 2
@@ -148,9 +148,9 @@ def test_a_data_set_that_exists_is_appended_to_or_replaced_only_when_asked(
 def test_what_is_to_be_overwritten_stays_until_something_is_recorded(source: str, tmp_path: Path) -> None:
     """A port that is taken, or an expert that never succeeds, costs nobody the demonstrations of before."""
     path = tmp_path / "data"
-    assert command("record", "task=reach", f"record.path={path}", "record.episodes=1") == 0
+    assert command("record", "task=reach", f"record.output={path}", "record.episodes=1") == 0
     before = executed(path)
-    again = ["record", "task=reach", f"record.path={path}", "record.if_exists=overwrite", f"record.source={source}"]
+    again = ["record", "task=reach", f"record.output={path}", "record.if_exists=overwrite", f"record.source={source}"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"web.address=127.0.0.1:{taken.getsockname()[1]}"
         assert (
@@ -178,14 +178,14 @@ def test_what_a_killed_recording_was_to_replace_is_not_removed(backend: EnvBacke
 
 def test_square_brackets_in_a_path_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "[bold]" / "[" / "b]"
-    assert command("record", "task=reach", f"record.path='{path}'", "record.episodes=1") == 0
+    assert command("record", "task=reach", f"record.output='{path}'", "record.episodes=1") == 0
     assert f"{path} holds 1 episode," in capsys.readouterr().out
 
 
 def test_overwrite_removes_nothing_but_data_sets(tmp_path: Path) -> None:
     precious = tmp_path / "thesis.tex"
     precious.write_text("years of work")
-    assert command("record", "task=reach", f"record.path={tmp_path}", "record.if_exists=overwrite") == 2
+    assert command("record", "task=reach", f"record.output={tmp_path}", "record.if_exists=overwrite") == 2
     assert precious.read_text() == "years of work"
 
 
@@ -227,7 +227,7 @@ def test_a_recording_ends_before_the_disk_is_full(
 def test_killed_while_recording(tmp_path: Path) -> None:
     """kill -9 leaves a data set that can be read and added to; each episode in it is whole."""
     path = tmp_path / "data"
-    arguments = [sys.executable, "-m", "robo_rl.cli", "record", "task=reach", f"record.path={path}"]
+    arguments = [sys.executable, "-m", "robo_rl.cli", "record", "task=reach", f"record.output={path}"]
     process = subprocess.Popen([*arguments, "record.episodes=100000"], stdout=subprocess.PIPE)
     assert process.stdout is not None
     for _ in range(5):
@@ -239,16 +239,16 @@ def test_killed_while_recording(tmp_path: Path) -> None:
     assert len(store) in (count, count + 1), "every episode that was told is there, and at most one more"
     episodes = [store.episode(number) for number in range(len(store))]
     assert all(steps[-1].terminated or steps[-1].truncated for steps in episodes)
-    assert command("record", "task=reach", f"record.path={path}", "record.episodes=1", "record.if_exists=append") == 0
+    assert command("record", "task=reach", f"record.output={path}", "record.episodes=1", "record.if_exists=append") == 0
     assert len(EpisodeStore.open(path)) == len(episodes) + 1
 
 
 def test_a_recording_that_is_terminated_cleans_up(tmp_path: Path) -> None:
     """SIGTERM while a person is awaited: what was to be replaced is back, and nothing stays beside it."""
     path = tmp_path / "data"
-    assert command("record", "task=reach", f"record.path={path}", "record.episodes=1") == 0
+    assert command("record", "task=reach", f"record.output={path}", "record.episodes=1") == 0
     before = executed(path)
-    arguments = [sys.executable, "-m", "robo_rl.cli", "record", "task=reach", f"record.path={path}"]
+    arguments = [sys.executable, "-m", "robo_rl.cli", "record", "task=reach", f"record.output={path}"]
     arguments += ["record.if_exists=overwrite", "record.source=browser", "web.address=127.0.0.1:0"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -262,7 +262,7 @@ def test_a_recording_that_is_terminated_cleans_up(tmp_path: Path) -> None:
 
 def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
     path = tmp_path / "data"
-    words = ["record", "task=reach", f"record.path={path}", "record.episodes=100000"]
+    words = ["record", "task=reach", f"record.output={path}", "record.episodes=100000"]
     command = heeding(sys.executable, "-m", "robo_rl.cli", *words)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
@@ -285,7 +285,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_collected_actions_are_the_policys(run_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "data"
-    assert command("collect", f"policy={run_folder}", f"path={path}", "episodes=2") == 0
+    assert command("collect", f"policy={run_folder}", f"output={path}", "episodes=2") == 0
     store = EpisodeStore.open(path)
     policy = load_policy(run_folder, store.spec).policy
     assert len(store) == 2
@@ -323,7 +323,7 @@ def test_no_episode_is_evaluated_for_a_file_that_cannot_be(
 
 def test_collect_explores_when_asked(run_folder: Path, tmp_path: Path) -> None:
     for name, option in (("mode", "explore=false"), ("noise", "noise=0.2")):
-        assert command("collect", f"policy={run_folder}", f"path={tmp_path / name}", "episodes=1", option) == 0
+        assert command("collect", f"policy={run_folder}", f"output={tmp_path / name}", "episodes=1", option) == 0
     mode, noisy = executed(tmp_path / "mode")[0], executed(tmp_path / "noise")[0]
     assert not np.array_equal(mode[0], noisy[0])
     assert np.abs(noisy).max() <= 1
@@ -354,6 +354,6 @@ def test_a_recording_that_ctrl_c_ends_says_what_is_stored(tmp_path, capsys, monk
 
     monkeypatch.setattr(recording.EpisodePrinter, "__call__", end)
     with pytest.raises(SystemExit) as ended:
-        main(["record", "task=reach", f"record.path={tmp_path}/mine", "record.only_successful=false"])
+        main(["record", "task=reach", f"record.output={tmp_path}/mine", "record.only_successful=false"])
     assert ended.value.code == 130
     assert f"{tmp_path}/mine holds 1 episode, " in capsys.readouterr().out

@@ -220,7 +220,7 @@ def test_keyboard_recording_in_a_terminal(tmp_path: Path) -> None:
     arguments = [
         "record",
         "task=reach",
-        f"record.path={path}",
+        f"record.output={path}",
         "record.source=keyboard",
         "record.only_successful=false",
         "task.terminate_on_success=false",

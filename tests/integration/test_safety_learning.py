@@ -13,7 +13,7 @@ from ..rigs.command_line import robo_rl
 
 def test_a_value_is_learned_from_a_data_set_and_used(tmp_path: Path) -> None:
     data, model = tmp_path / "data", tmp_path / "model"
-    robo_rl("record", "task=reach", "record.source=expert", "record.episodes=12", f"record.path={data}")
+    robo_rl("record", "task=reach", "record.source=expert", "record.episodes=12", f"record.output={data}")
     keep = "keep='end_effector_z > 15 cm'"
     output = robo_rl("safety", "learn", f"path={data}", keep, f"output={model}", "learning.steps=300", "threads=1")
     assert "steps of 12 episodes" in output

@@ -37,7 +37,7 @@ def robo_rl(*words: str) -> None:
 @pytest.fixture(scope="module")
 def play(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("play") / "reach"
-    robo_rl(*PLAY, *CAMERAS, *LONG, f"record.path={path}")
+    robo_rl(*PLAY, *CAMERAS, *LONG, f"record.output={path}")
     return path
 
 
@@ -117,8 +117,8 @@ def test_a_reward_and_an_agent_see_through_it(made: Path, tmp_path: Path) -> Non
 @pytest.mark.rendering
 def test_data_that_will_not_do_is_named(play: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blind, single = tmp_path / "blind", tmp_path / "single"
-    robo_rl(*PLAY, *LONG, f"record.path={blind}")
-    robo_rl(*PLAY, *LONG, *CAMERAS, "record.episodes=1", f"record.path={single}")
+    robo_rl(*PLAY, *LONG, f"record.output={blind}")
+    robo_rl(*PLAY, *LONG, *CAMERAS, "record.episodes=1", f"record.output={single}")
     for options, message in (
         ([f"play.paths=[{blind}]"], f"play.paths: {blind} has no images"),
         ([f"play.paths=[{single}]"], f"{single} must hold at least two episodes, one to hold out, got 1"),

@@ -139,7 +139,7 @@ def test_the_authority_of_a_phone_certifies_no_site_on_the_internet(
 def test_given_certificates_and_other_addresses_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_for("lan:8090", monkeypatch, "10.0.0.3", certificates="keys")
     assert (settings.address, settings.certificates) == ("10.0.0.3:8090", "keys")
-    assert settings_for("127.0.0.1:8090", monkeypatch, "10.0.0.3") == WebConfig()
+    assert settings_for("127.0.0.1:8090", monkeypatch, "10.0.0.3") == WebConfig("127.0.0.1:8090")
 
 
 @pytest.mark.parametrize(

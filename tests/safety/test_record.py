@@ -103,7 +103,7 @@ def test_commands_that_execute_a_policy_say_it(command, tmp_path, capsys):
     limits = ["safety.speed.linear=0.0005", "safety.violation_budget=0"]
     if command == "record":
         words = ["record", "task=reach", "record.episodes=1", "record.only_successful=false", *limits]
-        words.append(f"record.path={tmp_path / 'data'}")
+        words.append(f"record.output={tmp_path / 'data'}")
     else:
         words = ["train", "task=reach", "agent=sac", "agent.hidden=[16]", "agent.batch_size=16"]
         words += ["demonstrations.episodes=0", "run.env_steps=30", "agent.learning_starts=300", *limits]
@@ -111,7 +111,7 @@ def test_commands_that_execute_a_policy_say_it(command, tmp_path, capsys):
         run_main(main, [*words, f"run.dir={tmp_path / 'run'}"])
         capsys.readouterr()
         rest = {
-            "collect": [f"policy={tmp_path / 'run'}", "explore=true", "noise=1.0", f"path={tmp_path / 'data'}"],
+            "collect": [f"policy={tmp_path / 'run'}", "explore=true", "noise=1.0", f"output={tmp_path / 'data'}"],
             "eval": [f"run={tmp_path / 'run'}"],
         }[command]
         words = [command, *rest, "episodes=1", "checkpoint=newest", "only_successful=false"]

@@ -180,6 +180,25 @@ def test_numbers_that_are_none_or_out_of_range_are_named(changes: dict[str, Any]
         ArmConfig(**changes)
 
 
+def test_all_wrong_fields_are_named_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        ArmConfig(home=(0.0, 0.0), torque_limits=(1.0,), home_opening=2.0, force_limit=-1.0, gripper_open=0.0)
+    problems = str(caught.value).split("; ")
+    fields = ["home_opening", "home", "torque_limits", "force_limit", "gripper_open"]
+    assert [problem.partition(" must be ")[0] for problem in problems] == [f"arm.{field}" for field in fields]
+
+
+def test_all_names_that_the_model_lacks_are_named_at_once() -> None:
+    joints = ("joint1", "jiont2", "jiont3")
+    arm = ArmConfig(
+        joints=joints, end_effector="tol", home=(0, 0, 0), torque_limits=(1, 1, 1), velocity_limits=(1, 1, 1)
+    )
+    with pytest.raises(
+        ConfigError, match=r"no 'jiont2', 'jiont3'; did you mean 'joint2.*\. arm.end_effector: .* 'tol'"
+    ):
+        load_arm(arm)
+
+
 def test_a_file_that_is_no_model(tmp_path):
     path = tmp_path / "broken.xml"
     path.write_text("<mujoco><worldbody><body></worldbody></mujoco>")

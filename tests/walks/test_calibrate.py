@@ -70,7 +70,7 @@ def test_a_cell_is_calibrated_and_simulated(reader: Reader) -> None:
     assert millimetres < 2 and degrees < 0.3
 
     record_cell(folder / "datasets" / "board")
-    printed = reader.follow("robo-rl calibrate hand_eye camera=camera.json data=", "output=recorded.json")
+    printed = reader.follow("robo-rl calibrate hand_eye camera=camera.json path=", "output=recorded.json")
     assert "12 poses at rest with the board in view, 0 without it" in printed
     assert CameraModel.read(folder / "recorded.json").pose.frame == "end_effector"
 

@@ -25,8 +25,8 @@ def test_an_unknown_arm_is_identified_and_used(tmp_path: Path) -> None:
     reader = Reader(PAGE, tmp_path)
     printed = reader.follow("robo-rl identify task=reach_so101 fit=false", *SHORT)
     assert "moves its joints around home by up to" in printed and "2/2 stored" in printed
-    assert "robo-rl identify data=unknown/log" in printed
-    printed = reader.follow("robo-rl identify task=reach_so101 data=")
+    assert "robo-rl identify path=unknown/log" in printed
+    printed = reader.follow("robo-rl identify task=reach_so101 path=")
     assert "Predictions over one second that were not fitted err by" in printed
     report = json.loads((tmp_path / "identified" / "identified.json").read_text())
     assert report["ratio"] < 0.2
@@ -69,7 +69,7 @@ def test_arm_on_a_serial_bus_is_identified(tmp_path: Path) -> None:
     reader = Reader(PAGE, tmp_path)
     late = ("robot.max_age=3", "robot.answer_timeout=0.1", f"robot.real_time_factor={BUS_FACTOR}")
     reader.follow("robo-rl identify task=reach_so101 robot=so101 robot.port", *SHORT, *PATIENT, *late)
-    printed = reader.follow("robo-rl identify task=reach_so101 data=bus")
+    printed = reader.follow("robo-rl identify task=reach_so101 path=bus")
     check_fit(tmp_path / "bus_identified", tmp_path / "bus_unknown", printed, factor=BUS_FACTOR)
 
 

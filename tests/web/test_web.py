@@ -26,6 +26,7 @@ from robo_rl.evaluation.curves import POINTS, curves
 from robo_rl.evaluation.runs import Run
 from robo_rl.transport import make_keys
 from robo_rl.web import WebConfig, listening
+from robo_rl.web import config as web_config
 from robo_rl.web import server as web_server
 from robo_rl.web.listening import GRACE_SECONDS, MOST_REFUSED, MOST_STRANGERS, listen
 from robo_rl.web.server import MESSAGE_BYTES, REFUSED, PageServer
@@ -313,6 +314,25 @@ def test_https_with_the_certificates_of_robo_rl_keys(tmp_path: Path) -> None:
 def test_what_cannot_be_served_is_named(fields: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         WebConfig(**fields)
+
+
+def test_a_port_in_use_is_avoided_unless_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def visit(server: PageServer, token: str) -> None:
+        ports.append(int(server.origin.rpartition(":")[2]))
+        async with socket_of(server) as page:
+            await page.send(json.dumps({"token": token}))
+            await page.send("hello")
+            assert await page.recv() == "hello"
+
+    ports: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        monkeypatch.setattr(web_config, "DEFAULT_PORT", port)
+        messages = serving(WebConfig(), visit)
+        assert ports[0] > port
+        assert messages == [f"Port {port} is in use, perhaps by another page: this page has port {ports[0]}"]
+        with pytest.raises(ConfigError, match=f"web.address 127.0.0.1:{port}: Address already in use.*choose another"):
+            serving(WebConfig(f"127.0.0.1:{port}"), visit)
 
 
 def test_short_tokens_and_missing_keys_are_named(tmp_path: Path) -> None:
