@@ -36,8 +36,8 @@ def demonstration_row(runs: Sequence[Run], thumbnails: Thumbnails) -> str:
             else:
                 picture = _drawing(content, about)
             figures.append(f"<figure>{picture}<figcaption>{about}</figcaption></figure>")
-    content = f'<div class="thumbnails">{"".join(figures)}</div>'
-    return section("Demonstrations", content, boxed=False) if figures else ""
+    row = f'<div class="thumbnails">{"".join(figures)}</div>'
+    return section("Demonstrations", row, boxed=False) if figures else ""
 
 
 def _drawing(path: list[list[float | None]], about: str) -> str:
