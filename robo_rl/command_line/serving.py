@@ -3,8 +3,12 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..web.server import PageServer
 
 
 def run_until_signal(server: Coroutine[Any, Any, None]) -> None:
@@ -43,3 +47,32 @@ def run_until_signal(server: Coroutine[Any, Any, None]) -> None:
         signal.signal(signal.SIGTERM, previous)
     if terminated:
         raise SystemExit(128 + signal.SIGTERM)
+
+
+@contextmanager
+def serving_in_thread(server: "PageServer") -> Iterator["PageServer"]:
+    """Serve in a thread for the block, because a simulator renders in the main thread."""
+    loop, ending, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
+    failures: list[Exception] = []
+
+    async def serve() -> None:
+        try:
+            async with server.serving():
+                ready.set()
+                await ending.wait()
+        except Exception as error:  # raised again in the main thread
+            failures.append(error)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="page", daemon=True)
+    thread.start()
+    ready.wait()
+    try:
+        if failures:
+            raise failures[0]
+        yield server
+    finally:
+        loop.call_soon_threadsafe(ending.set)
+        thread.join()
+        loop.close()

@@ -1,9 +1,5 @@
 """robo-rl play: the demonstrations of a task, the policy of a run, or recorded episodes in the browser."""
 
-import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +11,7 @@ from omegaconf import DictConfig
 from ..actor import RecordedPoses
 from ..app import build_backend, has_robot, load_policy, run_config, scene_limits
 from ..app.recorded_task import recorded_backend
+from ..command_line.serving import serving_in_thread
 from ..core import (
     ConfigError,
     EnvBackend,
@@ -36,7 +33,6 @@ from ..web import WebConfig
 if TYPE_CHECKING:
     from ..monitoring.playing import Player, Playing
     from ..monitoring.replaying import Replaying
-    from ..web.server import PageServer
 
 NAMES = {"expert": "scripted expert", "human_like": "human-like script", "play": "script that plays"}
 
@@ -99,17 +95,17 @@ def _replay(config: DictConfig, settings: WebConfig) -> int:
         store.close()
 
 
-def _play(shown: "Playing | Replaying", settings: WebConfig, spec: EnvSpec, name: str, *, recorded: bool) -> int:
+def _play(episodes: "Playing | Replaying", settings: WebConfig, spec: EnvSpec, name: str, *, recorded: bool) -> int:
     """Serve the page of episodes until Ctrl-C; return the exit code."""
     from ..monitoring.playing import PAGES, PlayPage
     from ..web.server import PageServer
 
     about = {"task": spec.task, "player": name, "control_rate": spec.control_rate, "recorded": recorded}
-    page = PlayPage(shown, about)
-    with Interruption() as interruption, _serving(PageServer(settings, PAGES, page.serve)) as server:
+    page = PlayPage(episodes, about)
+    with Interruption() as interruption, serving_in_thread(PageServer(settings, PAGES, page.serve)) as server:
         link = link_text(server.link, settings)
         print(f"{spec.task}, {name}. Open {link}\nThe page lists its keys. Ctrl-C ends.", flush=True)
-        shown.run(lambda: interruption.signal is not None)
+        episodes.run(lambda: interruption.signal is not None)
     return 0 if interruption.signal is None else 128 + interruption.signal
 
 
@@ -162,32 +158,3 @@ class _TrainedPolicy:
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
         return self._policy.act(observation, explore=False)
-
-
-@contextmanager
-def _serving(server: "PageServer") -> "Iterator[PageServer]":
-    """Serve in a thread for the block, because a simulator renders in the main thread."""
-    loop, ending, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
-    failures: list[Exception] = []
-
-    async def serve() -> None:
-        try:
-            async with server.serving():
-                ready.set()
-                await ending.wait()
-        except Exception as error:  # raised again in the main thread
-            failures.append(error)
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="page", daemon=True)
-    thread.start()
-    ready.wait()
-    try:
-        if failures:
-            raise failures[0]
-        yield server
-    finally:
-        loop.call_soon_threadsafe(ending.set)
-        thread.join()
-        loop.close()
