@@ -188,6 +188,7 @@ class SimulatedBackend:
         simulation: the simulation.
         model: compiled model of the simulation.
         data: state of the model.
+        object_values: returns the elements (m,) of the observation ``object`` in any state of the model, without noise.
         clock: simulated time since the episode began.
         relabel: see :class:`~robo_rl.core.GoalTask`.
     """
@@ -197,6 +198,7 @@ class SimulatedBackend:
         self.config = task.config
         self.simulation = simulation
         self.model, self.data = simulation.model, simulation.data
+        self.object_values: Callable[[mujoco.MjData], Array] = lambda data: flatten(task.object_state(data))
         self.clock = ManualClock()
         self._in_place = in_place
         self._cameras = Cameras(self.model, self.config.observation)
@@ -299,10 +301,6 @@ class SimulatedBackend:
         if data is None:
             self.simulation.pose()
         return self._cameras.picture(self.data if data is None else data, camera, hidden)
-
-    def object_values(self, data: mujoco.MjData) -> Array:
-        """Return the elements (m,) of the observation ``object``, without noise, in another state of the model."""
-        return flatten(self.task.object_state(data))
 
     def expert(self, seed: int) -> ScriptedExpert:
         """Return a scripted expert of the task."""

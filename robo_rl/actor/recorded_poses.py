@@ -115,10 +115,10 @@ class RecordedPoses:
             mocap.append(np.concatenate([data.mocap_pos, data.mocap_quat], axis=1))
         if kept > MOST_UNKNOWN * len(rows):
             known = set()
-        model, shown = self._world.model, frozenset(known | self._of_arm)
+        model, posed = self._world.model, frozenset(known | self._of_arm)
         geometry = SceneGeometry(model, SceneLimits())
-        hidden = tuple(model.body(each).name or f"body {each}" for each in geometry.bodies if each not in shown)
-        return EpisodePoses(rows, np.array(qpos), np.array(mocap), shown, hidden, kept if known else 0)
+        hidden = tuple(model.body(each).name or f"body {each}" for each in geometry.bodies if each not in posed)
+        return EpisodePoses(rows, np.array(qpos), np.array(mocap), posed, hidden, kept if known else 0)
 
     def scene(self, poses: EpisodePoses, limits: SceneLimits | None = None) -> "RecordedScene":
         """Return the shapes of the bodies whose poses are known."""

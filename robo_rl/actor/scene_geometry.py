@@ -64,14 +64,14 @@ class SceneGeometry:
         self._model, self._limits = model, limits
         self._anchors = _anchors(model)
         self._tints = {each: _tint(model, each) for each in range(model.nmat)}
-        shown = {0, *(range(model.nbody) if known is None else known)}
+        posed = {0, *(range(model.nbody) if known is None else known)}
         numbers = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_GEOM, name) for name in limits.keep_out]
         keep_out = {number for number in numbers if number >= 0}
         by_body: dict[int, list[int]] = {}
         for number in range(model.ngeom):
             anchor = self._anchors[model.geom_bodyid[number]]
             is_drawn = self._rgba(number)[3] > 0 or number in keep_out
-            if anchor in shown and is_drawn and int(model.geom_type[number]) in TYPES:
+            if anchor in posed and is_drawn and int(model.geom_type[number]) in TYPES:
                 by_body.setdefault(anchor, []).append(number)
         self._geoms: list[int] = []
         for numbers in by_body.values():

@@ -95,19 +95,19 @@ def _replay(config: DictConfig, settings: WebConfig) -> int:
         store.close()
 
 
-def _play(shown: "Playing | Replaying", settings: WebConfig, spec: EnvSpec, name: str, *, recorded: bool) -> int:
+def _play(episodes: "Playing | Replaying", settings: WebConfig, spec: EnvSpec, name: str, *, recorded: bool) -> int:
     """Serve the page of episodes until Ctrl-C; return the exit code."""
     from ..monitoring.playing import PAGES, PlayPage
     from ..web.server import PageServer
     from ..web.threaded import ThreadedServer
 
     about = {"task": spec.task, "player": name, "control_rate": spec.control_rate, "recorded": recorded}
-    server = PageServer(settings, PAGES, PlayPage(shown, about).serve)
+    server = PageServer(settings, PAGES, PlayPage(episodes, about).serve)
     # A thread serves, because a simulator renders in the main thread.
     with Interruption() as interruption, closing(ThreadedServer(server)):
         link = link_text(server.link, settings)
         print(f"{spec.task}, {name}. Open {link}\nThe page lists its keys. Ctrl-C ends.", flush=True)
-        shown.run(lambda: interruption.signal is not None)
+        episodes.run(lambda: interruption.signal is not None)
     return 0 if interruption.signal is None else 128 + interruption.signal
 
 

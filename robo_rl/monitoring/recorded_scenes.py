@@ -85,7 +85,7 @@ class _SceneProcess:
             )
             self._subject = subject
         try:
-            answer = json.loads(_asked(process, number))
+            answer = json.loads(_answer_line(process, number))
         except (OSError, ValueError, DataError) as error:
             self._end()
             reason = str(error) if isinstance(error, DataError) else f"its process failed ({type(error).__name__})"
@@ -105,7 +105,7 @@ class _SceneProcess:
         process.wait()
 
 
-def _asked(process: subprocess.Popen[bytes], number: int) -> bytes:
+def _answer_line(process: subprocess.Popen[bytes], number: int) -> bytes:
     """Return the line that the process prints for an episode, within limits of time and size."""
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(f"{number}\n".encode())

@@ -19,7 +19,8 @@ def recorded(task: str) -> tuple[Any, dict[str, Any], list[Any]]:
     backend: Any = make_backend(task)
     expert, step = backend.expert(0), backend.reset(seed=5)
     expert.reset()
-    observations, poses = [], []
+    observations: list[Any] = []
+    poses: list[Any] = []
     while len(observations) < STEPS:
         observations.append(step.observation)
         poses.append(np.concatenate([backend.data.xpos, backend.data.xquat], axis=1))

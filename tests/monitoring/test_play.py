@@ -80,11 +80,11 @@ def replaying(path: Path, episode: int = 0) -> Iterator[Replaying]:
     with EpisodeStore.open(path) as store:
         backend = Drawn(make_backend("reach"))
         poses = RecordedPoses(backend, store.spec)  # type: ignore[arg-type]
-        shown, ended = Replaying(store, poses, episode), threading.Event()
-        thread = threading.Thread(target=shown.run, args=(ended.is_set,))
+        replay, ended = Replaying(store, poses, episode), threading.Event()
+        thread = threading.Thread(target=replay.run, args=(ended.is_set,))
         thread.start()
         try:
-            yield shown
+            yield replay
         finally:
             ended.set()
             thread.join(SECONDS)
@@ -104,42 +104,42 @@ class Drawn:
 
 
 def test_recorded_states_are_shown_and_scrubbed(tmp_path: Path) -> None:
-    with replaying(tmp_path / "set") as shown:
-        shown.command("pause")
-        wait_until(lambda: shown.display.state.note, SECONDS)
-        steps, tips = shown.display.state.steps, {}
+    with replaying(tmp_path / "set") as replay:
+        replay.command("pause")
+        wait_until(lambda: replay.display.state.note, SECONDS)
+        steps, tips = replay.display.state.steps, {}
         for step in (0, 2, steps):
-            shown.command("seek", step)
-            wait_until(lambda: shown.display.state.step == step, SECONDS)  # noqa: B023
-            before = shown.display.number
-            shown.command("seek", step)
-            wait_until(lambda: shown.display.number > before, SECONDS)  # noqa: B023
-            wait_until(lambda: shown.display.state.outcome == ("success" if step == steps else ""), SECONDS)  # noqa: B023
-            tips[step] = json.loads(shown.display.scene.frame)["tip"]
-        shown.command("back")
-        assert shown.display.state.step == steps - 1 and shown.display.state.paused
+            replay.command("seek", step)
+            wait_until(lambda: replay.display.state.step == step, SECONDS)  # noqa: B023
+            before = replay.display.number
+            replay.command("seek", step)
+            wait_until(lambda: replay.display.number > before, SECONDS)  # noqa: B023
+            wait_until(lambda: replay.display.state.outcome == ("success" if step == steps else ""), SECONDS)  # noqa: B023
+            tips[step] = json.loads(replay.display.scene.frame)["tip"]
+        replay.command("back")
+        assert replay.display.state.step == steps - 1 and replay.display.state.paused
         for value in (None, "3", 1.5, True, [1]):
-            shown.command("seek", value)
-        shown.command("seek", 10**9)
-        assert shown.display.state.step == steps
-        shown.command("next")
-        wait_until(lambda: shown.display.state.note and shown.display.state.episode == 1, SECONDS)
-        shown.command("next")
-        assert shown.display.state.episode == 0, "the first one follows the last"
+            replay.command("seek", value)
+        replay.command("seek", 10**9)
+        assert replay.display.state.step == steps
+        replay.command("next")
+        wait_until(lambda: replay.display.state.note and replay.display.state.episode == 1, SECONDS)
+        replay.command("next")
+        assert replay.display.state.episode == 0, "the first one follows the last"
 
 
 def test_recorded_episodes_follow_each_other_in_time(tmp_path: Path) -> None:
-    with replaying(tmp_path / "set", episode=1) as shown:
+    with replaying(tmp_path / "set", episode=1) as replay:
         for _ in SPEEDS:
-            shown.command("faster")
+            replay.command("faster")
         outcomes = set()
 
         def has_returned() -> bool:
-            outcomes.add((shown.display.state.episode, shown.display.state.outcome))
+            outcomes.add((replay.display.state.episode, replay.display.state.outcome))
             return {(1, "success"), (0, "success")} <= outcomes
 
         wait_until(has_returned, SECONDS)
-        assert shown.display.picture is not None and shown.display.picture[:2] == b"\xff\xd8"
+        assert replay.display.picture is not None and replay.display.picture[:2] == b"\xff\xd8"
 
 
 def test_unknown_commands_of_a_page_are_ignored() -> None:

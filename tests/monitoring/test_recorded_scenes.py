@@ -67,6 +67,13 @@ def test_scenes_of_another_form_are_refused() -> None:
     frame = {"version": "1", "poses": [0.0] * 7, "tip": [0.0] * 3, "changed": []}
     scene = {"geometry": geometry, "frames": [frame], "stride": 1, "note": "nothing", "more": 1}
     assert checked_scene(scene) == {"geometry": geometry, "frames": [frame], "stride": 1, "note": "nothing"}
-    for change in ({"frames": None}, {"stride": 0}, {"frames": [frame] * 500}, {"geometry": {}}, {"frames": [3]}):
+    changes: tuple[dict[str, Any], ...] = (
+        {"frames": None},
+        {"stride": 0},
+        {"frames": [frame] * 500},
+        {"geometry": {}},
+        {"frames": [3]},
+    )
+    for change in changes:
         with pytest.raises(DataError):
             checked_scene(json.loads(json.dumps(scene | change)))
