@@ -4,7 +4,7 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -20,7 +20,11 @@ from robo_rl.core import Clock, MonotonicClock
 from .config import WebConfig
 from .server import PageServer, read_message
 
-PAGES = {"/": "drive.html"} | {f"/{name}": name for name in ("drive.js", "held.js", "link.js", "page.css", "icon.svg")}
+FILES = (
+    *("drive.js", "drive.css", "keyboard.js", "pads.js", "pose.js"),
+    *("held.js", "link.js", "page.css", "icon.svg"),
+)
+PAGES = {"/": "drive.html"} | {f"/{name}": name for name in FILES}
 AXES = ("x", "y", "z", "roll", "pitch", "yaw", "steering", "throttle")
 BUTTONS = ("gripper", "deadman", "success", "failure", "discard", "pause", "stop", "emergency_stop")
 """Buttons that a page may send; others are ignored, as are axes that are not listed above."""
@@ -42,6 +46,14 @@ class _Input(NamedTuple):
     axes: dict[str, float]
     held: frozenset[str]
     stamp_ns: int
+
+
+class _Display(NamedTuple):
+    """What the page shows: a picture (height, width, 3), lines of text, and whether the gripper is closed."""
+
+    picture: NDArray[np.uint8] | None = None
+    lines: Sequence[str] = ()
+    closed: bool | None = None
 
 
 class Latches(Protocol):
@@ -93,7 +105,7 @@ class PersonPage:
         self._lock = threading.Lock()
         self._input: _Input | None = None
         self._tapped: set[str] = set()
-        self._display: tuple[NDArray[np.uint8] | None, list[str]] = (None, [])
+        self._display = _Display()
         self._connection: ServerConnection | None = None
         self._server = PageServer(config, PAGES, self._handle, notify, MESSAGE_BYTES)
         self._loop = asyncio.new_event_loop()
@@ -128,11 +140,18 @@ class PersonPage:
             return None, frozenset(), frozenset(tapped)
         return latest.axes, latest.held, frozenset(tapped)
 
-    def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
-        """Show a picture (height, width, 3) and lines of text. A slow page receives fewer of them."""
-        self._display = picture, lines
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake)
+    def describe(self, **facts: Any) -> None:
+        """Add JSON values to the facts about the robot; pages that are open receive them, too."""
+        self._about = {**self._about, **facts}
+        self._refresh()
+
+    def show(self, picture: NDArray[np.uint8] | None, lines: list[str], closed: bool | None = None) -> None:
+        """Show a picture (height, width, 3), lines of text, and whether the gripper is closed.
+
+        ``closed`` is None if there is no gripper, or its state is unknown. A slow page receives fewer pictures.
+        """
+        self._display = _Display(picture, lines, closed)
+        self._refresh()
 
     def close(self) -> None:
         """Stop the server. May be called twice."""
@@ -157,15 +176,15 @@ class PersonPage:
             self._ready.set()
             await self._ending.wait()
 
-    def _wake(self) -> None:
-        self._changed.set()
+    def _refresh(self) -> None:
+        """Have the newest facts and display sent; called by other threads."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(lambda: self._changed.set())
 
     async def _handle(self, connection: ServerConnection) -> None:
         previous, self._connection = self._connection, connection
         self._forget()
-        # A new event, already set: a page that connects receives the latest picture at once.
         self._changed = changed = asyncio.Event()
-        changed.set()
         try:
             async with asyncio.TaskGroup() as group:
                 if previous is not None:  # a dead one takes a while to close, and this one may have an emergency
@@ -213,11 +232,20 @@ class PersonPage:
 
     async def _send_updates(self, connection: ServerConnection, changed: asyncio.Event) -> None:
         with suppress(ConnectionClosed):  # messages that the page sent before it left are still to be received
-            await connection.send(json.dumps({"about": self._about}))
-            await self._send_display(connection, changed)
+            sent: dict[str, Any] = {}
+            while True:
+                display = self._display
+                facts = {"about": self._about, "lines": display.lines, "closed": display.closed}
+                for name, value in facts.items():
+                    if name not in sent or value != sent[name]:
+                        await connection.send(json.dumps({name: value}))
+                sent = facts
+                if display.picture is not None:
+                    await connection.send(b"{}\n" + await asyncio.to_thread(_jpeg, display.picture))
+                await self._wait_for_change(connection, changed)
 
-    async def _send_display(self, connection: ServerConnection, changed: asyncio.Event) -> None:
-        sent: list[str] = []
+    async def _wait_for_change(self, connection: ServerConnection, changed: asyncio.Event) -> None:
+        """Wait until there is something new to send; the page is told every second that the connection lives."""
         while True:
             try:
                 async with asyncio.timeout(ALIVE_SECONDS):
@@ -226,12 +254,7 @@ class PersonPage:
                 await connection.send(json.dumps({"alive": True}))
                 continue
             changed.clear()
-            picture, lines = self._display
-            if lines != sent:
-                sent = lines
-                await connection.send(json.dumps({"lines": lines}))
-            if picture is not None:
-                await connection.send(b"{}\n" + await asyncio.to_thread(_jpeg, picture))
+            return
 
 
 async def _send(connection: ServerConnection, message: Mapping[str, Any]) -> None:

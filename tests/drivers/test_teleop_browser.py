@@ -18,6 +18,8 @@ from websockets.sync import client
 from robo_rl.core import ConfigError, ManualClock
 from robo_rl.drivers.teleop import make_teleop
 from robo_rl.drivers.teleop.config import ELEMENTS, FUNCTIONS
+from robo_rl.drivers.teleop.keys import BUTTONS as KEY_BUTTONS
+from robo_rl.drivers.teleop.keys import MOTIONS
 from robo_rl.web import WebConfig
 from robo_rl.web.person import AXES, BUTTONS, TAKEN, PersonPage
 
@@ -224,6 +226,23 @@ def test_junk_and_wrong_tokens_do_nothing(served: Served) -> None:
             opened.send(junk)
         say(opened, ("deadman",), y=0.5)
         wait_until(lambda: served.page.poll(TIMEOUT) == ({"y": 0.5}, {"deadman"}, set()))
+
+
+def test_the_page_gets_the_keys_of_other_devices_and_the_state_of_the_gripper(served: Served) -> None:
+    teleop: Any = make_teleop("browser", ARM, served.clock, page=served.page, speed=0.5)
+    with served.open() as opened:
+        keys = json.loads(opened.recv())["about"]["keys"]
+        say(opened)
+        wait_until(lambda: not teleop.read().message)
+        say(opened, ("deadman",), ("gripper",), x=keys["level"])
+        wait_until(lambda: teleop.read().in_control)
+        np.testing.assert_allclose(teleop.read().action, [0.5, 0, 0, 1], atol=1e-6)
+        teleop.show(None, ["end"])
+        news: dict[str, Any] = {}
+        while news.get("closed") is not True:
+            news |= json.loads(opened.recv())
+    assert keys["motions"] == {name: [*MOTIONS[name]] for name in "wsadeq"}, "no key turns this arm"
+    assert keys["buttons"] == {**KEY_BUTTONS, "space": "gripper"}
 
 
 def test_what_is_missing_is_named() -> None:

@@ -79,17 +79,30 @@ TURNED = """
 const done = arguments[0], position = {x: 0, y: 0, z: 0};
 const start = {position, orientation: {x: 0, y: 0, z: 0, w: 1}};
 const now = {position, orientation: {x: 0, y: Math.sin(0.15), z: 0, w: Math.cos(0.15)}};
-import("/drive.js").then(({deflections}) => done(deflections(start, now)));
+import("/pose.js").then(({deflections}) => done(deflections(start, now)));
 """
 """What a turn of 0.3 rad to the left comes to."""
+
+
+VIBRATIONS = "window.vibrations = []; navigator.vibrate = (pattern) => vibrations.push(pattern);"
+"""Records the vibrations of the page."""
+
+HIDDEN = """
+Object.defineProperty(document, "hidden", {value: true, configurable: true});
+document.dispatchEvent(new Event("visibilitychange"));
+"""
+
+KEYS = {"w": ("KeyW", "w"), "s": ("KeyS", "s"), "x": ("KeyX", "x"), "space": ("Space", " "), "enter": ("Enter", "Enter"),
+        "command": ("MetaLeft", "Meta")}  # fmt: skip
+"""Physical keys, and what they mean."""
 
 
 class Driven:
     """The simulated arm, and a page that drives it."""
 
-    def __init__(self) -> None:
-        self.backend = make_backend("reach")
-        about = {"task": "reach", "elements": self.backend.spec.action.names}
+    def __init__(self, task: str = "reach") -> None:
+        self.backend = make_backend(task)
+        about = {"task": task, "elements": self.backend.spec.action.names}
         self.stops: list[int] = []
         config = WebConfig("127.0.0.1:0")
         self.page = PersonPage(config, about, lambda _: None, emergency_stop=lambda: self.stops.append(1) or "")
@@ -115,6 +128,10 @@ class Driven:
             lambda: not (reading := self.read()).in_control and not reading.message and reading
         )
         assert not reading.action[:3].any()
+
+    def show(self) -> None:
+        """Show what a panel does once per control period."""
+        self._teleop.show(np.zeros((48, 64, 3), np.uint8), ["step 1"])
 
     def close(self) -> None:
         self._teleop.close()
@@ -151,6 +168,12 @@ def opened(browser: Any, driven: Driven, before: str) -> Iterator[None]:
 def touch(browser: Any, kind: str, *point: float) -> None:
     points = [{"x": point[0], "y": point[1]}] if point else []
     browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+
+def key(browser: Any, kind: str, name: str, **more: Any) -> None:
+    """Press (``keyDown``) or release (``keyUp``) a key."""
+    code, meaning = KEYS[name]
+    browser.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": kind, "code": code, "key": meaning, **more})
 
 
 def grip_pose(browser: Any, driven: Driven) -> None:
@@ -283,3 +306,80 @@ def test_a_page_that_another_took_over_from_waits_to_be_touched(browser: Any, dr
             while True:
                 other.recv(60)
     assert closed.value.rcvd is not None and closed.value.rcvd.code == TAKEN
+
+
+def test_keys_drive_while_they_are_held_and_press_the_buttons(browser: Any, driven: Driven) -> None:
+    with opened(browser, driven, ""):
+        key(browser, "keyDown", "w")
+        assert driven.taken_over()[0] == 1.0
+        key(browser, "keyDown", "s")
+        wait_until(lambda: driven.taken_over()[0] == 0.0)
+        key(browser, "keyUp", "w")
+        wait_until(lambda: driven.taken_over()[0] == -1.0)
+        key(browser, "keyUp", "s")
+        driven.handed_back()
+        key(browser, "keyDown", "enter")
+        wait_until(lambda: driven.read() and driven.buttons)
+        assert driven.buttons == {"success"}
+        key(browser, "keyDown", "x")
+        wait_until(lambda: driven.stops)
+        assert browser.find_element("css selector", "[data-tap=success] kbd").text == "\u21b5"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "dispatchEvent(new Event('blur'))",
+        HIDDEN,
+        "const pad = document.querySelector('.pad'); sockets.at(-1).close(); while (pad.isConnected) await new Promise(requestAnimationFrame)",
+        None,
+    ],
+    ids=("left", "hidden", "lost", "command"),
+)  # fmt: skip
+def test_a_held_key_is_let_go_and_has_to_be_pressed_again(browser: Any, driven: Driven, end: str | None) -> None:
+    """macOS sends no release of a key while the Command key is held."""
+    with opened(browser, driven, MOVING_FINGER):
+        key(browser, "keyDown", "w")
+        driven.taken_over()
+        if end is None:
+            key(browser, "keyDown", "command", modifiers=4)
+        else:
+            browser.execute_async_script(f"(async () => {{ {end} }})().then(arguments[0])")
+        driven.handed_back()
+        for _ in range(5):
+            key(browser, "keyDown", "w", autoRepeat=True)
+        driven.handed_back()
+        key(browser, "keyUp", "w")
+        key(browser, "keyDown", "w")
+        driven.taken_over()
+        key(browser, "keyUp", "w")
+        driven.handed_back()
+
+
+def test_the_page_vibrates_and_shows_what_the_gripper_does(browser: Any) -> None:
+    driven = Driven("pick_cube")
+    try:
+        with opened(browser, driven, VIBRATIONS):
+            button = browser.find_element("css selector", "#gripper")
+            driven.show()
+            wait_until(lambda: "open" in button.text)
+            key(browser, "keyDown", "space")
+            wait_until(lambda: driven.read().action[-1] > 0)
+            driven.show()
+            wait_until(lambda: "closed" in button.text and button.get_attribute("aria-pressed") == "true")
+            button.click()
+            wait_until(lambda: driven.read().action[-1] < 0)
+            taps = browser.execute_script("return vibrations.splice(0)")
+            x, y = upper_edge(browser, "x-y")
+            touch(browser, "touchStart", x, y + 20)
+            pressed = browser.execute_script("return vibrations.splice(0)")
+            touch(browser, "touchMove", x, y - 20)
+            wait_until(lambda: browser.execute_script("return vibrations.length"))
+            limit = browser.execute_script("return vibrations.splice(0)")
+            touch(browser, "touchEnd")
+            browser.find_element("css selector", "#emergency").click()
+            stop = browser.execute_script("return vibrations")
+            assert len(taps) == 2 and len(pressed) == 1 and len(limit) == 1 and limit > pressed
+            assert stop == [[200, 100, 200]]
+    finally:
+        driven.close()
