@@ -21,7 +21,7 @@ from .config import WebConfig
 from .server import PageServer, read_message
 
 FILES = (
-    *("drive.js", "drive.css", "keyboard.js", "pads.js", "pose.js"),
+    *("drive.js", "drive.css", "figures.js", "keyboard.js", "pads.js", "pose.js"),
     *("held.js", "link.js", "page.css", "icon.svg"),
 )
 PAGES = {"/": "drive.html"} | {f"/{name}": name for name in FILES}
@@ -37,6 +37,8 @@ HELD_SECONDS = 0.25
 """Time between two looks at the latches that hold the robot still."""
 MESSAGE_BYTES = 16384
 """Largest message of a page: the latches that a person releases, with their reasons."""
+MOST_TIME = 1e15
+"""Largest time that is sent back to the page that sent it [ms]."""
 JPEG_QUALITY = 80
 
 
@@ -73,7 +75,8 @@ class PersonPage:
 
     A page sends ``{"axes": {name: deflection}, "held": [button], "tapped": [button]}``, many times a second. It
     receives ``{"heard": ["emergency_stop"]}`` after the emergency stop was pressed; otherwise it reconnects and sends
-    it again. While latches hold the robot still, it receives them as ``held``, and the page that drives may release
+    it again. A message with a number ``ping`` is answered by ``{"pong": ping}``, for the page's measurement of the round
+    trip. While latches hold the robot still, it receives them as ``held``, and the page that drives may release
     what it shows, once the person has confirmed it: ``{"command": "rearm", "seen": held}``.
 
     Args:
@@ -193,8 +196,11 @@ class PersonPage:
                     group.create_task(self._send_updates(connection, changed)),
                     group.create_task(_send_held(connection, self._latches)),
                 ]
+                pong: asyncio.Task[None] | None = None
                 async for data in connection:
                     message, drives = read_message(data), self._connection is connection
+                    if _is_time(ping := message.get("ping")) and (pong is None or pong.done()):  # one at a time
+                        pong = group.create_task(_send(connection, {"pong": ping}))
                     if message.get("command") == "rearm":
                         self._rearm(connection, message.get("seen"), drives)
                     elif self._receive(message, drives):
@@ -270,6 +276,11 @@ async def _send_held(connection: ServerConnection, latches: Latches | None) -> N
             sent = held
             await _send(connection, {"held": held})
         await asyncio.sleep(HELD_SECONDS)
+
+
+def _is_time(value: object) -> bool:
+    """Return whether ``value`` is a time of a page, which it may send to measure the round trip."""
+    return isinstance(value, float | int) and abs(value) < MOST_TIME
 
 
 def _deflections(value: object) -> dict[str, float]:

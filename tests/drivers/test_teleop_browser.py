@@ -210,6 +210,17 @@ def test_the_newest_page_drives_and_what_is_shown_arrives(served: Served) -> Non
             assert received.startswith(b"{}\n\xff\xd8"), "a JPEG file"
 
 
+def test_a_page_measures_its_round_trip(served: Served) -> None:
+    with served.open() as opened:
+        for ping in ("text", None, [1.0], float("nan"), 1e300):
+            opened.send(json.dumps({"ping": ping}))
+        opened.send(json.dumps({"ping": 12.5}))
+        pongs = []
+        while not pongs:
+            pongs += [message["pong"] for message in [json.loads(opened.recv())] if "pong" in message]
+        assert pongs == [12.5] and served.page.poll(TIMEOUT)[1] == frozenset()
+
+
 def test_junk_and_wrong_tokens_do_nothing(served: Served) -> None:
     with served.open("wrong") as opened, pytest.raises(ConnectionClosed):
         opened.recv()

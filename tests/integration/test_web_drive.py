@@ -383,3 +383,19 @@ def test_the_page_vibrates_and_shows_what_the_gripper_does(browser: Any) -> None
             assert stop == [[200, 100, 200]]
     finally:
         driven.close()
+
+
+def test_the_page_shows_the_round_trip_and_the_rate_of_pictures_that_it_measures(browser: Any, driven: Driven) -> None:
+    with proxied(driven.page._server) as proxy, opened(browser, driven, NOTICES_NO_SILENCE):
+        latency, rate = (browser.find_element("css selector", name) for name in ("#latency", "#rate"))
+
+        def displayed() -> tuple[str, str]:
+            driven.show()
+            return latency.text, rate.text
+
+        wait_until(lambda: all(displayed()))
+        assert latency.text.endswith(" ms") and int(latency.text.split()[0]) >= 0
+        wait_until(lambda: int(displayed()[1].split()[0]) > 0 and rate.text.endswith(" fps"))
+        proxy.swallow()
+        wait_until(lambda: "waiting" in latency.get_attribute("class") and int(latency.text.split()[0]) > 1000)
+        wait_until(lambda: rate.text == "0 fps" and "waiting" in rate.get_attribute("class"))

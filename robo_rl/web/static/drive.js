@@ -1,6 +1,7 @@
 // The page on which a person drives a robot: by touched pads, by keys, or by the pose of a WebXR controller or phone.
 // It sends its state many times a second; the robot holds still when these messages end.
 
+import { Figures } from "/figures.js";
 import { Held } from "/held.js";
 import { Keyboard } from "/keyboard.js";
 import { EmergencyStops, Link, at, make, showPicture } from "/link.js";
@@ -16,6 +17,7 @@ const STOP_MS = [200, 100, 200];
 
 const pads = new Pads(at("pads"), say);
 const keyboard = new Keyboard(() => connected && !held.holds.length, say, (name) => tap(name));
+const figures = new Figures();
 let tapped = [];
 let connected = false;
 let about = null; // the newest facts about the robot
@@ -24,7 +26,8 @@ let lines = []; // the newest ones
 let stoppedUntil = 0; // end of the time for which lines about a stop stay
 
 const link = new Link({
-  message({ about: facts, lines: news, closed, heard, held: holds, answer }) {
+  message({ about: facts, lines: news, closed, pong, heard, held: holds, answer }) {
+    if (pong !== undefined) figures.pong(pong);
     if (facts) showAbout(facts);
     if (closed !== undefined) showGripper(closed);
     if (heard?.includes(EMERGENCY)) {
@@ -35,10 +38,14 @@ const link = new Link({
     if (holds) showHeld(holds);
     if (answer) showAnswer(answer);
   },
-  picture: (_, blob) => showPicture(at("camera"), blob),
+  picture(_, blob) {
+    figures.picture();
+    showPicture(at("camera"), blob);
+  },
   state(name) {
     connected = name === "connected";
     if (!connected) {
+      figures.clear();
       release();
       tapped = [];
     }
@@ -54,7 +61,7 @@ function say() {
   const wanted = { ...keyboard.axes, ...pads.axes, ...pose };
   const axes = Object.fromEntries(Object.entries(wanted).filter(([name]) => elements.includes(name)));
   const held = pads.moves || keyboard.moves || pose ? ["deadman"] : [];
-  if (connected && link.send({ axes, held, tapped })) tapped = [];
+  if (connected && link.send({ axes, held, tapped, ...figures.ping() })) tapped = [];
 }
 setInterval(say, SAY_MS);
 
