@@ -27,10 +27,10 @@ class Page(Protocol):
         """Add JSON values to what the page knows about the robot."""
         ...
 
-    def show(self, picture: NDArray[np.uint8] | None, lines: list[str], closed: bool | None) -> None:
-        """Show a picture (height, width, 3), lines of text, and whether the gripper is closed. Never blocks.
+    def show(self, pictures: Mapping[str, NDArray[np.uint8]], lines: list[str], closed: bool | None) -> None:
+        """Show pictures (height, width, channels) by camera, lines of text, and whether the gripper is closed.
 
-        ``closed`` is None if there is no gripper.
+        The first camera is the main one. ``closed`` is None if there is no gripper. Never blocks.
         """
         ...
 
@@ -88,4 +88,8 @@ class BrowserTeleop(AxisTeleop):
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Show ``picture`` (height, width, 3) and ``lines`` on the page."""
-        self._page.show(picture, lines, self._motion.closed)
+        self.show_cameras({} if picture is None else {"view": picture}, lines)
+
+    def show_cameras(self, pictures: Mapping[str, NDArray[np.uint8]], lines: list[str]) -> None:
+        """Show pictures (height, width, channels) by camera, the main one first, and ``lines`` on the page."""
+        self._page.show(pictures, lines, self._motion.closed)

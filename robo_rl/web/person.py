@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import cv2
@@ -21,7 +22,7 @@ from .config import WebConfig
 from .server import PageServer, read_message
 
 FILES = (
-    *("drive.js", "drive.css", "figures.js", "keyboard.js", "pads.js", "pose.js"),
+    *("drive.js", "drive.css", "figures.js", "keyboard.js", "pads.js", "pose.js", "views.js"),
     *("held.js", "link.js", "page.css", "icon.svg"),
 )
 PAGES = {"/": "drive.html"} | {f"/{name}": name for name in FILES}
@@ -51,9 +52,9 @@ class _Input(NamedTuple):
 
 
 class _Display(NamedTuple):
-    """What the page shows: a picture (height, width, 3), lines of text, and whether the gripper is closed."""
+    """What the page shows: pictures by camera, lines of text, and whether the gripper is closed."""
 
-    picture: NDArray[np.uint8] | None = None
+    pictures: Mapping[str, NDArray[np.uint8]] = MappingProxyType({})
     lines: Sequence[str] = ()
     closed: bool | None = None
 
@@ -81,7 +82,8 @@ class PersonPage:
 
     Args:
         config: address and keys of the page.
-        about: facts about the robot for the page: ``task`` and the ``elements`` of its action.
+        about: facts about the robot for the page: ``task``, the ``elements`` of its action and, for cameras whose pose
+            is known, ``headings``: the direction that is upwards in their pictures, from x to y of the base frame [rad].
         notify: reports messages to operators.
         clock: monotonic time.
         emergency_stop: called at once, whatever the control loop does; returns why robots are not stopped, or an empty
@@ -148,12 +150,13 @@ class PersonPage:
         self._about = {**self._about, **facts}
         self._refresh()
 
-    def show(self, picture: NDArray[np.uint8] | None, lines: list[str], closed: bool | None = None) -> None:
-        """Show a picture (height, width, 3), lines of text, and whether the gripper is closed.
+    def show(self, pictures: Mapping[str, NDArray[np.uint8]], lines: list[str], closed: bool | None = None) -> None:
+        """Show pictures (height, width, channels) by camera, lines of text, and whether the gripper is closed.
 
-        ``closed`` is None if there is no gripper, or its state is unknown. A slow page receives fewer pictures.
+        The first camera is the main one. ``closed`` is None if there is no gripper, or its state is unknown. A slow
+        page receives fewer pictures.
         """
-        self._display = _Display(picture, lines, closed)
+        self._display = _Display(pictures, lines, closed)
         self._refresh()
 
     def close(self) -> None:
@@ -246,8 +249,9 @@ class PersonPage:
                     if name not in sent or value != sent[name]:
                         await connection.send(json.dumps({name: value}))
                 sent = facts
-                if display.picture is not None:
-                    await connection.send(b"{}\n" + await asyncio.to_thread(_jpeg, display.picture))
+                for camera, picture in display.pictures.items():
+                    heading = json.dumps({"camera": camera}).encode()
+                    await connection.send(heading + b"\n" + await asyncio.to_thread(_jpeg, picture))
                 await self._wait_for_change(connection, changed)
 
     async def _wait_for_change(self, connection: ServerConnection, changed: asyncio.Event) -> None:
@@ -298,5 +302,5 @@ def _valid_buttons(names: object) -> frozenset[str]:
 
 
 def _jpeg(picture: NDArray[np.uint8]) -> bytes:
-    colours = cv2.cvtColor(picture[..., -3:], cv2.COLOR_RGB2BGR)
+    colours = picture if picture.shape[2] == 1 else cv2.cvtColor(picture[..., -3:], cv2.COLOR_RGB2BGR)
     return bytes(cv2.imencode(".jpg", colours, (cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY))[1])

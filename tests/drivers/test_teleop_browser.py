@@ -158,7 +158,7 @@ def test_an_emergency_stop_that_reached_nobody_is_not_confirmed(served: Served) 
         say(opened, (), ("emergency_stop",))  # as the page does until it is confirmed
         heard(opened)
         assert len(served.stops) == 2
-        served.page.show(None, ["end"])
+        served.page.show({}, ["end"])
         while (message := json.loads(opened.recv())) != {"lines": ["end"]}:
             assert "heard" not in message, "of the first"
 
@@ -202,12 +202,12 @@ def test_the_newest_page_drives_and_what_is_shown_arrives(served: Served) -> Non
                     first.recv()
             assert closed.value.rcvd is not None and closed.value.rcvd.code == TAKEN
             assert served.page.poll(TIMEOUT)[0] is None, "what the other page said counts no more"
-            served.page.show(np.zeros((4, 4, 3), np.uint8), ["step 1"])
+            served.page.show({"view": np.zeros((4, 4, 3), np.uint8)}, ["step 1"])
             while (received := second.recv()) != json.dumps({"lines": ["step 1"]}):
                 pass  # it tells about the robot, and that it lives
             while isinstance(received, str):
                 received = second.recv()
-            assert received.startswith(b"{}\n\xff\xd8"), "a JPEG file"
+            assert received.startswith(b'{"camera": "view"}\n\xff\xd8'), "a JPEG file"
 
 
 def test_a_page_measures_its_round_trip(served: Served) -> None:

@@ -50,7 +50,8 @@ const scale = Math.min(box.width / image.naturalWidth, box.height / image.natura
 const [across, down] = [image.naturalWidth * scale, image.naturalHeight * scale];
 const isAtTop = getComputedStyle(image).objectPosition.endsWith(" 0%");
 const [left, top] = [box.left + (box.width - across) / 2, box.top + (isAtTop ? 0 : (box.height - down) / 2)];
-const texts = [...document.querySelectorAll("#task, #connection, #lines, button")].filter((each) => each.checkVisibility());
+const all = [...document.querySelectorAll("#task, #connection, #lines, button")];
+const texts = all.filter((each) => each.checkVisibility());
 return {
   picture: {left, top, right: left + across, bottom: top + down},
   alphas: [...document.querySelectorAll(".pad")].map((pad) =>
@@ -146,14 +147,16 @@ def check_cockpit(layout: dict[str, Any], cockpit: dict[str, Any], size: tuple[i
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_all_that_drives_a_robot_is_on_one_screen(browser: Any, size: tuple[int, int], tmp_path: Path) -> None:
-    about = {"task": "pick_cube", "elements": ARM}
+    about = {"task": "pick_cube", "elements": ARM, "headings": {"view": 0.5}}
     page = PersonPage(WebConfig("127.0.0.1:0"), about, lambda _: None, emergency_stop=lambda: "")
     try:
         browser.get("about:blank")
         resize(browser, *size)
         browser.get(page.link)
         wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
-        page.show(np.full((480, 640, 3), 120, np.uint8), ["step 1 of 200", "you are driving"], closed=False)
+        pictures = {"view": np.full((480, 640, 3), 120, np.uint8), "wrist": np.full((64, 64, 3), 90, np.uint8)}
+        page.show(pictures, ["step 1 of 200", "you are driving"], closed=False)
+        wait_until(lambda: browser.find_element("css selector", "#swap").is_displayed())
         wait_until(lambda: browser.execute_script("return document.getElementById('camera').naturalWidth") == 640)
         layout = checked(browser, size, "drive", tmp_path)
         check_cockpit(layout, browser.execute_script(COCKPIT), size)

@@ -4,9 +4,10 @@
 import { Figures } from "/figures.js";
 import { Held } from "/held.js";
 import { Keyboard } from "/keyboard.js";
-import { EmergencyStops, Link, at, make, showPicture } from "/link.js";
+import { EmergencyStops, Link, at, make } from "/link.js";
 import { Pads, vibrate } from "/pads.js";
 import { letGo, offerPose, poseAxes } from "/pose.js";
+import { Views } from "/views.js";
 
 const SAY_MS = 50;
 const STOPPED = /^(last episode: )?stopped/; // a line that says why the robot was stopped
@@ -18,10 +19,13 @@ const STOP_MS = [200, 100, 200];
 const pads = new Pads(at("pads"), say);
 const keyboard = new Keyboard(() => connected && !held.holds.length, say, (name) => tap(name));
 const figures = new Figures();
+const views = new Views(showFrame);
 let tapped = [];
 let connected = false;
 let about = null; // the newest facts about the robot
 let elements = []; // of its action
+let asPictured = false; // whether the person has chosen the picture's directions
+let heading = null; // direction that is upwards in the picture, while the pads and keys follow it [rad]
 let lines = []; // the newest ones
 let stoppedUntil = 0; // end of the time for which lines about a stop stay
 
@@ -38,9 +42,9 @@ const link = new Link({
     if (holds) showHeld(holds);
     if (answer) showAnswer(answer);
   },
-  picture(_, blob) {
-    figures.picture();
-    showPicture(at("camera"), blob);
+  picture({ camera }, blob) {
+    views.picture(camera, blob);
+    if (camera === views.large) figures.picture();
   },
   state(name) {
     connected = name === "connected";
@@ -58,7 +62,7 @@ at("holds").after(make("p", "", { id: "answer", role: "status" }));
 // A change that stops motion is sent at once, because browsers slow down the timers of a page that is hidden.
 function say() {
   const pose = poseAxes();
-  const wanted = { ...keyboard.axes, ...pads.axes, ...pose };
+  const wanted = { ...turned({ ...keyboard.axes, ...pads.axes }), ...pose };
   const axes = Object.fromEntries(Object.entries(wanted).filter(([name]) => elements.includes(name)));
   const held = pads.moves || keyboard.moves || pose ? ["deadman"] : [];
   if (connected && link.send({ axes, held, tapped, ...figures.ping() })) tapped = [];
@@ -130,12 +134,55 @@ function showAbout(facts) {
   if (about.keys) keyboard.use(about.keys);
   at("task").textContent = about.task;
   at("gripper").hidden = !elements.includes("gripper");
-  pads.build(elements, (element, sign) => keyboard.label(element, sign));
+  showFrame();
+  buildPads();
   for (const button of document.querySelectorAll("button[data-tap]")) {
     let key = button.querySelector("kbd");
     if (!key) button.append((key = make("kbd")));
     key.textContent = keyboard.label(button.dataset.tap);
   }
+}
+
+function buildPads() {
+  pads.build(elements, (element, sign) => keyboard.label(element, sign), heading !== null);
+}
+
+// --- directions -------------------------------------------------------------------------------------------------------
+
+at("frame").addEventListener("click", () => {
+  asPictured = !asPictured;
+  showFrame();
+});
+
+// Show whose directions the pads have. Motion ends when they change.
+function showFrame() {
+  const has = (...names) => names.filter((name) => elements.includes(name)).length;
+  const headings = has("x", "y") === 2 && has("roll", "pitch") !== 1 ? (about?.headings ?? {}) : {};
+  const known = headings[views.large] ?? null;
+  const next = asPictured ? known : null;
+  at("frame").hidden = !Object.keys(headings).length;
+  at("frame").disabled = known === null;
+  at("frame").title = known === null ? "The pose of this camera is not known" : "What the arrows of the pads refer to";
+  at("frame").setAttribute("aria-pressed", String(next !== null));
+  at("frame").textContent = `Directions: ${next === null ? "robot" : "picture"}`;
+  if (next === heading) return;
+  release();
+  heading = next;
+  buildPads();
+}
+
+// Return deflections of the picture's directions (x upwards in it, y to its left) as those of the robot's.
+function turned(axes) {
+  if (heading === null) return axes;
+  const [cos, sin] = [Math.cos(heading), Math.sin(heading)];
+  const result = { ...axes };
+  for (const [first, second] of [["x", "y"], ["roll", "pitch"]]) {
+    const [a, b] = [axes[first] ?? 0, axes[second] ?? 0];
+    const parts = [a * cos - b * sin, a * sin + b * cos];
+    const largest = Math.max(1, ...parts.map(Math.abs)); // a limit of each part alone would change the direction
+    [result[first], result[second]] = parts.map((part) => part / largest);
+  }
+  return result;
 }
 
 // Show what the person's command does with the gripper: null is not known.

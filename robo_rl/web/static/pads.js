@@ -3,7 +3,7 @@
 import { make } from "/link.js";
 
 const KINDS = [
-  { up: "x", left: "y", words: { up: "forward", down: "back", left: "left", right: "right" } },
+  { up: "x", left: "y", words: { up: "forward", down: "back", left: "left", right: "right" }, pictured: { up: "away", down: "closer" } },
   { up: "z", left: "yaw", words: { up: "up", down: "down", left: "turn", right: "turn" }, glyphs: { left: "↺", right: "↻" } },
   { up: "pitch", left: "roll", words: { up: "pitch", down: "pitch", left: "roll", right: "roll" } },
   { up: "throttle", left: "steering", words: { up: "forward", down: "back", left: "left", right: "right" } },
@@ -39,14 +39,16 @@ export class Pads {
     for (const knob of this.container.querySelectorAll(".pad i")) knob.style.transform = "";
   }
 
-  // Replace the pads by those for `elements`; `label(element, direction)` returns the key of a motion.
-  build(elements, label) {
+  // Replace the pads by those for `elements`; `label(element, direction)` returns the key of a motion. `isPictured`:
+  // whether the directions are those of the picture.
+  build(elements, label, isPictured) {
     this.release(); // a pad that is replaced receives no event when its touch ends
     const shown = KINDS.filter(({ up, left }) => elements.includes(up) || elements.includes(left));
-    this.container.replaceChildren(...shown.map((kind) => this.make(kind, elements, label)));
+    this.container.replaceChildren(...shown.map((kind) => this.make(kind, elements, label, isPictured)));
   }
 
-  make({ up, left, words, glyphs = {} }, elements, label) {
+  make({ up, left, words: plain, pictured = {}, glyphs = {} }, elements, label, isPictured) {
+    const words = isPictured ? { ...plain, ...pictured } : plain;
     const knob = make("i");
     const ends = { up: [up, 1], down: [up, -1], left: [left, 1], right: [left, -1] };
     const arrows = Object.entries(ends).filter(([, [element]]) => elements.includes(element)).map(([side, [element, sign]]) =>

@@ -19,17 +19,16 @@ export function letGo() {
   gripped = pose = null;
 }
 
-// Enable the button if this browser has WebXR; `squeezed` is called when the controller is squeezed.
+// Show the button if this browser has WebXR; `squeezed` is called when the controller is squeezed.
 export function offerPose(squeezed) {
   // Browsers offer WebXR on pages that came over HTTPS, or from this machine.
   for (const mode of ["immersive-ar", "immersive-vr"]) {
     navigator.xr?.isSessionSupported(mode).then((supported) => {
       if (!supported || !at("pose").disabled) return;
-      at("pose").disabled = false;
+      at("pose").hidden = at("pose").disabled = false;
       at("pose").addEventListener("click", () => driveByPose(mode, squeezed));
     });
   }
-  at("pose").title = navigator.xr ? "Move the robot as you move the controller or phone" : "This browser has no WebXR";
 }
 
 async function driveByPose(mode, squeezed) {
