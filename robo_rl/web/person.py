@@ -76,14 +76,14 @@ class PersonPage:
 
     A page sends ``{"axes": {name: deflection}, "held": [button], "tapped": [button]}``, many times a second. It
     receives ``{"heard": ["emergency_stop"]}`` after the emergency stop was pressed; otherwise it reconnects and sends
-    it again. A message with a number ``ping`` is answered by ``{"pong": ping}``, for the page's measurement of the round
-    trip. While latches hold the robot still, it receives them as ``held``, and the page that drives may release
-    what it shows, once the person has confirmed it: ``{"command": "rearm", "seen": held}``.
+    it again. ``{"ping": number}`` in a message is answered by ``{"pong": number}``, which measures the round trip.
+    While latches hold the robot still, the page receives them as ``held``, and the page that drives may release what it
+    shows, once the person has confirmed it: ``{"command": "rearm", "seen": held}``.
 
     Args:
         config: address and keys of the page.
         about: facts about the robot for the page: ``task``, the ``elements`` of its action and, for cameras whose pose
-            is known, ``headings``: the direction that is upwards in their pictures, from x to y of the base frame [rad].
+            is known, ``headings``: what is upwards in their pictures, as an angle from x to y of the base frame [rad].
         notify: reports messages to operators.
         clock: monotonic time.
         emergency_stop: called at once, whatever the control loop does; returns why robots are not stopped, or an empty

@@ -30,8 +30,10 @@ window.WebSocket = class extends WebSocket {
 """
 """A finger that moves on whenever the page has connected, which a test ends."""
 
-KEYS = {"w": ("KeyW", "w"), "s": ("KeyS", "s"), "x": ("KeyX", "x"), "space": ("Space", " "), "enter": ("Enter", "Enter"),
-        "command": ("MetaLeft", "Meta")}  # fmt: skip
+KEYS = {
+    **{letter: (f"Key{letter.upper()}", letter) for letter in "wsx"},
+    **{"space": ("Space", " "), "enter": ("Enter", "Enter"), "command": ("MetaLeft", "Meta")},
+}
 """Physical keys, and what they mean."""
 
 
