@@ -1,7 +1,7 @@
 """Teleoperation with a web page on a phone, a headset or a computer."""
 
 from collections.abc import Mapping, Set
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from robo_rl.core import Clock, EnvSpec
 
 from .config import ELEMENTS, FUNCTIONS, TeleopConfig
+from .keys import BUTTONS, GRIPPER_KEY, action_names, motions_of
 from .motion import AxisMotion, AxisTeleop, Polled
 
 
@@ -22,8 +23,15 @@ class Page(Protocol):
         """
         ...
 
-    def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
-        """Show a picture (height, width, 3) and lines of text. Never blocks."""
+    def describe(self, **facts: Any) -> None:
+        """Add JSON values to what the page knows about the robot."""
+        ...
+
+    def show(self, pictures: Mapping[str, NDArray[np.uint8]], lines: list[str], closed: bool | None) -> None:
+        """Show pictures (height, width, channels) by camera, lines of text, and whether the gripper is closed.
+
+        The first camera is the main one. ``closed`` is None if there is no gripper. Never blocks.
+        """
         ...
 
     def close(self) -> None: ...
@@ -51,10 +59,10 @@ class PageReader:
 
 
 class BrowserTeleop(AxisTeleop):
-    """Teleoperation by touch, or by the pose of a WebXR controller or phone, while the person touches or grips.
+    """Teleoperation by touch, by keys, or by the pose of a WebXR controller or phone.
 
-    The touch is the deadman switch. The person loses control at once when the touch ends, when the page is left, or
-    when its messages stop for a moment.
+    The touch, the held key or the grip is the deadman switch. The person loses control at once when it ends, when the
+    page is left, or when its messages stop for a moment.
 
     Args:
         page: the page that the person uses.
@@ -70,7 +78,18 @@ class BrowserTeleop(AxisTeleop):
         motion = AxisMotion(spec, config.browser, config.latch_seconds, clock, ELEMENTS, FUNCTIONS)
         super().__init__(PageReader(page, config.browser.timeout), motion)
         self._page = page
+        page.describe(
+            keys={
+                "motions": motions_of(action_names(spec)),
+                "buttons": {**BUTTONS, GRIPPER_KEY: "gripper"},
+                "level": motion.level(config.speed),
+            }
+        )
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Show ``picture`` (height, width, 3) and ``lines`` on the page."""
-        self._page.show(picture, lines)
+        self.show_cameras({} if picture is None else {"view": picture}, lines)
+
+    def show_cameras(self, pictures: Mapping[str, NDArray[np.uint8]], lines: list[str]) -> None:
+        """Show pictures (height, width, channels) by camera, the main one first, and ``lines`` on the page."""
+        self._page.show(pictures, lines, self._motion.closed)

@@ -1,5 +1,7 @@
 """Actions from pressed keys, for all devices with keys."""
 
+from collections.abc import Collection, Mapping
+
 import numpy as np
 
 from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention
@@ -80,7 +82,7 @@ class KeyMotion:
 
     def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock, moves: bool = True) -> None:
         self._names = action_names(spec) if moves else []
-        self._motions = VEHICLE_MOTIONS if "throttle" in self._names else MOTIONS
+        self._motions = motions_of(self._names)
         self._config = config
         self._clock = clock
         self._pressed_ns: dict[str, int] = {}
@@ -96,7 +98,7 @@ class KeyMotion:
             return
         if key == GRIPPER_KEY and "gripper" in self._names:
             self._closed = not self._closed
-        elif key in self._motions and self._motions[key][0] in self._names:
+        elif key in self._motions:
             self._pressed_ns[key] = self._clock.now_ns()
         else:
             return
@@ -150,6 +152,12 @@ class KeyMotion:
             return 1.0
         decay = self._config.decay_seconds
         return max(0.0, 1.0 - beyond / decay) if decay > 0 else 0.0
+
+
+def motions_of(names: Collection[str]) -> Mapping[str, tuple[str, float]]:
+    """Return the motions of keys, as in :data:`MOTIONS`, for an action whose elements have these names."""
+    motions = VEHICLE_MOTIONS if "throttle" in names else MOTIONS
+    return {key: motion for key, motion in motions.items() if motion[0] in names}
 
 
 def action_names(spec: EnvSpec) -> list[str]:

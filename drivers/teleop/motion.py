@@ -125,6 +125,15 @@ class AxisMotion:
         self._ready = False
         self._closed = False
 
+    @property
+    def closed(self) -> bool | None:
+        """Whether the person's command closes the gripper; None if actions move none."""
+        return self._closed if "gripper" in self._names else None
+
+    def level(self, fraction: float) -> float:
+        """Return the deflection whose action is ``fraction`` of the largest."""
+        return self._dead_zone + fraction * (1 - self._dead_zone)
+
     def reset(self, closed: bool = False) -> None:
         """Begin an episode or an intervention, with the gripper open or ``closed``."""
         self._closed = closed

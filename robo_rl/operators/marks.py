@@ -120,7 +120,7 @@ class MarkedBackend(WrappedBackend):
             step = self.inner.step(action)
             self._mark(step)
             return step
-        reading = self._panel.turn(self._state, facts={})
+        reading = self._panel.turn(self._state, facts={}, observation=self._observation)
         buttons = self._read(reading)
         self.marks.interventions += reading.in_control and not self._in_control
         self._in_control = reading.in_control

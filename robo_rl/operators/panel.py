@@ -25,6 +25,7 @@ from ..core import (
     find_relative,
     importing_extra,
 )
+from .camera_view import PersonsCameras, find_headings
 from .page_address import link_text, page_settings
 from .rearming import find_stops_of
 from .stop_button import StopButton as PageButton
@@ -51,6 +52,15 @@ class Screen(Protocol):
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Display a picture (height, width, 3), or none, and lines of text."""
+        ...
+
+
+@runtime_checkable
+class CameraScreen(Protocol):
+    """Display of the pictures of several cameras."""
+
+    def show_cameras(self, pictures: Mapping[str, NDArray[np.uint8]], lines: list[str]) -> None:
+        """Display pictures (height, width, channels) by camera, the main one first, and lines of text."""
         ...
 
 
@@ -152,6 +162,7 @@ class Panel:
         self._steering, self._press = steering, press
         self._clock = clock or MonotonicClock()
         self._simulated = isinstance(backend.clock, ManualClock)  # simulated time passes only in steps
+        self._cameras = PersonsCameras(backend.spec, self._simulated)
         self._period_ns = round(1e9 / backend.spec.control_rate)
         self._deadline_ns = 0
         self._render_problem = self._stop_problem = ""
@@ -174,7 +185,13 @@ class Panel:
         self._deadline_ns = self._clock.now_ns()
 
     def turn(
-        self, state: str, *lines: str, facts: Mapping[str, str], alarm: bool = False, waits: bool = False
+        self,
+        state: str,
+        *lines: str,
+        facts: Mapping[str, str],
+        alarm: bool = False,
+        waits: bool = False,
+        observation: Observation | None = None,
     ) -> Intervention:
         """Display the robot and ``state``, wait for the end of the control period, and return the person's input.
 
@@ -189,11 +206,12 @@ class Panel:
             facts: published by ``steering``.
             alarm: whether the robot was stopped.
             waits: whether no step follows.
+            observation: the newest one, whose pictures are displayed, too, where the screen has room for them.
         """
         stopped = self._button.reason(waits=True) if waits and not alarm and self._button is not None else None
         if stopped is not None:
             state, alarm = f"stopped: {stopped[1]} ({state})", True
-        self._show([state, *lines])
+        self._show([state, *lines], observation)
         if self._steering is not None:
             self._steering.report(state, self.paused, alarm, facts)
         if waits or self._simulated:
@@ -234,7 +252,7 @@ class Panel:
             if self._steering is not None:
                 self._steering.close()
 
-    def _show(self, lines: list[str]) -> None:
+    def _show(self, lines: list[str], observation: Observation | None) -> None:
         if self._screen is None:
             return
         picture = None
@@ -245,7 +263,11 @@ class Panel:
             except RenderingError as error:
                 self._render_problem = str(error)
         problems = filter(None, [self._stop_problem, self._message, self._render_problem])
-        self._screen.show(picture, [*lines, *problems])
+        lines = [*lines, *problems]
+        if isinstance(self._screen, CameraScreen):
+            self._screen.show_cameras(self._cameras.pictures(picture, observation), lines)
+        else:
+            self._screen.show(picture, lines)
 
 
 def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whose: str) -> Panel:
@@ -266,7 +288,7 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
     steering: Steering | None = None
     with ExitStack() as opened:
         if device == "browser":
-            held = open_page(config, backend.spec, press)
+            held = open_page(config, backend, press)
         elif device is not None:
             held = build(config.teleop, device=device, spec=backend.spec, robot=backend.robot)
         if held is not None:
@@ -290,21 +312,22 @@ def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> No
                 steering.offer(f"{name}." + str(key), value)
 
 
-def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], str] | None = None) -> TeleopDevice:
+def open_page(config: DictConfig, backend: EnvBackend, press: Callable[[], str] | None = None) -> TeleopDevice:
     """Serve a web page for driving, and print its address.
 
     Args:
         config: configuration with the sections ``teleop`` and ``web``.
-        spec: spec of the robot.
+        backend: the robot or simulator that it drives.
         press: the emergency stop of all robots, or None.
 
     Raises:
-        ConfigError: if a package is missing, the address is taken, or the page cannot drive a robot of ``spec``.
+        ConfigError: if a package is missing, the address is taken, or the page cannot drive the robot.
     """
     with importing_extra("web", "pages need the packages websockets and segno"):
         from ..web.person import PersonPage
     settings = page_settings(config)
-    about = {"task": spec.task, "elements": spec.action.names}
+    spec = backend.spec
+    about = {"task": spec.task, "elements": spec.action.names, "headings": find_headings(config, backend)}
     latches = PageButton(partial(find_stops_of, config))
     page = PersonPage(settings, about, emergency_stop=press, latches=latches)
     try:

@@ -43,7 +43,8 @@ class Takeover:
     def __call__(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
         """Return the action to execute, given the policy's ``choice``, in the frame of the robot's actions."""
         self._policy_version = choice.policy_version
-        reading = self._turn("a person has control" if self._panel.input.in_control else "the policy has control")
+        state = "a person has control" if self._panel.input.in_control else "the policy has control"
+        reading = self._turn(state, observation=observation)
         self._steps += 1
         if not reading.in_control:
             # When a person takes over, the gripper command starts as the policy's, so that objects are not dropped.
@@ -112,14 +113,16 @@ class Takeover:
         if not self._panel.latches:
             self._panel.paused = True
 
-    def _turn(self, state: str, alarm: bool = False, waits: bool = False) -> Intervention:
+    def _turn(
+        self, state: str, alarm: bool = False, waits: bool = False, observation: Observation | None = None
+    ) -> Intervention:
         facts = {
             "steps": str(self._steps),
             "steps_by_a_person": str(self._human_steps),
             "policy_version": str(self._policy_version),
         }
         line = f"step {self._steps}, {self._human_steps} by a person"
-        reading = self._panel.turn(state, line, facts=facts, alarm=alarm, waits=waits)
+        reading = self._panel.turn(state, line, facts=facts, alarm=alarm, waits=waits, observation=observation)
         self.stops |= "stop" in reading.buttons
         return reading
 

@@ -156,7 +156,7 @@ class HumanChooser:
 
     def __call__(self, observation: Observation) -> ActionChoice:
         if self._steps > 0:
-            self._wait_period(f"step {self._steps}")
+            self._wait_period(f"step {self._steps}", observation=observation)
         self._steps += 1
         return ActionChoice(self._panel.action(observation), Source.HUMAN)
 
@@ -170,11 +170,13 @@ class HumanChooser:
         while self._panel.input.in_control != in_control or self._panel.paused:
             self._wait_period("paused" if self._panel.paused else state, waits=True)
 
-    def _wait_period(self, state: str, waits: bool = False) -> None:
+    def _wait_period(self, state: str, waits: bool = False, observation: Observation | None = None) -> None:
         """Show ``state`` for one control period and read the person's input; see :meth:`Panel.turn`."""
         facts = {"stored": str(self._stored), "steps": str(self._steps)}
         state = f"episode {self._stored + 1} of {self._episodes}: {state}"
-        self._check_stop(self._panel.turn(state, self._space_text, self._last, facts=facts, waits=waits), waits)
+        lines = self._space_text, self._last
+        reading = self._panel.turn(state, *lines, facts=facts, waits=waits, observation=observation)
+        self._check_stop(reading, waits)
 
     def _check_stop(self, intervention: Intervention, waits: bool = False) -> None:
         """Stop the recording if the person pressed a stop button; a latched emergency stop ends only the episode.

@@ -4,9 +4,10 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import cv2
@@ -21,7 +22,11 @@ from .config import WebConfig
 from .server import PageServer, read_message
 from .threaded import ThreadedServer
 
-PAGES = {"/": "drive.html"} | {f"/{name}": name for name in ("drive.js", "held.js", "link.js", "page.css", "icon.svg")}
+FILES = (
+    *("drive.js", "drive.css", "figures.js", "keyboard.js", "pads.js", "pose.js", "views.js"),
+    *("held.js", "link.js", "page.css", "icon.svg"),
+)
+PAGES = {"/": "drive.html"} | {f"/{name}": name for name in FILES}
 AXES = ("x", "y", "z", "roll", "pitch", "yaw", "steering", "throttle")
 BUTTONS = ("gripper", "deadman", "success", "failure", "discard", "pause", "stop", "emergency_stop")
 """Buttons that a page may send; others are ignored, as are axes that are not listed above."""
@@ -34,6 +39,8 @@ HELD_SECONDS = 0.25
 """Time between two looks at the latches that hold the robot still."""
 MESSAGE_BYTES = 16384
 """Largest message of a page: the latches that a person releases, with their reasons."""
+MOST_TIME = 1e15
+"""Largest time that is sent back to the page that sent it [ms]."""
 JPEG_QUALITY = 80
 
 
@@ -43,6 +50,14 @@ class _Input(NamedTuple):
     axes: dict[str, float]
     held: frozenset[str]
     stamp_ns: int
+
+
+class _Display(NamedTuple):
+    """What the page shows: pictures by camera, lines of text, and whether the gripper is closed."""
+
+    pictures: Mapping[str, NDArray[np.uint8]] = MappingProxyType({})
+    lines: Sequence[str] = ()
+    closed: bool | None = None
 
 
 class Latches(Protocol):
@@ -62,12 +77,14 @@ class PersonPage:
 
     A page sends ``{"axes": {name: deflection}, "held": [button], "tapped": [button]}``, many times a second. It
     receives ``{"heard": ["emergency_stop"]}`` after the emergency stop was pressed; otherwise it reconnects and sends
-    it again. While latches hold the robot still, it receives them as ``held``, and the page that drives may release
-    what it shows, once the person has confirmed it: ``{"command": "rearm", "seen": held}``.
+    it again. ``{"ping": number}`` in a message is answered by ``{"pong": number}``, which measures the round trip.
+    While latches hold the robot still, the page receives them as ``held``, and the page that drives may release what it
+    shows, once the person has confirmed it: ``{"command": "rearm", "seen": held}``.
 
     Args:
         config: address and keys of the page.
-        about: facts about the robot for the page: ``task`` and the ``elements`` of its action.
+        about: facts about the robot for the page: ``task``, the ``elements`` of its action and, for cameras whose pose
+            is known, ``headings``: what is upwards in their pictures, as an angle from x to y of the base frame [rad].
         notify: reports messages to operators.
         clock: monotonic time.
         emergency_stop: called at once, whatever the control loop does; returns why robots are not stopped, or an empty
@@ -94,7 +111,7 @@ class PersonPage:
         self._lock = threading.Lock()
         self._input: _Input | None = None
         self._tapped: set[str] = set()
-        self._display: tuple[NDArray[np.uint8] | None, list[str]] = (None, [])
+        self._display = _Display()
         self._connection: ServerConnection | None = None
         self._server = PageServer(config, PAGES, self._handle, notify, MESSAGE_BYTES)
         self._changed = asyncio.Event()
@@ -116,10 +133,19 @@ class PersonPage:
             return None, frozenset(), frozenset(tapped)
         return latest.axes, latest.held, frozenset(tapped)
 
-    def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
-        """Show a picture (height, width, 3) and lines of text. A slow page receives fewer of them."""
-        self._display = picture, lines
-        self._thread.call(self._wake)
+    def describe(self, **facts: Any) -> None:
+        """Add JSON values to the facts about the robot; pages that are open receive them, too."""
+        self._about = {**self._about, **facts}
+        self._refresh()
+
+    def show(self, pictures: Mapping[str, NDArray[np.uint8]], lines: list[str], closed: bool | None = None) -> None:
+        """Show pictures (height, width, channels) by camera, lines of text, and whether the gripper is closed.
+
+        The first camera is the main one. ``closed`` is None if there is no gripper, or its state is unknown. A slow
+        page receives fewer pictures.
+        """
+        self._display = _Display(pictures, lines, closed)
+        self._refresh()
 
     def close(self) -> None:
         """Stop the server. May be called twice."""
@@ -130,12 +156,14 @@ class PersonPage:
     def _wake(self) -> None:
         self._changed.set()
 
+    def _refresh(self) -> None:
+        """Have the newest facts and display sent; called by other threads."""
+        self._thread.call(self._wake)
+
     async def _handle(self, connection: ServerConnection) -> None:
         previous, self._connection = self._connection, connection
         self._forget()
-        # A new event, already set: a page that connects receives the latest picture at once.
         self._changed = changed = asyncio.Event()
-        changed.set()
         try:
             async with asyncio.TaskGroup() as group:
                 if previous is not None:  # a dead one takes a while to close, and this one may have an emergency
@@ -144,8 +172,11 @@ class PersonPage:
                     group.create_task(self._send_updates(connection, changed)),
                     group.create_task(send_held(connection, self._latches)),
                 ]
+                pong: asyncio.Task[None] | None = None
                 async for data in connection:
                     message, drives = read_message(data), self._connection is connection
+                    if _is_time(ping := message.get("ping")) and (pong is None or pong.done()):  # one at a time
+                        pong = group.create_task(send(connection, {"pong": ping}))
                     if message.get("command") == "rearm":
                         self._rearm(connection, message.get("seen"), drives)
                     elif self._receive(message, drives):
@@ -183,11 +214,21 @@ class PersonPage:
 
     async def _send_updates(self, connection: ServerConnection, changed: asyncio.Event) -> None:
         with suppress(ConnectionClosed):  # messages that the page sent before it left are still to be received
-            await connection.send(json.dumps({"about": self._about}))
-            await self._send_display(connection, changed)
+            sent: dict[str, Any] = {}
+            while True:
+                display = self._display
+                facts = {"about": self._about, "lines": display.lines, "closed": display.closed}
+                for name, value in facts.items():
+                    if name not in sent or value != sent[name]:
+                        await connection.send(json.dumps({name: value}))
+                sent = facts
+                for camera, picture in display.pictures.items():
+                    heading = json.dumps({"camera": camera}).encode()
+                    await connection.send(heading + b"\n" + await asyncio.to_thread(jpeg, picture))
+                await self._wait_for_change(connection, changed)
 
-    async def _send_display(self, connection: ServerConnection, changed: asyncio.Event) -> None:
-        sent: list[str] = []
+    async def _wait_for_change(self, connection: ServerConnection, changed: asyncio.Event) -> None:
+        """Wait until there is something new to send; the page is told every second that the connection lives."""
         while True:
             try:
                 async with asyncio.timeout(ALIVE_SECONDS):
@@ -196,12 +237,7 @@ class PersonPage:
                 await connection.send(json.dumps({"alive": True}))
                 continue
             changed.clear()
-            picture, lines = self._display
-            if lines != sent:
-                sent = lines
-                await connection.send(json.dumps({"lines": lines}))
-            if picture is not None:
-                await connection.send(b"{}\n" + await asyncio.to_thread(jpeg, picture))
+            return
 
 
 async def send(connection: ServerConnection, message: Mapping[str, Any]) -> None:
@@ -220,6 +256,11 @@ async def send_held(connection: ServerConnection, latches: Latches | None) -> No
         await asyncio.sleep(HELD_SECONDS)
 
 
+def _is_time(value: object) -> bool:
+    """Return whether ``value`` is a time of a page, which it may send to measure the round trip."""
+    return isinstance(value, float | int) and abs(value) < MOST_TIME
+
+
 def _deflections(value: object) -> dict[str, float]:
     """Return the deflections in ``value`` by axis, in [-1, 1]; invalid ones are left out."""
     entries = value if isinstance(value, dict) else {}
@@ -235,6 +276,6 @@ def _valid_buttons(names: object) -> frozenset[str]:
 
 
 def jpeg(picture: NDArray[np.uint8]) -> bytes:
-    """Return the newest RGB picture of (height, width, 3 n) as JPEG."""
-    colours = cv2.cvtColor(picture[..., -3:], cv2.COLOR_RGB2BGR)
+    """Return the newest picture of (height, width, 3 n), RGB, or (height, width, 1), grey, as JPEG."""
+    colours = picture if picture.shape[2] == 1 else cv2.cvtColor(picture[..., -3:], cv2.COLOR_RGB2BGR)
     return bytes(cv2.imencode(".jpg", colours, (cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY))[1])

@@ -18,6 +18,8 @@ from websockets.sync import client
 from robo_rl.core import ConfigError, ManualClock
 from robo_rl.drivers.teleop import make_teleop
 from robo_rl.drivers.teleop.config import ELEMENTS, FUNCTIONS
+from robo_rl.drivers.teleop.keys import BUTTONS as KEY_BUTTONS
+from robo_rl.drivers.teleop.keys import MOTIONS
 from robo_rl.web import WebConfig
 from robo_rl.web.person import AXES, BUTTONS, TAKEN, PersonPage
 
@@ -156,7 +158,7 @@ def test_an_emergency_stop_that_reached_nobody_is_not_confirmed(served: Served) 
         say(opened, (), ("emergency_stop",))  # as the page does until it is confirmed
         heard(opened)
         assert len(served.stops) == 2
-        served.page.show(None, ["end"])
+        served.page.show({}, ["end"])
         while (message := json.loads(opened.recv())) != {"lines": ["end"]}:
             assert "heard" not in message, "of the first"
 
@@ -200,12 +202,23 @@ def test_the_newest_page_drives_and_what_is_shown_arrives(served: Served) -> Non
                     first.recv()
             assert closed.value.rcvd is not None and closed.value.rcvd.code == TAKEN
             assert served.page.poll(TIMEOUT)[0] is None, "what the other page said counts no more"
-            served.page.show(np.zeros((4, 4, 3), np.uint8), ["step 1"])
+            served.page.show({"view": np.zeros((4, 4, 3), np.uint8)}, ["step 1"])
             while (received := second.recv()) != json.dumps({"lines": ["step 1"]}):
                 pass  # it tells about the robot, and that it lives
             while isinstance(received, str):
                 received = second.recv()
-            assert received.startswith(b"{}\n\xff\xd8"), "a JPEG file"
+            assert received.startswith(b'{"camera": "view"}\n\xff\xd8'), "a JPEG file"
+
+
+def test_a_page_measures_its_round_trip(served: Served) -> None:
+    with served.open() as opened:
+        for ping in ("text", None, [1.0], float("nan"), 1e300):
+            opened.send(json.dumps({"ping": ping}))
+        opened.send(json.dumps({"ping": 12.5}))
+        pongs = []
+        while not pongs:
+            pongs += [message["pong"] for message in [json.loads(opened.recv())] if "pong" in message]
+        assert pongs == [12.5] and served.page.poll(TIMEOUT)[1] == frozenset()
 
 
 def test_junk_and_wrong_tokens_do_nothing(served: Served) -> None:
@@ -224,6 +237,23 @@ def test_junk_and_wrong_tokens_do_nothing(served: Served) -> None:
             opened.send(junk)
         say(opened, ("deadman",), y=0.5)
         wait_until(lambda: served.page.poll(TIMEOUT) == ({"y": 0.5}, {"deadman"}, set()))
+
+
+def test_the_page_gets_the_keys_of_other_devices_and_the_state_of_the_gripper(served: Served) -> None:
+    teleop: Any = make_teleop("browser", ARM, served.clock, page=served.page, speed=0.5)
+    with served.open() as opened:
+        keys = json.loads(opened.recv())["about"]["keys"]
+        say(opened)
+        wait_until(lambda: not teleop.read().message)
+        say(opened, ("deadman",), ("gripper",), x=keys["level"])
+        wait_until(lambda: teleop.read().in_control)
+        np.testing.assert_allclose(teleop.read().action, [0.5, 0, 0, 1], atol=1e-6)
+        teleop.show(None, ["end"])
+        news: dict[str, Any] = {}
+        while news.get("closed") is not True:
+            news |= json.loads(opened.recv())
+    assert keys["motions"] == {name: [*MOTIONS[name]] for name in "wsadeq"}, "no key turns this arm"
+    assert keys["buttons"] == {**KEY_BUTTONS, "space": "gripper"}
 
 
 def test_what_is_missing_is_named() -> None:

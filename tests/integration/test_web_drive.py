@@ -1,35 +1,23 @@
 """The page that drives a robot, in Chromium: touch moves the simulated arm, letting go hands back."""
 
-import dataclasses
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 pytest.importorskip("websockets")
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from robo_rl.core import Intervention
-from robo_rl.drivers.teleop import TeleopConfig, make_teleop
-from robo_rl.sim import make_backend
-from robo_rl.web import WebConfig
-from robo_rl.web.person import TAKEN, PersonPage
+from robo_rl.web.person import TAKEN
 
-from ..rigs.browser import (
-    NOTICES_NO_SILENCE,
-    before_pages,
-    press_stop_on_a_dead_network,
-    proxied,
-    wait_until,
-)
+from ..rigs.browser import NOTICES_NO_SILENCE, press_stop_on_a_dead_network, proxied, wait_until
+from ..rigs.driven_page import MOVING_FINGER, Driven, make_phone, opened, touch, upper_edge
 
 FAKE_WEBXR = """
 window.pose = {position: {x: 0, y: 1, z: 0}, orientation: {x: 0, y: 0, z: 0, w: 1}};
@@ -49,20 +37,6 @@ Object.defineProperty(navigator, "xr", {value: {
 """
 """A headset whose controller a test moves, and which a test stops from making frames."""
 
-MOVING_FINGER = """
-window.sockets = [];
-window.touched = null;
-addEventListener("pointerdown", (event) => (window.touched = event), true);
-window.WebSocket = class extends WebSocket {
-  constructor(address) {
-    super(address);
-    sockets.push(this);
-    this.addEventListener("open", () => touched?.target.dispatchEvent(new PointerEvent("pointermove", touched)));
-  }
-};
-"""
-"""A finger that moves on whenever the page has connected, which a test ends."""
-
 TAPPED_WHILE_LOST = """
 window.told = [];
 sockets.at(-1).addEventListener("close", () => {
@@ -79,46 +53,9 @@ TURNED = """
 const done = arguments[0], position = {x: 0, y: 0, z: 0};
 const start = {position, orientation: {x: 0, y: 0, z: 0, w: 1}};
 const now = {position, orientation: {x: 0, y: Math.sin(0.15), z: 0, w: Math.cos(0.15)}};
-import("/drive.js").then(({deflections}) => done(deflections(start, now)));
+import("/pose.js").then(({deflections}) => done(deflections(start, now)));
 """
 """What a turn of 0.3 rad to the left comes to."""
-
-
-class Driven:
-    """The simulated arm, and a page that drives it."""
-
-    def __init__(self) -> None:
-        self.backend = make_backend("reach")
-        about = {"task": "reach", "elements": self.backend.spec.action.names}
-        self.stops: list[int] = []
-        config = WebConfig("127.0.0.1:0")
-        self.page = PersonPage(config, about, lambda _: None, emergency_stop=lambda: self.stops.append(1) or "")
-        # A machine that is busy with tests may hold up the page for longer than a person would accept.
-        patient = dataclasses.replace(TeleopConfig().browser, timeout=20.0)
-        self._teleop = make_teleop("browser", self.backend.spec, page=self.page, browser=patient)
-        self.buttons: set[str] = set()
-
-    def read(self) -> Intervention:
-        reading = self._teleop.read()
-        assert reading is not None
-        self.buttons |= reading.buttons
-        return reading
-
-    def taken_over(self) -> NDArray[np.float32]:
-        """Wait until the person has control; return the action."""
-        reading: Intervention = wait_until(lambda: (reading := self.read()).in_control and reading)
-        return reading.action
-
-    def handed_back(self) -> None:
-        """Wait until a page that is connected has handed back."""
-        reading: Intervention = wait_until(
-            lambda: not (reading := self.read()).in_control and not reading.message and reading
-        )
-        assert not reading.action[:3].any()
-
-    def close(self) -> None:
-        self._teleop.close()
-        self.backend.close()
 
 
 @pytest.fixture
@@ -131,26 +68,8 @@ def driven() -> Iterator[Driven]:
 @pytest.fixture(scope="module")
 def browser(browser: Any) -> Any:
     """A browser with the screen of a phone."""
-    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 5})
+    make_phone(browser)
     return browser
-
-
-@contextmanager
-def opened(browser: Any, driven: Driven, before: str) -> Iterator[None]:
-    """Open the page, after the script ``before``."""
-    with before_pages(browser, before):
-        browser.get("about:blank")
-        browser.get(driven.page.link)
-        wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
-        driven.handed_back()
-        yield
-
-
-def touch(browser: Any, kind: str, *point: float) -> None:
-    points = [{"x": point[0], "y": point[1]}] if point else []
-    browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
 
 
 def grip_pose(browser: Any, driven: Driven) -> None:
@@ -160,12 +79,6 @@ def grip_pose(browser: Any, driven: Driven) -> None:
     wait_until(lambda: browser.execute_script("return Boolean(session.onselectstart)"))
     browser.execute_script("session.onselectstart({inputSource: {gripSpace: 'grip'}})")
     driven.taken_over()
-
-
-def upper_edge(browser: Any, pad: str) -> tuple[float, float]:
-    """Return the middle of the upper edge of a pad [pixels of the page]."""
-    box = browser.execute_script(f"return document.querySelector('[data-pad={pad}]').getBoundingClientRect().toJSON()")
-    return box["left"] + box["width"] / 2, box["top"] + 4
 
 
 def test_touch_drives_the_arm_and_a_wrong_token_does_not(browser: Any, driven: Driven) -> None:
@@ -178,7 +91,7 @@ def test_touch_drives_the_arm_and_a_wrong_token_does_not(browser: Any, driven: D
     browser.get(driven.page.link)
     wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
-    driven.page.show(np.zeros((48, 64, 3), np.uint8), ["step 1"])
+    driven.page.show({"view": np.zeros((48, 64, 3), np.uint8)}, ["step 1"])
     wait_until(lambda: browser.execute_script("return document.getElementById('camera').naturalWidth") == 64)
     driven.handed_back()
 

@@ -52,7 +52,7 @@ def opened(browser: Any, page: PersonPage, size: tuple[int, int]) -> None:
     resize(browser, *size)
     browser.get(page.link)
     wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
-    page.show(np.full((480, 640, 3), 120, np.uint8), ["step 1 of 200", "you are driving"])
+    page.show({"view": np.full((480, 640, 3), 120, np.uint8)}, ["step 1 of 200", "you are driving"])
     wait_until(lambda: browser.execute_script("return document.getElementById('camera').naturalWidth") == 640)
 
 
@@ -133,9 +133,9 @@ def test_ones_own_emergency_stop_is_released_and_one_that_comes_meanwhile_is_not
 
 def test_a_filters_stop_stays_to_be_read(browser: Any, page: PersonPage, tmp_path: Path) -> None:
     opened(browser, page, SIZES[0])
-    page.show(None, ["stopped: contact_stop: the force at the wrist is 62 N, above 60", "step 40, 0 by a person"])
+    page.show({}, ["stopped: contact_stop: the force at the wrist is 62 N, above 60", "step 40, 0 by a person"])
     wait_until(lambda: "62 N" in read(browser, "#lines"))
-    page.show(None, ["the policy has control", "step 41, 0 by a person"])
+    page.show({}, ["the policy has control", "step 41, 0 by a person"])
     time.sleep(0.5)
     assert "62 N" in read(browser, "#lines")
     assert "bad" in browser.find_element("css selector", "#lines").get_attribute("class")

@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("websockets")
 
 from robo_rl.core import EmergencyStop
 from robo_rl.telemetry import LiveRun
+from robo_rl.web import WebConfig
+from robo_rl.web.person import PersonPage
 
 from ..rigs.browser import wait_until
-from ..rigs.page_checks import MOST_BYTES, SIZES, checked, layout_of, resize
-from ..rigs.pages import Opener, make_ended_run, served_pages
+from ..rigs.page_checks import MOST_BYTES, SIZES, assert_readable, checked, resize
+from ..rigs.pages import ARM, Opener, make_ended_run, served_pages
 from ..rigs.web_page import STATUS, ServedDashboard, open_page
 
 CONTROLS = {
@@ -32,6 +35,25 @@ CONTROLS = {
     "report": {"VIDEO", "ended"},
 }
 """Names of some controls of each page."""
+
+
+COCKPIT = """
+const image = document.getElementById("camera"), box = image.getBoundingClientRect();
+const scale = Math.min(box.width / image.naturalWidth, box.height / image.naturalHeight);
+const [across, down] = [image.naturalWidth * scale, image.naturalHeight * scale];
+const isAtTop = getComputedStyle(image).objectPosition.endsWith(" 0%");
+const [left, top] = [box.left + (box.width - across) / 2, box.top + (isAtTop ? 0 : (box.height - down) / 2)];
+const all = [...document.querySelectorAll("#task, #connection, #lines, button")];
+const texts = all.filter((each) => each.checkVisibility());
+return {
+  picture: {left, top, right: left + across, bottom: top + down},
+  alphas: [...document.querySelectorAll(".pad")].map((pad) =>
+    Number(getComputedStyle(pad).backgroundColor.match(/([\\d.]+)\\)$/)[1])),
+  cut: texts.filter((each) => each.scrollWidth > each.clientWidth + 1 || each.scrollHeight > each.clientHeight + 1)
+    .map((each) => each.textContent),
+};
+"""
+"""The place of the camera's picture, the opacity of the pads, and texts that are cut off."""
 
 
 @pytest.fixture(scope="module")
@@ -87,21 +109,66 @@ def test_faults_of_a_page_are_noticed(browser: Any, fault: str, message: str, tm
         checked(browser, SIZES[2], "bad", tmp_path)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_all_that_drives_a_robot_is_on_one_screen(
-    browser: Any, pages: dict[str, Opener], size: tuple[int, int]
-) -> None:
-    resize(browser, *size)
-    pages["drive"](browser)
-    layout = layout_of(browser)
-    assert layout["height"] <= size[1], "nothing needs to be scrolled to"
-    pads = [control for control in layout["controls"] if control["name"] in ("x-y", "z-yaw", "pitch-roll")]
+def overlap(one: dict[str, float], other: dict[str, float]) -> bool:
+    """Return whether two boxes have more than their borders in common."""
+    apart = (
+        one["right"] <= other["left"] + 1
+        or other["right"] <= one["left"] + 1
+        or one["bottom"] <= other["top"] + 1
+        or other["bottom"] <= one["top"] + 1
+    )
+    return not apart
+
+
+def check_cockpit(layout: dict[str, Any], cockpit: dict[str, Any], size: tuple[int, int]) -> None:
+    """Check the places of picture, pads and buttons of the page that drives a robot."""
+    width, height = size
+    controls = layout["controls"]
+    assert layout["height"] <= height, "nothing needs to be scrolled to"
+    for number, one in enumerate(controls):
+        assert not [other for other in controls[number + 1 :] if overlap(one, other)], one
+    pads = [control for control in controls if control["name"] in ("x-y", "z-yaw", "pitch-roll")]
     assert len(pads) == 3 and all(pad["bottom"] - pad["top"] >= 100 for pad in pads)
-    picture = browser.execute_script("return document.getElementById('camera').getBoundingClientRect().toJSON()")
-    assert picture["height"] >= 60 and picture["bottom"] <= size[1]
-    for control in layout["controls"]:
-        covers = control["left"] < picture["right"] - 1 and control["right"] > picture["left"] + 1
-        assert not (covers and picture["top"] + 1 < control["top"] < picture["bottom"] - 1), control
+    assert all(alpha < 0.7 for alpha in cockpit["alphas"]), "what is behind a pad remains visible"
+    picture = cockpit["picture"]
+    across, down = picture["right"] - picture["left"], picture["bottom"] - picture["top"]
+    assert down >= 0.7 * height if width > height else across == width, "the picture is as large as the screen allows"
+    middle = {
+        "left": picture["left"] + across / 3,
+        "right": picture["right"] - across / 3,
+        "top": picture["top"],
+        "bottom": picture["top"] + 0.9 * down,
+    }
+    assert not [control for control in controls if overlap(control, middle)], "the middle of the picture is free"
+    by_name = {control["name"]: control for control in controls}
+    assert by_name["x-y"]["right"] < width / 2 < by_name["z-yaw"]["left"], "one for each thumb"
+    marks = [by_name["Failure"], by_name["Success"]]
+    assert all(mark["bottom"] >= max(control["bottom"] for control in controls) - 1 >= height - 10 for mark in marks)
+    assert not cockpit["cut"], "texts are whole"
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_all_that_drives_a_robot_is_on_one_screen(browser: Any, size: tuple[int, int], tmp_path: Path) -> None:
+    about = {"task": "pick_cube", "elements": ARM, "headings": {"view": 0.5}}
+    page = PersonPage(WebConfig("127.0.0.1:0"), about, lambda _: None, emergency_stop=lambda: "")
+    try:
+        browser.get("about:blank")
+        resize(browser, *size)
+        browser.get(page.link)
+        wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
+        pictures = {"view": np.full((480, 640, 3), 120, np.uint8), "wrist": np.full((64, 64, 3), 90, np.uint8)}
+        page.show(pictures, ["step 1 of 200", "you are driving"], closed=False)
+        wait_until(lambda: browser.find_element("css selector", "#swap").is_displayed())
+        wait_until(lambda: browser.execute_script("return document.getElementById('camera').naturalWidth") == 640)
+        layout = checked(browser, size, "drive", tmp_path)
+        check_cockpit(layout, browser.execute_script(COCKPIT), size)
+        for state in ("connecting", "connection lost"):
+            browser.execute_script("document.getElementById('connection').textContent = arguments[0]", state)
+            assert not browser.execute_script(COCKPIT)["cut"], state
+        if size == SIZES[2]:
+            assert_readable(browser)
+    finally:
+        page.close()
 
 
 @pytest.fixture

@@ -201,7 +201,7 @@ def _drive() -> Iterator[dict[str, Opener]]:
         browser.get("about:blank")
         browser.get(page.link)
         wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
-        page.show(np.full((480, 640, 3), 120, np.uint8), ["step 1 of 200", "you are driving", "12 ms"])
+        page.show({"view": np.full((480, 640, 3), 120, np.uint8)}, ["step 1 of 200", "you are driving"])
         wait_until(lambda: browser.execute_script("return document.getElementById('camera').naturalWidth") == 640)
 
     try:

@@ -1,35 +1,39 @@
-// The page on which a person drives a robot, by touched pads or by the pose of a WebXR controller or phone.
+// The page on which a person drives a robot: by touched pads, by keys, or by the pose of a WebXR controller or phone.
 // It sends its state many times a second; the robot holds still when these messages end.
 
+import { Figures } from "/figures.js";
 import { Held } from "/held.js";
-import { EmergencyStops, Link, at, make, showPicture } from "/link.js";
+import { Keyboard } from "/keyboard.js";
+import { EmergencyStops, Link, at, make } from "/link.js";
+import { Pads, vibrate } from "/pads.js";
+import { letGo, offerPose, poseAxes } from "/pose.js";
+import { Views } from "/views.js";
 
 const SAY_MS = 50;
 const STOPPED = /^(last episode: )?stopped/; // a line that says why the robot was stopped
 const STOPPED_MS = 8000; // time for which such lines stay, so that they can be read
 const EMERGENCY = "emergency_stop";
-const POSE_MS = 150; // an older pose counts as lost
-const POSE_METRES = 0.12; // displacement of a full deflection
-const POSE_RADIANS = 0.6;
-const PADS = [
-  { title: "forward, left", up: "x", left: "y" },
-  { title: "up, turn", up: "z", left: "yaw" },
-  { title: "pitch, roll", up: "pitch", left: "roll" },
-  { title: "throttle, steering", up: "throttle", left: "steering" },
-];
+const TAP_MS = 15; // vibration of a button
+const STOP_MS = [200, 100, 200];
 
-const pads = new Map(); // deflections by the touched pad; a released touch no longer counts
-let gripped = null; // the WebXR input source that is gripped, and its pose at that moment
-let pose = null; // deflections by pose while the source is gripped, and the time when it was seen
+const pads = new Pads(at("pads"), say);
+const keyboard = new Keyboard(() => connected && !held.holds.length, say, (name) => tap(name));
+const figures = new Figures();
+const views = new Views(showFrame);
 let tapped = [];
 let connected = false;
-let elements = [];
+let about = null; // the newest facts about the robot
+let elements = []; // of its action
+let asPictured = false; // whether the person has chosen the picture's directions
+let heading = null; // direction that is upwards in the picture, while the pads and keys follow it [rad]
 let lines = []; // the newest ones
 let stoppedUntil = 0; // end of the time for which lines about a stop stay
 
 const link = new Link({
-  message({ about, lines: news, heard, held: holds, answer }) {
-    if (about) showAbout(about);
+  message({ about: facts, lines: news, closed, pong, heard, held: holds, answer }) {
+    if (pong !== undefined) figures.pong(pong);
+    if (facts) showAbout(facts);
+    if (closed !== undefined) showGripper(closed);
     if (heard?.includes(EMERGENCY)) {
       stops.confirm(EMERGENCY);
       at("lines").textContent = "Emergency stop: confirmed";
@@ -38,10 +42,14 @@ const link = new Link({
     if (holds) showHeld(holds);
     if (answer) showAnswer(answer);
   },
-  picture: (_, blob) => showPicture(at("camera"), blob),
+  picture({ camera }, blob) {
+    views.picture(camera, blob);
+    if (camera === views.large) figures.picture();
+  },
   state(name) {
     connected = name === "connected";
     if (!connected) {
+      figures.clear();
       release();
       tapped = [];
     }
@@ -51,17 +59,21 @@ const stops = new EmergencyStops(link);
 const held = new Held(link, showAnswer);
 at("holds").after(make("p", "", { id: "answer", role: "status" }));
 
+// A change that stops motion is sent at once, because browsers slow down the timers of a page that is hidden.
 function say() {
-  if (pose && performance.now() - pose.seen > POSE_MS) pose = null;
-  const axes = Object.assign({}, ...pads.values(), pose?.axes ?? {});
-  const held = pads.size || pose ? ["deadman"] : [];
-  if (connected && link.send({ axes, held, tapped })) tapped = [];
+  const pose = poseAxes();
+  const wanted = { ...turned({ ...keyboard.axes, ...pads.axes }), ...pose };
+  const axes = Object.fromEntries(Object.entries(wanted).filter(([name]) => elements.includes(name)));
+  const held = pads.moves || keyboard.moves || pose ? ["deadman"] : [];
+  if (connected && link.send({ axes, held, tapped, ...figures.ping() })) tapped = [];
 }
 setInterval(say, SAY_MS);
 
 // A tap without a connection would come as a surprise later, except for the emergency stop.
 function tap(name) {
+  vibrate(name === EMERGENCY ? STOP_MS : TAP_MS);
   if (name === EMERGENCY) stops.press(EMERGENCY, { tapped: [EMERGENCY] });
+  else if (held.holds.length) return; // its button is hidden
   else if (connected) tapped.push(name);
   else at("lines").textContent = "Not sent: there is no connection";
   say();
@@ -74,6 +86,7 @@ function showLines(news) {
   const stopped = lines.some((line) => STOPPED.test(line)) && !held.holds.length;
   if (now < stoppedUntil && !stopped) return;
   if (stopped && now >= stoppedUntil) {
+    vibrate(STOP_MS);
     stoppedUntil = now + STOPPED_MS;
     setTimeout(() => showLines(lines), STOPPED_MS);
   }
@@ -83,6 +96,7 @@ function showLines(news) {
 
 // While a latch holds the robot, nothing moves: the pads make room for who stopped it, why, and what to do.
 function showHeld(holds) {
+  if (holds.length > held.holds.length) vibrate(STOP_MS);
   if (holds.length) release(); // after re-arming a new touch is required
   else at("answer").textContent = "";
   held.show(holds);
@@ -95,116 +109,92 @@ function showAnswer(text) {
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-tap]");
-  if (button) tap(button.dataset.tap);
+  if (!button) return;
+  tap(button.dataset.tap);
+  if (event.detail) button.blur(); // a touched button must not be pressed again by the space key
 });
 document.addEventListener("visibilitychange", () => document.hidden && release());
 addEventListener("blur", release);
 addEventListener("contextmenu", (event) => event.preventDefault());
 
 function release() {
-  pads.clear();
+  const moved = pads.moves || keyboard.moves || poseAxes();
+  pads.release();
+  keyboard.release();
   letGo();
-  for (const knob of document.querySelectorAll(".pad i")) knob.style.transform = "";
+  if (moved) say();
 }
 
-// --- touch ------------------------------------------------------------------------------------------------------------
+// --- the robot --------------------------------------------------------------------------------------------------------
 
-function showAbout(about) {
-  release(); // a pad that is replaced receives no event when its touch ends
+function showAbout(facts) {
+  release();
+  about = facts;
   elements = about.elements.length ? about.elements : ["x", "y", "z", "roll", "pitch", "yaw", "gripper"];
+  if (about.keys) keyboard.use(about.keys);
   at("task").textContent = about.task;
   at("gripper").hidden = !elements.includes("gripper");
-  const shown = PADS.filter((pad) => elements.includes(pad.up) || elements.includes(pad.left));
-  at("pads").replaceChildren(...shown.map(makePad));
+  showFrame();
+  buildPads();
+  for (const button of document.querySelectorAll("button[data-tap]")) {
+    let key = button.querySelector("kbd");
+    if (!key) button.append((key = make("kbd")));
+    key.textContent = keyboard.label(button.dataset.tap);
+  }
 }
 
-function makePad({ title, up, left }) {
-  const knob = make("i");
-  const pad = make("div", "", { class: "pad", "data-pad": `${up}-${left}` }, make("span", title), knob);
-  const move = (event) => {
-    const box = pad.getBoundingClientRect();
-    const limit = (value) => Math.max(-1, Math.min(1, value));
-    const right = limit((2 * (event.clientX - box.left)) / box.width - 1);
-    const down = limit((2 * (event.clientY - box.top)) / box.height - 1);
-    knob.style.transform = `translate(${right * box.width * 0.36}px, ${down * box.height * 0.36}px)`;
-    pads.set(pad, only({ [up]: -down, [left]: -right }));
-  };
-  const end = () => {
-    pads.delete(pad);
-    knob.style.transform = "";
-  };
-  pad.addEventListener("pointerdown", (event) => {
-    pad.setPointerCapture(event.pointerId);
-    move(event);
-  });
-  pad.addEventListener("pointermove", (event) => {
-    if (pads.has(pad) && pad.hasPointerCapture(event.pointerId)) move(event);
-  });
-  for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) pad.addEventListener(name, end);
-  return pad;
+function buildPads() {
+  pads.build(elements, (element, sign) => keyboard.label(element, sign), heading !== null);
 }
 
-function only(axes) {
-  return Object.fromEntries(Object.entries(axes).filter(([name]) => elements.includes(name)));
+// --- directions -------------------------------------------------------------------------------------------------------
+
+at("frame").addEventListener("click", () => {
+  asPictured = !asPictured;
+  showFrame();
+});
+
+// Show whose directions the pads have. Motion ends when they change.
+function showFrame() {
+  const has = (...names) => names.filter((name) => elements.includes(name)).length;
+  const headings = has("x", "y") === 2 && has("roll", "pitch") !== 1 ? (about?.headings ?? {}) : {};
+  const known = headings[views.large] ?? null;
+  const next = asPictured ? known : null;
+  at("frame").hidden = !Object.keys(headings).length;
+  at("frame").disabled = known === null;
+  at("frame").title = known === null ? "The pose of this camera is not known" : "What the arrows of the pads refer to";
+  at("frame").setAttribute("aria-pressed", String(next !== null));
+  at("frame").textContent = `Directions: ${next === null ? "robot" : "picture"}`;
+  if (next === heading) return;
+  release();
+  heading = next;
+  buildPads();
 }
 
-// --- pose -------------------------------------------------------------------------------------------------------------
-
-// Browsers offer WebXR on pages that came over HTTPS, or from this machine.
-for (const mode of ["immersive-ar", "immersive-vr"]) {
-  navigator.xr?.isSessionSupported(mode).then((supported) => {
-    if (!supported || !at("pose").disabled) return;
-    at("pose").disabled = false;
-    at("pose").addEventListener("click", () => driveByPose(mode));
-  });
-}
-at("pose").title = navigator.xr ? "Move the robot as you move the controller or phone" : "This browser has no WebXR";
-
-function letGo() {
-  gripped = pose = null;
+// Return deflections of the picture's directions (x upwards in it, y to its left) as those of the robot's.
+function turned(axes) {
+  if (heading === null) return axes;
+  const [cos, sin] = [Math.cos(heading), Math.sin(heading)];
+  const result = { ...axes };
+  for (const [first, second] of [["x", "y"], ["roll", "pitch"]]) {
+    const [a, b] = [axes[first] ?? 0, axes[second] ?? 0];
+    const parts = [a * cos - b * sin, a * sin + b * cos];
+    const largest = Math.max(1, ...parts.map(Math.abs)); // a limit of each part alone would change the direction
+    [result[first], result[second]] = parts.map((part) => part / largest);
+  }
+  return result;
 }
 
-// The deflection is the displacement of the pose from where it was gripped.
-async function driveByPose(mode) {
-  const session = await navigator.xr.requestSession(mode, { optionalFeatures: ["local-floor"] });
-  const canvas = document.createElement("canvas");
-  session.updateRenderState({ baseLayer: new XRWebGLLayer(session, canvas.getContext("webgl", { xrCompatible: true })) });
-  const space = await session.requestReferenceSpace("local");
-  session.onselectstart = ({ inputSource }) => (gripped = { source: inputSource, start: null });
-  session.onselectend = letGo;
-  session.onsqueezestart = () => tap("gripper");
-  session.onend = letGo;
-  // Beside a menu, or with the headset taken off, the controller sends no events, not even the release of its trigger.
-  session.onvisibilitychange = () => session.visibilityState !== "visible" && letGo();
-  session.requestAnimationFrame(function frame(_, xr) {
-    session.requestAnimationFrame(frame);
-    if (!gripped) return;
-    // A phone has no controller: the phone itself is moved.
-    const found = gripped.source.gripSpace ? xr.getPose(gripped.source.gripSpace, space) : xr.getViewerPose(space);
-    if (!found) {
-      pose = null; // not seen: released
-      return;
-    }
-    gripped.start ??= found.transform;
-    pose = { axes: only(deflections(gripped.start, found.transform)), seen: performance.now() };
-  });
+// Show what the person's command does with the gripper: null is not known.
+function showGripper(closed) {
+  at("gripper").setAttribute("aria-pressed", String(closed === true));
+  at("gripper-state").textContent = closed === null ? "" : closed ? "closed" : "open";
+  at("gripper-hint").textContent = closed === null ? "" : closed ? "press to open" : "press to close";
 }
 
-// WebXR: x right, y up, z to the back; the robot: x forward, y left, z up.
-export function deflections(start, now) {
-  const moved = ["x", "y", "z"].map((axis) => (now.position[axis] - start.position[axis]) / POSE_METRES);
-  const [a, b] = [now.orientation, start.orientation];
-  // The rotation from the start to now, in the room's frame: now times the inverse of the start.
-  const w = a.w * b.w + a.x * b.x + a.y * b.y + a.z * b.z;
-  const turned = [
-    -a.w * b.x + a.x * b.w - a.y * b.z + a.z * b.y,
-    -a.w * b.y + a.y * b.w - a.z * b.x + a.x * b.z,
-    -a.w * b.z + a.z * b.w - a.x * b.y + a.y * b.x,
-  ];
-  const sine = Math.hypot(...turned);
-  const angle = 2 * Math.atan2(sine, Math.abs(w)) * Math.sign(w || 1);
-  const [right, up, back] = turned.map((part) => (sine ? ((part / sine) * angle) / POSE_RADIANS : 0));
-  const limit = (value) => Math.max(-1, Math.min(1, value));
-  const axes = { x: -moved[2], y: -moved[0], z: moved[1], roll: -back, pitch: -right, yaw: up };
-  return Object.fromEntries(Object.entries(axes).map(([name, value]) => [name, limit(value)]));
-}
+// Keys are shown where there is a keyboard: beside a mouse, or once one of them was pressed.
+const showKeys = () => document.body.classList.add("keys");
+if (matchMedia("(hover: hover) and (pointer: fine)").matches) showKeys();
+addEventListener("keydown", showKeys, { once: true });
+
+offerPose(() => tap("gripper"));
