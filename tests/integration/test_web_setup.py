@@ -22,10 +22,9 @@ from robo_rl.web import WebConfig
 
 from ..rigs.browser import PATIENCE_SECONDS, wait_until
 from ..rigs.command_line import Forked, finish
-from ..rigs.page_checks import assert_readable
+from ..rigs.page_checks import assert_readable, checked, resize
 from ..rigs.robot_rig import composed
 from .test_web_drive_stop import read, tap
-from .test_web_sizes import checked, resize
 
 SIZES = [(390, 844), (1280, 800)]
 AXES = ("x", "y", "z")
