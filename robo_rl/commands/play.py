@@ -4,9 +4,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from hydra.core.hydra_config import HydraConfig
-from numpy.typing import NDArray
 from omegaconf import DictConfig
 
 from ..actor import RecordedPoses
@@ -17,14 +15,11 @@ from ..core import (
     EnvBackend,
     EnvSpec,
     Interruption,
-    Observation,
-    Policy,
     check_seed,
-    derive_seed,
-    generator,
     importing_extra,
     nearest,
 )
+from ..monitoring.players import PolicyPlayer, ScriptPlayer
 from ..operators.page_address import link_text, page_settings
 from ..recording.scripts import SCRIPTS
 from ..safety import NoticingBackend
@@ -130,33 +125,6 @@ def _run_to_play(config: DictConfig) -> DictConfig:
 def _player(config: DictConfig, played: DictConfig, backend: EnvBackend) -> "tuple[Player, str]":
     """Return the player, which chooses the actions in the environment of ``played``, and its description."""
     if config.run is None:
-        return _Script(config.source, backend, config.seed), NAMES[config.source]
+        return ScriptPlayer(config.source, backend, config.seed), NAMES[config.source]
     trained = load_policy(Path(config.run), backend.spec, str(config.checkpoint), played)
-    return _TrainedPolicy(trained.policy), f"policy of {Path(config.run).resolve().name}, step {trained.step:,}"
-
-
-class _Script:
-    """Script whose episodes begin like those of demonstrations."""
-
-    def __init__(self, source: str, backend: EnvBackend, seed: int) -> None:
-        self._spec, self._expert = backend.spec, backend.expert(seed)
-        self._make, self._rng = SCRIPTS[source], generator(derive_seed(seed, "play", source))
-
-    def reset(self) -> None:
-        self._chooser = self._make(self._spec, self._expert, 0.0, self._rng)
-
-    def act(self, observation: Observation) -> NDArray[np.float32]:
-        return self._chooser(observation).action
-
-
-class _TrainedPolicy:
-    """Policy without exploration."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-
-    def reset(self) -> None:
-        self._policy.forget_plan(explore=False)
-
-    def act(self, observation: Observation) -> NDArray[np.float32]:
-        return self._policy.act(observation, explore=False)
+    return PolicyPlayer(trained.policy), f"policy of {Path(config.run).resolve().name}, step {trained.step:,}"
