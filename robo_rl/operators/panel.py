@@ -288,7 +288,7 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
     steering: Steering | None = None
     with ExitStack() as opened:
         if device == "browser":
-            held = open_page(config, backend, press)
+            held = open_page(config, backend.spec, press, find_headings(config, backend))
         elif device is not None:
             held = build(config.teleop, device=device, spec=backend.spec, robot=backend.robot)
         if held is not None:
@@ -312,13 +312,19 @@ def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> No
                 steering.offer(f"{name}." + str(key), value)
 
 
-def open_page(config: DictConfig, backend: EnvBackend, press: Callable[[], str] | None = None) -> TeleopDevice:
+def open_page(
+    config: DictConfig,
+    spec: EnvSpec,
+    press: Callable[[], str] | None = None,
+    headings: Mapping[str, float] | None = None,
+) -> TeleopDevice:
     """Serve a web page for driving, and print its address.
 
     Args:
         config: configuration with the sections ``teleop`` and ``web``.
-        backend: the robot or simulator that it drives.
+        spec: spec of the robot.
         press: the emergency stop of all robots, or None.
+        headings: what is upwards in the pictures of cameras; see :func:`.camera_view.heading`.
 
     Raises:
         ConfigError: if a package is missing, the address is taken, or the page cannot drive the robot.
@@ -326,8 +332,7 @@ def open_page(config: DictConfig, backend: EnvBackend, press: Callable[[], str] 
     with importing_extra("web", "pages need the packages websockets and segno"):
         from ..web.person import PersonPage
     settings = page_settings(config)
-    spec = backend.spec
-    about = {"task": spec.task, "elements": spec.action.names, "headings": find_headings(config, backend)}
+    about = {"task": spec.task, "elements": spec.action.names, "headings": dict(headings or {})}
     latches = PageButton(partial(find_stops_of, config))
     page = PersonPage(settings, about, emergency_stop=press, latches=latches)
     try:

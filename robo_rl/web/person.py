@@ -225,19 +225,20 @@ class PersonPage:
                 for camera, picture in display.pictures.items():
                     heading = json.dumps({"camera": camera}).encode()
                     await connection.send(heading + b"\n" + await asyncio.to_thread(jpeg, picture))
-                await self._wait_for_change(connection, changed)
+                await _wait_for_change(connection, changed)
 
-    async def _wait_for_change(self, connection: ServerConnection, changed: asyncio.Event) -> None:
-        """Wait until there is something new to send; the page is told every second that the connection lives."""
-        while True:
-            try:
-                async with asyncio.timeout(ALIVE_SECONDS):
-                    await changed.wait()
-            except TimeoutError:
-                await connection.send(json.dumps({"alive": True}))
-                continue
-            changed.clear()
-            return
+
+async def _wait_for_change(connection: ServerConnection, changed: asyncio.Event) -> None:
+    """Wait until there is something new to send; the page is told every second that the connection lives."""
+    while True:
+        try:
+            async with asyncio.timeout(ALIVE_SECONDS):
+                await changed.wait()
+        except TimeoutError:
+            await connection.send(json.dumps({"alive": True}))
+            continue
+        changed.clear()
+        return
 
 
 async def send(connection: ServerConnection, message: Mapping[str, Any]) -> None:
