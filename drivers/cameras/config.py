@@ -58,6 +58,7 @@ class CameraConfig:
     depth: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", tuple(self.depth))  # files give lists, which would differ from the default
         path = self.path
         sized = (self.width, self.height)
         require((self.width is None) == (self.height is None), "camera.width", "given with camera.height", self.width)

@@ -1,10 +1,8 @@
 """Colours and depth of one camera, each read as pictures of their own."""
 
-import importlib
 import threading
 from dataclasses import replace
-from types import ModuleType
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,46 +10,10 @@ from numpy.typing import NDArray
 from robo_rl.core import DriverError
 
 from .config import CameraConfig
+from .frames import DepthCamera, Frames
 
 NEAREST, FARTHEST = 1, 255
 """Pixel values of the least and the largest distance; 0 is an unknown one."""
-
-
-class Frames(NamedTuple):
-    """Pictures that were taken at the same time.
-
-    Attributes:
-        colours: RGB (H, W, 3).
-        depth: distance along the optical axis [m], aligned to the colours (H, W), 0 where it is unknown; None if the
-            camera measures none.
-    """
-
-    colours: NDArray[np.uint8]
-    depth: NDArray[np.float32] | None
-
-
-class DepthCamera(Protocol):
-    """Open camera with colours and depth."""
-
-    def read(self) -> Frames | None:
-        """Wait up to 2 s for the next pictures; return None if there are none."""
-        ...
-
-    def close(self) -> None:
-        """Release the camera."""
-        ...
-
-
-def require_package(name: str, maker: str) -> ModuleType:
-    """Return the package that reads the cameras of a maker.
-
-    Raises:
-        DriverError: if it is not installed, or one of its libraries is missing.
-    """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise DriverError(f"{maker} cameras need {name} ({error}): pip install 'robo-rl[depth]'") from error
 
 
 def picture_of(depth: NDArray[np.float32], low: float, high: float) -> NDArray[np.uint8]:

@@ -10,7 +10,7 @@ from robo_rl.core import DriverError
 
 from .capture import READ_TIMEOUT_MS
 from .config import CameraConfig
-from .depth import Frames, require_package
+from .frames import Frames, require_package
 
 SIZE, RATE = (640, 400), 30.0
 """Size [pixels] and rate [Hz] of pictures, where the configuration has none."""

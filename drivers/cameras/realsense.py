@@ -9,7 +9,7 @@ from robo_rl.core import DriverError
 
 from .capture import READ_TIMEOUT_MS
 from .config import RECORDING, SETTINGS, CameraConfig
-from .depth import Frames, require_package
+from .frames import Frames, require_package
 
 SIZE, RATE = (640, 480), 30.0
 """Size [pixels] and rate [Hz] of pictures, where the configuration has none."""

@@ -16,19 +16,19 @@ def demonstration_thumbnails(run: Path) -> list[Thumbnail]:
 
     Demonstrations in other folders and damaged ones are left out.
     """
-    shown: list[Thumbnail] = []
+    thumbnails: list[Thumbnail] = []
     for path in demonstrations_of(run).sets:
         try:
             store, _ = open_data_set(path)
             with store:
                 for number in range(min(len(store), MOST_SHOWN)):
-                    shown += _shown(store, number)
+                    thumbnails += _thumbnails_of(store, number)
         except (DataError, OSError):
             continue
-    return shown
+    return thumbnails
 
 
-def _shown(store: EpisodeStore, number: int) -> list[Thumbnail]:
+def _thumbnails_of(store: EpisodeStore, number: int) -> list[Thumbnail]:
     """Return the thumbnail of an episode; none if neither pictures nor a path are recorded."""
     record, small = store.records[number], thumbnail(store, number, 1)
     outcome = {True: ", success", False: ", failure", None: ""}[record.success]

@@ -27,12 +27,12 @@ def test_a_report_shows_pictures_of_the_first_demonstrations(tmp_path: Path) -> 
 
 
 def test_without_pictures_it_shows_paths_if_they_are_known(tmp_path: Path) -> None:
-    for name, names, shown in (("path", ("tip_x", "tip_y", "tip_z"), 1), ("other", ("a", "b", "c"), 0)):
+    for name, names, paths in (("path", ("tip_x", "tip_y", "tip_z"), 1), ("other", ("a", "b", "c"), 0)):
         spec = dataclasses.replace(SPEC, observation={"state": ArraySpec((3,), names=names)})
         with EpisodeStore.create(tmp_path / name / "demonstrations", spec) as store:
             store.append_episode(make_episode(0, 30, spec))
         page = report(tmp_path / name)
-        assert page.count("<polyline") == shown == page.count("<h2>Demonstrations</h2>")
+        assert page.count("<polyline") == paths == page.count("<h2>Demonstrations</h2>")
 
 
 def test_damaged_and_linked_demonstrations_are_left_out(tmp_path: Path) -> None:

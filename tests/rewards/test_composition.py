@@ -311,11 +311,11 @@ def test_evaluations_report_the_task_whatever_modules_say():
         ({"modules": {"mine": OmegaConf.create({"keys": 1})}}, "reward.modules.mine: is not a module; choose one with"),
         (
             {"modules": {"twice": Doubled(acting=True)}, "terms": {"twice": TermConfig(potential=True)}},
-            "reward.terms.twice.potential: only a module that judges states can be a potential",
+            "reward.terms.twice.potential: only a module that judges states",
         ),
         (
             {"terms": {"success": TermConfig(potential=True)}},
-            "reward.terms.success.potential: only a module that judges states can be a potential",
+            "reward.terms.success.potential: only a module that judges states",
         ),
     ],
 )

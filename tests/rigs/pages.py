@@ -219,17 +219,17 @@ def _answer() -> Iterator[dict[str, Opener]]:
     thread = threading.Thread(target=lambda: asyncio.run(page.serve(ended.is_set)))
     thread.start()
 
-    asked: list[Question] = []
+    questions_so_far: list[Question] = []
     pictures = [cv2.imencode(".png", np.full((480, 640, 3), grey, np.uint8))[1].tobytes() for grey in (90, 200)]
 
     def open_it(form: dict[str, Any], browser: Any) -> None:
-        if asked:
-            asked[-1].answer.cancel()
-        asked.append(Question(["Which picture shows the open door?", *pictures], form, Future()))
-        questions.put(asked[-1])
+        if questions_so_far:
+            questions_so_far[-1].answer.cancel()
+        questions_so_far.append(Question(["Which picture shows the open door?", *pictures], form, Future()))
+        questions.put(questions_so_far[-1])
         browser.get("about:blank")
         browser.get(page._server.link)
-        wait_until(lambda: browser.find_element("id", "number").text == f"Question {len(asked)}")
+        wait_until(lambda: browser.find_element("id", "number").text == f"Question {len(questions_so_far)}")
         widths = "return [...document.querySelectorAll('#parts img')].filter((each) => each.naturalWidth).length"
         wait_until(lambda: browser.execute_script(widths) == 2)
 
