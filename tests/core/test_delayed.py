@@ -162,6 +162,6 @@ def test_what_does_not_fit_is_named() -> None:
         words = ["task=push_cube", "agent=redq", "demonstrations.episodes=0", "task.observation.delay={object: 0.1}"]
         components = Components(compose("train", words))
     ring: Any = type("Ring", (), {"spec": components.backend.spec})
-    with pytest.raises(ConfigError, match=r"and without task\.observation\.delay"):
+    with pytest.raises(ConfigError, match=r"without task\.observation\.delay"):
         make_hindsight(components, ring, 4, 0)
     components.close()

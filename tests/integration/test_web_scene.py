@@ -186,7 +186,7 @@ def test_without_webgl_the_page_says_so_and_shows_pictures(browser: Any, arm: Li
     with before_pages(browser, NO_WEBGL):
         open_page(browser, served)
         switch(browser)
-        text = "WebGL 2 is not available in this browser. The cameras' pictures are still shown."
+        text = "WebGL 2 is not available in this browser. All else is still shown."
         wait_until(lambda: text in browser.find_element("css selector", "#scenes").text)
         assert not browser.find_element("css selector", ".stage").is_displayed()
         switch(browser)
