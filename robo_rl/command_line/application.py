@@ -165,7 +165,7 @@ def _call(run: Callable[[DictConfig], int], config: DictConfig) -> int:
 
 def _swept_runs(config: DictConfig) -> list[SweptRun]:
     """Return the training run that begins now, if it belongs to a sweep."""
-    if HydraConfig.get().mode != RunMode.MULTIRUN or not isinstance(config.get("run"), DictConfig):
+    if not isinstance(config.get("run"), DictConfig) or HydraConfig.get().mode != RunMode.MULTIRUN:
         return []
     return [SweptRun(Path(str(config.get("resume") or config.run.dir)), list(HydraConfig.get().overrides.task))]
 

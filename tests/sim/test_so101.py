@@ -102,5 +102,7 @@ def test_joint_actions_move_it() -> None:
 
 
 def test_unknown_arm_names_the_built_in_one() -> None:
-    with pytest.raises(ConfigError, match="there is no file so100; expected the path of an MJCF or URDF file, or so101"):
+    with pytest.raises(
+        ConfigError, match="there is no file so100; expected the path of an MJCF or URDF file, or so101"
+    ):
         load_arm(ArmConfig(model="so100"))
