@@ -81,9 +81,12 @@ class RestartRig:
         self.lines: list[tuple[float, str]] = []
         self._robot = self._start_robot()
         self._learner = self._start_learner(f"run.dir={folder}/run")
+
+    def begin(self) -> None:
+        """Wait for the first steps and a checkpoint."""
         self._wait(self._steps, 120)
-        LiveWatch(folder / "run").send(Command("checkpoint"))
-        self._wait(lambda: any((folder / "run").glob("checkpoints/*")), 30)
+        LiveWatch(self._folder / "run").send(Command("checkpoint"))
+        self._wait(lambda: any((self._folder / "run").glob("checkpoints/*")), 30)
 
     def close(self) -> None:
         for process in (self._learner, self._robot):
@@ -243,7 +246,8 @@ def restart_rig(folder: Path) -> Iterator[RestartRig]:
     """Run a rig in a domain of its own."""
     with free_domain() as environment:
         rig = RestartRig(folder, environment)
-        try:
+        try:  # a robot that is left over would answer the tests that follow
+            rig.begin()
             yield rig
         finally:
             rig.close()
