@@ -44,7 +44,7 @@ SETTINGS = {
     "machine": [],
     "unobserved": ["agent.observation_keys=[state]"],
 }
-"""What differs: counterfactual rows, none of them, and a policy that does not observe the state of the machine."""
+"""Options by setting: with counterfactual rows, without them, and with a policy that does not observe the state."""
 ENV_STEPS = 15_000
 KEYS = ("setting", "seed")
 """Fields that identify a run."""

@@ -94,7 +94,7 @@ def exclude_touching(spec: Any) -> list[str]:
     try:
         model = spec.compile()
     except ValueError:
-        return []  # whoever compiles the whole model reports why
+        return []  # the caller compiles the model again, and reports the reason
     data, rng = mujoco.MjData(model), np.random.default_rng(0)
     low, high = np.where(model.jnt_limited.astype(bool)[:, None], model.jnt_range, (-np.pi, np.pi)).T
     places = model.jnt_qposadr

@@ -62,14 +62,14 @@ def resolve_meshes(root: ElementTree.Element, path: Path, folder: str) -> Meshes
         path: URDF file.
         folder: the file's own ``meshdir``; empty if there is none.
     """
-    found = Meshes()
+    meshes = Meshes()
     for link in root.iterfind("link"):
         for shape in [*link.iterfind("visual"), *link.iterfind("collision")]:
             mesh = shape.find("geometry/mesh")
             if mesh is None:
                 continue
             name = mesh.get("filename", "")
-            file = _find(name, path, folder, found)
+            file = _find(name, path, folder, meshes)
             if file is None:
                 continue
             if file.suffix.lower() not in READABLE:
@@ -77,24 +77,24 @@ def resolve_meshes(root: ElementTree.Element, path: Path, folder: str) -> Meshes
                 file = next((twin for twin in twins if twin.is_file()), file)
             problem = _problem(file)
             if problem and shape.tag == "visual":
-                found.left_out.append(link.get("name", ""))
+                meshes.left_out.append(link.get("name", ""))
                 link.remove(shape)
             elif problem:
-                found.unreadable.append(f"{name} ({problem})")
+                meshes.unreadable.append(f"{name} ({problem})")
             mesh.set("filename", str(file))
-    return found
+    return meshes
 
 
-def _find(name: str, path: Path, folder: str, found: Meshes) -> Path | None:
-    """Return the file that ``name`` stands for; None if there is none, which is noted in ``found``."""
-    for candidate in _candidates(name, path, folder, found):
+def _find(name: str, path: Path, folder: str, meshes: Meshes) -> Path | None:
+    """Return the file that ``name`` stands for; None if there is none, which is noted in ``meshes``."""
+    for candidate in _candidates(name, path, folder, meshes):
         if candidate.is_file():
             return candidate.resolve()
-    found.missing.append(name)
+    meshes.missing.append(name)
     return None
 
 
-def _candidates(name: str, path: Path, folder: str, found: Meshes) -> Iterator[Path]:
+def _candidates(name: str, path: Path, folder: str, meshes: Meshes) -> Iterator[Path]:
     """Yield the paths at which a mesh may lie, the most likely first."""
     beside = path.parent / folder
     scheme = next((each for each in SCHEMES if name.startswith(each)), None)
@@ -107,7 +107,7 @@ def _candidates(name: str, path: Path, folder: str, found: Meshes) -> Iterator[P
         for place in places:
             yield place / plain
         if not places:
-            found.packages.add(package)
+            meshes.packages.add(package)
     yield beside / Path(plain).name
 
 

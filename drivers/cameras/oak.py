@@ -33,6 +33,7 @@ class Oak:
     def __init__(self, config: CameraConfig) -> None:
         dai = require_package("depthai", "OAK")
         name = config.device.partition(":")[2]
+        device = None
         try:
             device = dai.Device(dai.DeviceInfo(name)) if name else dai.Device()
             self._pipeline = dai.Pipeline(device)
@@ -40,9 +41,13 @@ class Oak:
             output = build(dai, self._pipeline, config, has_depth, device.getPlatform() == dai.Platform.RVC4)
             self._queue = output.createOutputQueue(maxSize=1, blocking=False)
             self._pipeline.start()
-        except RuntimeError as error:
-            found = ", ".join(f"oak:{each.deviceId}" for each in dai.Device.getAllAvailableDevices()) or "none"
-            raise DriverError(f"{config.device} cannot be opened ({error}); OAK cameras here: {found}") from error
+        except (RuntimeError, DriverError) as error:
+            if device is not None:
+                device.close()
+            if isinstance(error, DriverError):
+                raise
+            cameras = ", ".join(f"oak:{each.deviceId}" for each in dai.Device.getAllAvailableDevices()) or "none"
+            raise DriverError(f"{config.device} cannot be opened ({error}); OAK cameras here: {cameras}") from error
 
     def read(self) -> Frames | None:
         """Wait up to 2 s for the next pictures; return None if there are none."""

@@ -95,8 +95,8 @@ class RealSense:
     def _cameras(self) -> str:
         """Return a sentence that lists the RealSense cameras of this machine."""
         info = self._rs.camera_info
-        found = [
+        cameras = [
             f"realsense:{device.get_info(info.serial_number)} ({device.get_info(info.name)})"
             for device in self._rs.context().query_devices()
         ]
-        return f"RealSense cameras here: {', '.join(found)}" if found else "there are no RealSense cameras here"
+        return f"RealSense cameras here: {', '.join(cameras)}" if cameras else "there are no RealSense cameras here"

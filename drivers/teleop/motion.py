@@ -127,7 +127,7 @@ class AxisMotion:
 
     @property
     def closed(self) -> bool | None:
-        """Whether the person's command closes the gripper; None if actions move none."""
+        """Whether the person's command closes the gripper; None if the actions do not move a gripper."""
         return self._closed if "gripper" in self._names else None
 
     def level(self, fraction: float) -> float:

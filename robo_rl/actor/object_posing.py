@@ -167,11 +167,11 @@ def _state(data: Any) -> tuple[Array, Array, Array]:
 
 def _ancestors(model: Any, body: int) -> set[int]:
     """Return a body and those that it is attached to."""
-    found = set()
+    bodies = set()
     while body:
-        found.add(body)
+        bodies.add(body)
         body = int(model.body_parentid[body])
-    return found
+    return bodies
 
 
 def _point_axes(model: Any, geom: int) -> list[int]:

@@ -46,11 +46,11 @@ class EpisodePoses:
 
     @property
     def note(self) -> str:
-        """What the poses follow from, and what is not shown, in sentences."""
+        """Sentences that state the source of the poses, and the bodies that are hidden."""
         sentences = ["The recorded states are shown; no action is applied."]
         if self.hidden:
             names = ", ".join(self.hidden[:MOST_NAMED]) + " and more" * (len(self.hidden) > MOST_NAMED)
-            sentences.append(f"Hidden, because the recording does not tell their pose: {names}.")
+            sentences.append(f"Hidden, because their pose does not follow from the recording: {names}.")
         if self.kept:
             sentences.append(f"In {self.kept} of {len(self.rows)} states the objects keep their earlier pose.")
         return " ".join(sentences)
@@ -109,8 +109,8 @@ class RecordedPoses:
             self._arm.place(data, observation["state"][row])
             mujoco.mj_kinematics(self._world.model, data)
             if self._sees_objects:
-                found = self._objects.place(data, observation["object"][row].astype(np.float64))
-                known, kept = known if found is None else known & found, kept + (found is None)
+                placed = self._objects.place(data, observation["object"][row].astype(np.float64))
+                known, kept = known if placed is None else known & placed, kept + (placed is None)
             qpos.append(data.qpos.copy())
             mocap.append(np.concatenate([data.mocap_pos, data.mocap_quat], axis=1))
         if kept > MOST_UNKNOWN * len(rows):

@@ -43,7 +43,7 @@ def _recorded_task(store: EpisodeStore) -> dict[str, Any]:
     task = store.metadata.get("task")
     run = store.path.parent / "config.yaml"
     if not isinstance(task, dict) and store.path.name == "demonstrations" and run.is_file():
-        task = OmegaConf.to_container(saved_config(run)).get("task")  # type: ignore[union-attr]
+        task = cast("dict[str, Any]", OmegaConf.to_container(saved_config(run))).get("task")
     if not isinstance(task, dict):
         raise DataError(
             f"{store.path} does not store the configuration of its task, so that its arm is unknown; data sets of "

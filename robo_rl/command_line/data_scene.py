@@ -54,13 +54,13 @@ class DataScenes:
         rows = store.records[number].steps + 1
         check_size(store, rows, poses.keys)
         stride = stride_of(rows, POINTS)
-        found = poses.find(store.arrays(number, poses.keys).observation, list(range(0, rows, stride)))
-        scene = poses.scene(found)
+        episode = poses.find(store.arrays(number, poses.keys).observation, list(range(0, rows, stride)))
+        scene = poses.scene(episode)
         return {
             "geometry": json.loads(scene.geometry),
-            "frames": [scene.frame(place) for place in range(len(found.rows))],
+            "frames": [scene.frame(place) for place in range(len(episode.rows))],
             "stride": stride,
-            "note": printable(found.note),
+            "note": printable(episode.note),
         }
 
 
@@ -76,7 +76,7 @@ def main() -> int:
                 answer = scenes.scene(int(line))
             except (RoboRLError, OSError) as error:
                 answer = {"error": printable(str(error))}
-            except Exception as error:  # any, because the files may contain anything
+            except Exception as error:  # of any kind: damaged files may raise it anywhere
                 answer = {"error": f"{type(error).__name__} in its files"}
             print(json.dumps(answer, separators=(",", ":")), file=answers, flush=True)
     return 0

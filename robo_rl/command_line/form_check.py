@@ -76,7 +76,7 @@ def checked_runs(words: Sequence[str]) -> list[dict[str, Any]]:
 
 def contacted_servers(config: DictConfig) -> list[str]:
     """Return the options by which a run contacts a server: a policy server, Weights & Biases, or that of a model."""
-    found = []
+    options = []
 
     def search(place: str, node: Any) -> None:
         if isinstance(node, list):
@@ -85,12 +85,12 @@ def contacted_servers(config: DictConfig) -> list[str]:
             return
         for key, name in SERVERS.items():
             if place.rpartition(".")[2] == key and node.get(name):
-                found.append(f"{place}.{name}={node[name]}")
+                options.append(f"{place}.{name}={node[name]}")
         for name, value in node.items():
             search(f"{place}.{name}".lstrip("."), value)
 
     search("", OmegaConf.to_container(config, resolve=True))
-    return found
+    return options
 
 
 def require_few(words: Sequence[str]) -> None:

@@ -23,5 +23,5 @@ def _renamed(command: str, word: str, new: str | None) -> str:
     if new is None or "=" not in word:
         return word
     former, _, value = word.lstrip("+").partition("=")
-    print(f"robo-rl {command}: {former} is named {new} now; the next release ends the former name", file=sys.stderr)
+    print(f"robo-rl {command}: {former} is now {new}; the next release will not accept the old name", file=sys.stderr)
     return f"{new}={value}"

@@ -226,7 +226,7 @@ def all_problems() -> Iterator[None]:
     except ConfigError as error:
         raise ConfigError("; ".join(dict.fromkeys([*problems, str(error)]))) from error
     except Exception as error:
-        if problems:  # which led to it
+        if problems:  # an invalid value may make any later check fail
             raise ConfigError("; ".join(problems)) from error
         raise
     finally:

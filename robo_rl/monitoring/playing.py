@@ -79,7 +79,7 @@ class PlayState:
 
 
 class Display(NamedTuple):
-    """State of :class:`Shown` with its number, a picture, if there is one, and the scene with its newest frame."""
+    """State of :class:`PageEpisodes` with its number, a picture or None, and the scene with its newest frame."""
 
     number: int
     state: Any
@@ -87,8 +87,8 @@ class Display(NamedTuple):
     scene: SceneNews = SceneNews()
 
 
-class Shown(Protocol):
-    """What a page displays and controls: live episodes, or recorded ones."""
+class PageEpisodes(Protocol):
+    """Episodes, live or recorded, that a page displays and controls."""
 
     @property
     def display(self) -> Display:
@@ -273,7 +273,7 @@ class PlayPage:
     whose first line is ``{}``, or ``{"scene": part}``, the geometry or a frame of :class:`.SceneNews`.
     """
 
-    def __init__(self, playing: Shown, about: dict[str, Any]) -> None:
+    def __init__(self, playing: PageEpisodes, about: dict[str, Any]) -> None:
         self._playing, self._about = playing, about
 
     async def serve(self, connection: ServerConnection) -> None:

@@ -98,11 +98,8 @@ class _SceneProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill()
-        for stream in (process.stdin, process.stdout):
-            with suppress(OSError):
-                stream.close()  # type: ignore[union-attr]
-        process.wait()
+        with suppress(OSError), process:  # closes its streams and waits
+            process.kill()
 
 
 def _answer_line(process: subprocess.Popen[bytes], number: int) -> bytes:

@@ -107,8 +107,8 @@ class Replaying:
         check_size(store, rows, poses.keys)
         self._stride = stride_of(rows, POINTS)
         observation = store.arrays(episode, poses.keys).observation
-        self._found: EpisodePoses = poses.find(observation, list(range(0, rows, self._stride)))
-        self._scene: RecordedScene = poses.scene(self._found)
+        self._episode_poses: EpisodePoses = poses.find(observation, list(range(0, rows, self._stride)))
+        self._scene: RecordedScene = poses.scene(self._episode_poses)
         self._outcome, self._loaded, self._pictured = outcome_of(store.records[episode].success), episode, -1
         with self._changed:
             self._change(lambda state: replace(state, steps=rows - 1) if state.episode == episode else state)
@@ -119,13 +119,13 @@ class Replaying:
         self._pictured, place, notice, picture = step, step // self._stride, "", None
         frame = json.dumps(self._scene.frame(place), separators=(",", ":")).encode()
         try:
-            picture = jpeg(self._poses.picture(self._found, place))
+            picture = jpeg(self._poses.picture(self._episode_poses, place))
         except RenderingError as error:
             notice = f"No picture: {error}"
         with self._changed:
             self._display = self._display._replace(picture=picture, scene=SceneNews(self._scene.geometry, frame))
             self._change(
-                lambda state: replace(state, notice=notice, note=self._found.note, outcome=self._ending(state))
+                lambda state: replace(state, notice=notice, note=self._episode_poses.note, outcome=self._ending(state))
             )
 
     def _wait(self) -> None:

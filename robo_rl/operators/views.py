@@ -33,13 +33,13 @@ def earlier_report(settings: BringUpConfig, robot: str, task: str) -> Path | Non
         if not ForeignFolder(folder).files(PICTURES, ".png", 1):
             raise ConfigError(f"reference: {folder} has no {PICTURES}/*.png; name the output of an earlier bring-up")
         return folder
-    found = []
+    reports = []
     output = Path(settings.output)
     for folder in itertools.islice(output.parent.iterdir(), MOST_FOLDERS):
         status = ForeignFolder(folder).files(".", CHECKS, MOST_FOLDERS).get(CHECKS)
         if status is not None and ForeignFolder(folder).files(PICTURES, ".png", 1) and _succeeded(folder, robot, task):
-            found.append((status.st_mtime_ns, folder))
-    return max(found)[1] if found else None
+            reports.append((status.st_mtime_ns, folder))
+    return max(reports)[1] if reports else None
 
 
 def _succeeded(folder: Path, robot: str, task: str) -> bool:

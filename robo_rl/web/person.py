@@ -53,7 +53,7 @@ class _Input(NamedTuple):
 
 
 class _Display(NamedTuple):
-    """What the page shows: pictures by camera, lines of text, and whether the gripper is closed."""
+    """Content of the page: pictures by camera, lines of text, and whether the gripper is closed."""
 
     pictures: Mapping[str, NDArray[np.uint8]] = MappingProxyType({})
     lines: Sequence[str] = ()

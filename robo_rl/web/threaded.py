@@ -50,7 +50,7 @@ class ThreadedServer:
     def _run(self) -> None:
         try:
             self._loop.run_until_complete(self._serve())
-        except Exception as error:  # the waiting constructor raises it
+        except Exception as error:  # of any kind: the constructor, which waits for the thread, raises it again
             self._failure = error
         finally:
             self._ready.set()

@@ -57,7 +57,7 @@ def test_an_object_whose_pose_is_not_observed_is_hidden_and_named() -> None:
     backend, observation, truth = recorded("plug_insert")
     poses = RecordedPoses(make_backend("plug_insert"), backend.spec)
     found = poses.find(observation, list(range(len(truth))))
-    assert "socket" in found.hidden and "the recording does not tell their pose: " in found.note
+    assert "socket" in found.hidden and "their pose does not follow from the recording: " in found.note
     assert backend.model.body("socket").id not in found.known
 
 

@@ -12,7 +12,7 @@ def test_former_names_are_accepted_and_the_new_ones_are_printed(capsys: pytest.C
     words = ["record.path=a=b", "+record.path=c", "record.episodes=2", "--cfg", "job", "record.path"]
     new = ["record.output=a=b", "record.output=c", "record.episodes=2", "--cfg", "job", "record.path"]
     assert with_new_names("record", words) == new
-    note = "robo-rl record: record.path is named record.output now; the next release ends the former name\n"
+    note = "robo-rl record: record.path is now record.output; the next release will not accept the old name\n"
     assert capsys.readouterr().err == 2 * note
     assert with_new_names("export", ["path=a", "output=b"]) == ["path=a", "output=b"]
     assert capsys.readouterr().err == ""

@@ -197,6 +197,8 @@ def test_settings_that_an_oak_lacks_are_refused(depthai: MagicMock) -> None:
     ):
         with pytest.raises(DriverError, match=message):
             Oak(CameraConfig("oak", settings=settings))
+        depthai.Device.return_value.close.assert_called_once_with()
+        depthai.reset_mock()
 
 
 @pytest.mark.skipif(not has_package("depthai"), reason="depthai is not installed")
