@@ -92,6 +92,7 @@ class Starter:
         self._folder, self._limit = Path(folder), limit
         self._checks = Readers(CHECK_SECONDS + 5.0)
         self._outputs = user_folder("state", "the output of started commands") / "started"
+        self._lock = self._outputs / ".lock"  # of all servers of this user, while a file is made, shortened or read
         self._turn = asyncio.Lock()
         self._choices: dict[str, Any] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -111,7 +112,7 @@ class Starter:
         files.sort(key=lambda each: (each[1], each[0].name), reverse=True)
         commands = []
         for file, is_running in files[:KEPT]:
-            with suppress(OSError):
+            with suppress(OSError), _locked(self._lock):
                 _shorten(file)
                 head, _, _ = _part(file, 0).partition("\n")
                 process = self._processes.get(file.name)
@@ -199,7 +200,7 @@ class Starter:
     def _launch(self, words: list[str]) -> str:
         """Start the command; return the name of the file with its output. Called in threads, one at a time."""
         self._outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(self._outputs / ".lock"):  # other servers of this user count, too
+        with _locked(self._lock):  # other servers of this user count, too
             files = sorted(self._outputs.glob("*.txt"))
             running = [file for file in files if _is_locked(file)]
             if len(running) >= self._limit:
@@ -224,9 +225,18 @@ class Starter:
                 )
             finally:
                 os.close(descriptor)
-        watch = partial(_keep_short, file, self._processes[file.name])
+        watch = partial(self._keep_short, file, self._processes[file.name])
         threading.Thread(target=watch, name="output", daemon=True).start()
         return file.name
+
+    def _keep_short(self, file: Path, process: "subprocess.Popen[bytes]") -> None:
+        """Shorten the output of a process whenever it is too long, until the process has ended."""
+        while True:
+            with suppress(OSError), _locked(self._lock):  # for a moment, the disk may not take anything
+                _shorten(file)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_SECONDS)
+                return
 
 
 def _command_line(words: list[str]) -> str:
@@ -268,20 +278,11 @@ def _locked(file: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _keep_short(file: Path, process: "subprocess.Popen[bytes]") -> None:
-    """Shorten the output of a process whenever it is too long, until the process has ended."""
-    while True:
-        with suppress(OSError):  # for a moment, the disk may not take anything
-            _shorten(file)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_SECONDS)
-            return
-
-
 def _shorten(file: Path) -> None:
-    """Remove the middle of a file that is too long: its first line and its newest half remain.
+    """Remove the middle of a file that is too long: its first line and the whole lines of its newest half remain.
 
-    Its process appends to it, and may do so meanwhile: what it writes while this function runs may be lost.
+    Its process appends to it, and may do so meanwhile: what it writes while this function runs may be lost. Two calls
+    at the same time would mix their parts of the file, so callers hold a lock.
     """
     if file.stat().st_size <= MOST_OUTPUT_BYTES:
         return
@@ -289,9 +290,10 @@ def _shorten(file: Path) -> None:
         head = stream.readline(OUTPUT_BYTES)
         stream.seek(-MOST_OUTPUT_BYTES // 2, os.SEEK_END)
         stream.readline(OUTPUT_BYTES)  # a part of a line
-        kept = head + b"[earlier output was removed]\n" + stream.read(MOST_OUTPUT_BYTES)
+        newest = stream.read(MOST_OUTPUT_BYTES)
+        whole, end, _ = newest.rpartition(b"\n")  # the process may write faster than this function reads
         stream.seek(0)
-        stream.write(kept)
+        stream.write(head + b"[earlier output was removed]\n" + whole + end)
         stream.truncate()
 
 

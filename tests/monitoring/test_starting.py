@@ -179,7 +179,8 @@ def test_running_commands_come_first_and_those_that_do_not_fit_are_counted(start
 def test_an_output_is_shortened_while_its_process_writes_to_it(
     starter: Starter, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writes = "import itertools\nfor number in itertools.count(): print(f'line {number:06}', flush=True)"
+    # Each line by one call: if a line is written in parts, one of them may be lost.
+    writes = "import itertools, os\nfor number in itertools.count(): os.write(1, b'line %06d\\n' % number)"
     monkeypatch.setattr(starting, "own_command", lambda *_: [sys.executable, "-c", writes])
     monkeypatch.setattr(starting, "MOST_OUTPUT_BYTES", 1 << 14)
     monkeypatch.setattr(starting, "LOOK_SECONDS", 0.02)
