@@ -20,7 +20,7 @@ from ..app import (
 )
 from ..command_line.destination import output_file
 from ..core import EnvSpec, Observation, RenderingError, SpaceTranslation, SpecError, TranslatingBackend, require
-from ..deployment import Verification, check_name
+from ..deployment import Verification, check_name, check_weights
 from ..evaluation import EvaluationResult
 
 
@@ -150,11 +150,12 @@ class Policy:
         self.evaluate(episodes, seed=seed, video=path, video_episodes=episodes)
         return Path(path)
 
-    def deploy(self, path: str | os.PathLike[str]) -> Verification | None:
+    def deploy(self, path: str | os.PathLike[str], *, weights: str = "float32") -> Verification | None:
         """Write the policy to an ONNX file or a C99 header, for use without PyTorch, as ``robo-rl deploy`` does.
 
         Args:
             path: a file ``NAME.onnx`` or ``NAME.h``, which is replaced if it exists.
+            weights: type of the weights in the file: ``float32``, or ``int8``, which takes a quarter of the memory.
 
         Returns:
             Comparison of the file with PyTorch; None for a header if there is no compiler.
@@ -164,7 +165,8 @@ class Policy:
             DataError: if the file differs from the policy. Nothing is written then.
         """
         check_name(Path(path))
-        return write_deployed(self._load(), output_file("path", Path(path)))
+        check_weights(weights)
+        return write_deployed(self._load(), output_file("path", Path(path)), weights=weights)
 
     def _load(self) -> TrainedPolicy:
         return load_policy(self._folder, None, self._checkpoint)

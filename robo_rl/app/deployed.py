@@ -93,7 +93,7 @@ def load_evaluated(
 
 
 def write_deployed(
-    trained: TrainedPolicy, output: Path, observations: int = 1000, seed: int = 0
+    trained: TrainedPolicy, output: Path, observations: int = 1000, seed: int = 0, weights: str = "float32"
 ) -> Verification | None:
     """Write the policy of a run to a file, and compare the two on random observations, on one core.
 
@@ -102,6 +102,7 @@ def write_deployed(
         output: path of an ONNX file (``.onnx``) or a C99 header (``.h``), which is replaced if it exists.
         observations: number of random observations.
         seed: seed of these observations.
+        weights: type of the weights in the file: ``float32`` or ``int8``.
 
     Returns:
         The outcome of the comparison; None for a C header if there is no compiler.
@@ -114,7 +115,7 @@ def write_deployed(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the times are for one core
     try:
-        return write_policy(output, trained.policy, decision, description, observations, seed)
+        return write_policy(output, trained.policy, decision, description, observations, seed, weights)
     finally:
         torch.set_num_threads(threads)
 

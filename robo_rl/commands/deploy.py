@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 from ..app import load_policy, write_deployed
 from ..command_line.destination import output_file
 from ..core import printable, require, typed
-from ..deployment import check_name
+from ..deployment import check_name, check_weights
 from ..telemetry import Console
 
 
@@ -21,10 +21,12 @@ class DeployConfig:
     checkpoint: str
     observations: int
     seed: int
+    weights: str
 
     def __post_init__(self) -> None:
         require(1 <= self.observations <= 1_000_000, "observations", "from 1 to 1,000,000", self.observations)
         require(self.seed >= 0, "seed", "0 or more", self.seed)
+        check_weights(self.weights)
 
 
 def run(config: DictConfig) -> int:
@@ -35,7 +37,7 @@ def run(config: DictConfig) -> int:
     output_file("output", output)
     trained = load_policy(Path(settings.run), None, settings.checkpoint)
     agent = printable(str(trained.config.choices.get("agent")))
-    outcome = write_deployed(trained, output, settings.observations, settings.seed)
+    outcome = write_deployed(trained, output, settings.observations, settings.seed, settings.weights)
     console = Console(highlight=False, markup=False)
     size = output.stat().st_size / 1000
     console.print(

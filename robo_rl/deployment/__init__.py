@@ -6,6 +6,6 @@ Writing and reading ONNX needs the packages of the extra ``deploy``; :mod:`.onnx
 
 from .description import PolicyDescription
 from .verification import Verification
-from .writing import check_name, write_policy
+from .writing import check_name, check_weights, write_policy
 
-__all__ = ["PolicyDescription", "Verification", "check_name", "write_policy"]
+__all__ = ["PolicyDescription", "Verification", "check_name", "check_weights", "write_policy"]

@@ -24,32 +24,41 @@ _UNARY = {
     "sigmoid": "1.0f / (1.0f + expf(-{x}))",
     "clip": "{x} < {low} ? {low} : {x} > {high} ? {high} : {x}",
 }
-_CALLS = ("dense", "matmul", "layer_norm", "norm")
+_MATRICES = ("dense", "matmul")
+_CALLS = (*_MATRICES, "layer_norm", "norm")
 _BINARY = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
-_HELPERS = {
-    "dense": """
+_DENSE = """
 /* y = x weight + bias; bias may be NULL. Four inputs at a time, without those that are 0, as many are after ReLU. */
-static inline void {p}_dense(
-    const float *x, int inputs, const float *weight, const float *bias, int outputs, float *__restrict y)
+static inline void {p}_dense{suffix}(
+    const float *x, int inputs, const {element} *weight,{scale} const float *bias, int outputs, float *__restrict y)
 {{
     for (int j = 0; j < outputs; ++j)
-        y[j] = bias ? bias[j] : 0.0f;
+        y[j] = {begin};
     for (int i = 0; i < inputs;) {{
         float factor[4] = {{0.0f, 0.0f, 0.0f, 0.0f}};
-        const float *row[4] = {{weight, weight, weight, weight}};
+        const {element} *row[4] = {{weight, weight, weight, weight}};
         for (int count = 0; i < inputs && count < 4; ++i)
             if (x[i] != 0.0f) {{
                 factor[count] = x[i];
                 row[count++] = weight + (long)i * outputs;
             }}
         const float a = factor[0], b = factor[1], c = factor[2], d = factor[3];
-        const float *p = row[0], *q = row[1], *r = row[2], *s = row[3];
+        const {element} *p = row[0], *q = row[1], *r = row[2], *s = row[3];
         for (int j = 0; j < outputs; ++j)
             y[j] += a * p[j] + b * q[j] + (c * r[j] + d * s[j]);
     }}
-}}
-""",
+{end}}}
+"""
+_FLOAT_DENSE = {"suffix": "", "element": "float", "scale": "", "begin": "bias ? bias[j] : 0.0f", "end": ""}
+_INT8_DENSE = {
+    "suffix": "_int8",
+    "element": "signed char",
+    "scale": " const float *scale,",
+    "begin": "0.0f",
+    "end": ("    for (int j = 0; j < outputs; ++j)\n        y[j] = y[j] * scale[j] + (bias ? bias[j] : 0.0f);\n"),
+}
+_HELPERS = {
     "layer_norm": """
 /* y = (x - mean) / sqrt(variance + epsilon) */
 static inline void {p}_layer_norm(const float *x, int size, float epsilon, float *y)
@@ -122,8 +131,15 @@ class _Header:
         yield f"#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stddef.h>\n\n"
         yield from self._facts()
         for name, array in self._graph.constants.items():
-            yield _array(f"static const float {self._constants[name]}", array)
-        used = {"dense" if node.operation == "matmul" else node.operation for node in self._graph.nodes}
+            element = "signed char" if name in self._graph.scales else "float"
+            yield _array(f"static const {element} {self._constants[name]}", array)
+            if name in self._graph.scales:
+                yield _array(f"static const float {self._constants[name]}_scale", self._graph.scales[name])
+        weights = [node.inputs[1] in self._graph.scales for node in self._graph.nodes if node.operation in _MATRICES]
+        for is_int8, parts in ((False, _FLOAT_DENSE), (True, _INT8_DENSE)):
+            if is_int8 in weights:
+                yield _DENSE.format(p=self._prefix, **parts)
+        used = {node.operation for node in self._graph.nodes}
         for operation, text in _HELPERS.items():
             if operation in used:
                 yield text.format(p=self._prefix)
@@ -269,8 +285,11 @@ class _Header:
                 yield f"{loop}*({result}) = {self._prefix}_norm({x}, {size});"
             else:
                 bias = inputs[2] if len(inputs) > 2 else "NULL"
-                weight = inputs[1].after(matrix * size * last)
-                yield f"{loop}{self._prefix}_dense({x}, {size}, {weight}, {bias}, {last}, {result});"
+                weight, dense = str(inputs[1].after(matrix * size * last)), "dense"
+                if node.inputs[1] in self._graph.scales:
+                    scale = Place(f"{self._constants[node.inputs[1]]}_scale", matrix * last)
+                    weight, dense = f"{weight}, {scale}", "dense_int8"
+                yield f"{loop}{self._prefix}_{dense}({x}, {size}, {weight}, {bias}, {last}, {result});"
 
 
 class _Memory:
@@ -312,9 +331,10 @@ class _Memory:
         return self._roots[name]
 
 
-def _array(declaration: str, array: NDArray[np.float32]) -> str:
+def _array(declaration: str, array: NDArray[np.float32] | NDArray[np.int8]) -> str:
     """Return the definition of an array."""
-    text = ", ".join(f"{value}f" for value in array.ravel().astype(str))
+    suffix = "f" if array.dtype == np.float32 else ""
+    text = ", ".join(f"{value}{suffix}" for value in array.ravel().astype(str))
     body = "\n".join(wrap(text, 116, break_long_words=False))
     return f"{declaration}[{array.size}] = {{\n{body}\n}};\n"
 

@@ -22,11 +22,14 @@ are float32, except those of images before their cast. The operations are:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_WEIGHTS = (("dense", 1), ("matmul", 1))
+"""Operations with weights, and the place of the weight among their inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +57,17 @@ class Graph:
 
     Attributes:
         inputs: shape and NumPy dtype of each input, by name.
-        constants: float32 arrays by name.
+        constants: float32 arrays by name, or int8 if the name is in ``scales``.
         nodes: the operations, each after those whose results it uses.
         output: name of the result.
+        scales: factors (..., 1, o) of constants (..., i, o) in int8, which stand for constant * scale.
     """
 
     inputs: Mapping[str, tuple[tuple[int, ...], str]]
-    constants: Mapping[str, NDArray[np.float32]]
+    constants: Mapping[str, NDArray[np.float32] | NDArray[np.int8]]
     nodes: tuple[Node, ...]
     output: str
+    scales: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of every value by name."""
@@ -78,4 +83,20 @@ class Graph:
                 used.update(node.inputs)
                 nodes.append(node)
         constants = {name: array for name, array in self.constants.items() if name in used}
-        return Graph(self.inputs, constants, tuple(reversed(nodes)), self.output)
+        return replace(self, constants=constants, nodes=tuple(reversed(nodes)))
+
+    def quantised(self) -> "Graph":
+        """Return the graph with weights in int8: symmetric, with one scale for each output of a layer.
+
+        Weights are matrices that only ``dense`` and ``matmul`` multiply with. All other constants, and the results of
+        operations, remain float32.
+        """
+        uses = [(node.operation, place, name) for node in self.nodes for place, name in enumerate(node.inputs)]
+        other = {name for operation, place, name in uses if (operation, place) not in _WEIGHTS}
+        weights = {name for *_, name in uses if name in self.constants} - other
+        constants, scales = dict(self.constants), dict(self.scales)
+        for name in weights:
+            largest = np.abs(self.constants[name]).max(axis=-2, keepdims=True)
+            scales[name] = np.where(largest > 0.0, largest / 127.0, 1.0).astype(np.float32)
+            constants[name] = np.rint(self.constants[name] / scales[name]).astype(np.int8)
+        return replace(self, constants=constants, scales=scales)

@@ -81,8 +81,16 @@ class _Writer:
 
     def __init__(self, graph: Graph) -> None:
         self.nodes: list[Any] = []
-        self.initializers = [numpy_helper.from_array(array, name) for name, array in graph.constants.items()]
+        self.initializers: list[Any] = []
         self._shapes = graph.shapes()
+        for name, array in graph.constants.items():
+            if name not in graph.scales:
+                self.initializers.append(numpy_helper.from_array(array, name))
+                continue
+            whole, factor = f"{name}_int8", f"{name}_float"
+            self.initializers.append(numpy_helper.from_array(array, whole))
+            self.add("Cast", [whole], factor, to=TensorProto.FLOAT)
+            self.add("Mul", [factor, self.constant(graph.scales[name])], name)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a value of the graph."""

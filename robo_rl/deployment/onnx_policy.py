@@ -36,7 +36,7 @@ MOST_ELEMENTS = 1 << 26
 MOST_PRODUCTS = 1 << 34
 """Largest number of multiplications for one decision. They take seconds on one core."""
 _ATTRIBUTES = {AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.INTS, AttributeProto.FLOATS}
-_DTYPES = {TensorProto.FLOAT: 4, TensorProto.INT64: 8}
+_DTYPES = {TensorProto.FLOAT: 4, TensorProto.INT8: 1, TensorProto.INT64: 8}
 """Bytes of an element of the parameters, by type."""
 _SLACK = 1e-3
 """Amount by which an action may exceed [-1, 1] due to rounding, before it is clipped."""

@@ -15,8 +15,8 @@ from robo_rl.core import DataError, Decision, Observation, Policy, generator, im
 from .c_policy import CPolicy, c_compiler
 from .description import PolicyDescription
 
-TOLERANCE = 1e-5
-"""Largest difference between an action of the file and that of PyTorch."""
+TOLERANCES = {"float32": 1e-5, "int8": 0.1}
+"""Largest difference between an action of the file and that of PyTorch, by the type of the file's weights."""
 _TIMED = 200
 """Largest number of decisions that are timed."""
 
@@ -39,7 +39,13 @@ class Verification:
 
 
 def verify(
-    file: Path, policy: Policy, decision: Decision, description: PolicyDescription, observations: int, seed: int
+    file: Path,
+    policy: Policy,
+    decision: Decision,
+    description: PolicyDescription,
+    observations: int,
+    seed: int,
+    weights: str = "float32",
 ) -> Verification | None:
     """Compare the decisions of a file with those of ``policy`` on random observations.
 
@@ -50,12 +56,13 @@ def verify(
         description: description of ``policy``.
         observations: number of random observations.
         seed: seed of the observations.
+        weights: type of the file's weights, a key of :data:`TOLERANCES`.
 
     Returns:
         The outcome; None for a C header if there is no compiler.
 
     Raises:
-        DataError: if an action differs by more than :data:`TOLERANCE`, or the file cannot be used.
+        DataError: if an action differs by more than the tolerance, or the file cannot be used.
     """
     rng = generator(seed, "deploy")
     drawn = [decision.example(rng) for _ in range(observations)]
@@ -82,10 +89,11 @@ def verify(
         decisions = np.stack([deployed.decide(observation) for observation in drawn])
         seconds = median_time([partial(deployed.decide, each) for each in drawn[:_TIMED]])
     difference = float(np.abs(decisions - expected).max())
-    if not difference <= TOLERANCE:
+    tolerance = TOLERANCES[weights]
+    if not difference <= tolerance:
         raise DataError(
             f"{file.name} was not written: its actions differ from those of PyTorch by {difference:.2g}, more than "
-            f"{TOLERANCE:g}, on {observations} random observations"
+            f"{tolerance:g}, on {observations} random observations"
         )
     reference = median_time([partial(act, each) for each in drawn[:_TIMED]])
     return Verification(observations, difference, 1e6 * reference, 1e6 * seconds)

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from robo_rl.core import ConfigError, Decision, Policy, draft_of, generator, importing_extra
+from robo_rl.core import ConfigError, Decision, Policy, draft_of, generator, importing_extra, require
 
 from .c_header import to_c
 from .description import PolicyDescription
 from .tracing import trace
-from .verification import Verification, verify
+from .verification import TOLERANCES, Verification, verify
 
 SUFFIXES = (".onnx", ".h")
 
@@ -22,8 +22,23 @@ def check_name(output: Path) -> None:
         raise ConfigError(f"output: expected NAME.onnx (ONNX) or NAME.h (a C99 header), got {str(output)!r}")
 
 
+def check_weights(weights: str) -> None:
+    """Check that ``weights`` is a type of weights that files can have.
+
+    Raises:
+        ConfigError: if it is not.
+    """
+    require(weights in TOLERANCES, "weights", " or ".join(TOLERANCES), weights)
+
+
 def write_policy(
-    output: Path, policy: Policy, decision: Decision, description: PolicyDescription, observations: int, seed: int
+    output: Path,
+    policy: Policy,
+    decision: Decision,
+    description: PolicyDescription,
+    observations: int,
+    seed: int,
+    weights: str = "float32",
 ) -> Verification | None:
     """Write a policy to the file ``output``, in the format that its suffix states. An existing file is replaced.
 
@@ -34,6 +49,7 @@ def write_policy(
         description: description of ``policy``.
         observations: number of random observations on which the file is compared with ``policy``.
         seed: seed of these observations.
+        weights: type of the weights in the file: ``float32``, or ``int8`` with a scale for each output of a layer.
 
     Returns:
         The outcome of the comparison; None for a C header if there is no compiler.
@@ -44,6 +60,8 @@ def write_policy(
     """
     check_name(output)
     graph = trace(decision, decision.example(generator(seed, "trace")), description.agent)
+    if weights == "int8":
+        graph = graph.quantised()
     if output.suffix == ".h":
         content = to_c(graph, description, output.stem).encode()
     else:
@@ -52,6 +70,6 @@ def write_policy(
         content = to_onnx(graph, description)
     with draft_of(output) as draft:
         draft.write_bytes(content)
-        verification = verify(draft, policy, decision, description, observations, seed)
+        verification = verify(draft, policy, decision, description, observations, seed, weights)
         draft.replace(output)
     return verification

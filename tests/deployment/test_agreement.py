@@ -1,18 +1,23 @@
 """Files that hold a policy, compared with PyTorch."""
 
+import re
+
 import numpy as np
+import onnx
 import pytest
 import torch
 
 from robo_rl.core import ConfigError, DataError
+from robo_rl.deployment.c_policy import CPolicy, c_compiler
 from robo_rl.deployment.onnx_policy import OnnxPolicy
 from robo_rl.deployment.tracing import trace
-from robo_rl.deployment.verification import TOLERANCE
+from robo_rl.deployment.verification import TOLERANCES
 
-from ..rigs.deployed import GAUSSIAN, OF_IMAGES, SAMPLING, VECTORS, make_agent, write
+from ..rigs.deployed import GAUSSIAN, OF_IMAGES, SAMPLING, VECTORS, describe, make_agent, write
 
 OBSERVATIONS = {"sac": 10_000, "xqc": 10_000}
 """Number of random observations by agent; fewer for the others, as PyTorch takes most of the time."""
+TOLERANCE = TOLERANCES["float32"]
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
@@ -29,6 +34,44 @@ def test_deterministic_policies_agree(name, suffix, tmp_path):
 def test_policies_that_sample_agree_for_equal_noise(name, suffix, tmp_path):
     outcome = write(make_agent(name), name, tmp_path / f"policy{suffix}", 50)
     assert outcome.difference <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["sac", "xqc", "simbav2", "flow", "qc"])
+def test_weights_in_int8_take_a_quarter_of_the_memory_and_formats_agree(name, tmp_path):
+    files = {}
+    for weights in TOLERANCES:
+        for suffix in (".onnx", ".h"):
+            files[weights, suffix] = file = tmp_path / f"{weights}{suffix}"
+            outcome = write(make_agent(name), name, file, 50, weights=weights)
+            assert (outcome.difference > TOLERANCE) == (weights == "int8") and outcome.difference <= TOLERANCES[weights]
+    if c_compiler() is None:
+        pytest.skip("no C compiler")
+    agent, rng = make_agent(name), np.random.default_rng(1)
+    decision, compiled = agent.decision(), CPolicy(files["int8", ".h"], describe(agent, name), c_compiler())
+    runtime = OnnxPolicy.load(files["int8", ".onnx"])
+    for _ in range(20):
+        observation = decision.example(rng)
+        if not decision.noise_size:
+            np.testing.assert_allclose(compiled.decide(observation), runtime.decide(observation), atol=TOLERANCE)
+    elements = dict.fromkeys(TOLERANCES, 0)
+    for weights in TOLERANCES:
+        for tensor in onnx.load(files[weights, ".onnx"]).graph.initializer:
+            elements[weights] += len(tensor.raw_data)
+    assert elements["int8"] < elements["float32"] * 0.6  # networks of 8 units, whose biases and scales count
+    text = files["int8", ".h"].read_text()
+    numbers = [int(n) for body in re.findall(r"signed char \w+\[\d+\] = {([^}]*)}", text) for n in body.split(",")]
+    assert numbers and min(numbers) >= -127 and max(numbers) <= 127 and 127 in map(abs, numbers)
+
+
+def test_weights_in_int8_that_change_actions_too_much_are_not_written(tmp_path):
+    agent = make_agent("sac")
+    state = agent.state()
+    for name in [name for name in state if name.startswith(("actor/", "averaged/")) and name.endswith("weight")]:
+        state[name] = state[name] * 3.0
+    agent.load(state)
+    with pytest.raises(DataError, match=r"its actions differ from those of PyTorch by .*, more than 0\.1"):
+        write(agent, "sac", tmp_path / "policy.h", 200, weights="int8")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("head", ["dense", "spatial_embeddings"])

@@ -25,7 +25,7 @@ def test_the_page_can_be_followed(tmp_path):
     reader.follow("robo-rl train", *SMALL)
     commands = [line.partition("#")[0].split() for line in "".join(blocks("deploy.md", "bash")).splitlines()]
     outputs = [reader.run(words) for words in commands if words[:2] == ["robo-rl", "deploy"]]
-    assert len(outputs) == 2 and all("Time per decision on one core" in output for output in outputs)
+    assert len(outputs) == 3 and all("Time per decision on one core" in output for output in outputs)
     assert "2 episodes" in reader.follow("robo-rl eval", "episodes=2")
 
     policy = OnnxPolicy.load(tmp_path / "policy.onnx")

@@ -93,6 +93,8 @@ def describe(agent: Any, name: str, **fields: Any) -> PolicyDescription:
     return PolicyDescription(**(values | fields))
 
 
-def write(agent: Any, name: str, file: Path, observations: int = 20, **fields: Any) -> Verification | None:
+def write(
+    agent: Any, name: str, file: Path, observations: int = 20, weights: str = "float32", **fields: Any
+) -> Verification | None:
     """Write the policy of ``agent``, and compare it with PyTorch; ``fields`` are of its description."""
-    return write_policy(file, agent, agent.decision(), describe(agent, name, **fields), observations, 0)
+    return write_policy(file, agent, agent.decision(), describe(agent, name, **fields), observations, 0, weights)
