@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .expert import make_intervention
     from .machine_copy import keep_machine
     from .network_limits import networks_of, networks_of_run
+    from .planned import with_source
     from .registration import register_all_configs, register_configs
     from .scenes import scene_limits
     from .stops import emergency_stop, find_emergency_stop, find_stop_button, press_emergency_stop, robot_name
@@ -106,5 +107,6 @@ __all__ = [
     "saved_config",
     "scene_limits",
     "set_threads",
+    "with_source",
     "write_deployed",
 ]

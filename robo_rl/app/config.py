@@ -98,15 +98,16 @@ class DemonstrationsConfig(Options, section="demonstrations"):
     Attributes:
         path: data set to read; null: a script records demonstrations into the run folder.
         episodes: number of demonstrations to use; 0: none.
-        source: script that records demonstrations: ``human_like``, as slow, inexact and fallible as a person, or
-            ``expert``, which uses the whole state.
+        source: script that records demonstrations: ``human_like``, as slow, inexact and fallible as a person;
+            ``expert``, which uses the whole state; or ``planner``, which plans in the simulator with the reward of the
+            section ``planner``, for tasks without a script.
         noise: for ``expert``, the standard deviation of the Gaussian noise on executed actions; the intended actions
             are stored beside them (DART, Laskey et al. 2017). A person cannot provide such data.
     """
 
     path: str | None = None
     episodes: int = option(20, low=0)
-    source: str = option("human_like", choices=("human_like", "expert"))
+    source: str = option("human_like", choices=("human_like", "expert", "planner"))
     noise: float = option(0.3, low=0, high=1)
 
 

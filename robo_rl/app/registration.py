@@ -11,6 +11,7 @@ from ..agents.registration import register_configs as register_agents
 from ..calibration import register_configs as register_boards
 from ..core import config_node
 from ..core.search_path import register_search_path
+from ..planning import register_configs as register_planner
 from ..replay.interchange import register_configs as register_formats
 from ..reset import register_configs as register_resets
 from ..residual import BaseConfig
@@ -56,6 +57,7 @@ def register_configs() -> None:
     register_boards()
     register_agents()
     register_pages()
+    register_planner()
     register_transport()
     register_safety()
     register_resets()

@@ -8,7 +8,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from ..actor import RecordedPoses
-from ..app import build_backend, has_robot, load_policy, run_config, scene_limits
+from ..app import build_backend, has_robot, load_policy, run_config, scene_limits, with_source
 from ..app.recorded_task import recorded_backend
 from ..core import (
     ConfigError,
@@ -29,7 +29,12 @@ if TYPE_CHECKING:
     from ..monitoring.playing import Player, Playing
     from ..monitoring.replaying import Replaying
 
-NAMES = {"expert": "scripted expert", "human_like": "human-like script", "play": "script that plays"}
+NAMES = {
+    "expert": "scripted expert",
+    "human_like": "human-like script",
+    "play": "script that plays",
+    "planner": "planner",
+}
 
 
 def run(config: DictConfig) -> int:
@@ -55,7 +60,8 @@ def run(config: DictConfig) -> int:
             "robo-rl play is for simulations, but this configuration drives a robot: leave out robot, or let the "
             "policy of a run act with robo-rl eval run=FOLDER on_robot=true"
         )
-    backend = NoticingBackend(build_backend(played), print)
+    source = config.source if config.run is None else ""
+    backend = NoticingBackend(with_source(build_backend(played), played, source), print)
     try:
         player, name = _player(config, played, backend)
         playing = Playing(backend, player, config.seed, scene_limits(played.safety, backend.robot))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..app import build_backend
+from ..app import build_backend, with_source
 from ..core import check_seed, typed
 from ..recording.episodes import (
     default_path,
@@ -25,7 +25,7 @@ def run(config: DictConfig) -> int:
     only_successful = settings.source != "play" if settings.only_successful is None else settings.only_successful
     if settings.source not in SCRIPTS and "max_episode_steps" in config.task:
         config.task.max_episode_steps = settings.max_episode_steps
-    backend = NoticingBackend(build_backend(config), print)
+    backend = NoticingBackend(with_source(build_backend(config), config, settings.source), print)
     try:
         path = Path(settings.output) if settings.output else default_path(backend.spec, settings.source)
         metadata = {"task": OmegaConf.to_container(config.task, resolve=True)}

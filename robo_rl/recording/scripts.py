@@ -86,11 +86,12 @@ SCRIPTS: Mapping[str, Callable[[EnvSpec, ScriptedExpert, float, np.random.Genera
     "human_like": lambda spec, expert, _, rng: HumanLikeChooser(expert, spec, rng),
     "expert": lambda _, expert, noise, rng: ExpertChooser(expert, noise, rng),
     "play": lambda _, expert, noise, rng: PlayChooser(expert, noise, rng),
+    "planner": lambda _, expert, __, rng: ExpertChooser(expert, 0.0, rng),
 }
 """Makers of choosers by name. Their arguments are the spec, the backend's expert, the standard deviation of the noise
-(ignored by ``human_like``) and a random generator."""
+(ignored by ``human_like`` and ``planner``) and a random generator. With ``planner``, the expert is a planner."""
 
 
 def noise_of(source: str, noise: float) -> dict[str, float]:
     """Return the metadata ``noise`` of a data set, or nothing if the script ``source`` ignores the noise."""
-    return {} if source == "human_like" else {"noise": noise}
+    return {} if source in ("human_like", "planner") else {"noise": noise}

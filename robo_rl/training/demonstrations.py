@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..app import Components, DemonstrationsConfig
+from ..app import Components, DemonstrationsConfig, with_source
 from ..core import Batch, ConfigError, Interruption, counted, section
 from ..evaluation import CycleTime
 from ..recording.episodes import open_data_set, record_episodes
@@ -99,11 +99,13 @@ def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:
 def _record(
     path: Path, config: DictConfig, parts: Components, wanted: DemonstrationsConfig, interruption: Interruption
 ) -> None:
-    backend, seed = parts.evaluation_backend(), config.seed
+    seed = config.seed
+    backend = with_source(parts.evaluation_backend(), config, wanted.source)
     backend.expert(seed)  # raises before anything is written if the task has no expert
     task = OmegaConf.to_container(config.task, resolve=True)
     metadata = {"source": wanted.source, "seed": seed, "task": task} | noise_of(wanted.source, wanted.noise)
-    script = {"expert": "the task's expert", "human_like": "a human-like script"}[wanted.source]
+    scripts = {"expert": "the task's expert", "human_like": "a human-like script", "planner": "a planner"}
+    script = scripts[wanted.source]
     print(f"Recording {counted(wanted.episodes, 'demonstration')} by {script}", flush=True)
     try:
         with open_data_set(path, backend.spec, "fail", metadata) as store:

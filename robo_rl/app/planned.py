@@ -1,0 +1,66 @@
+"""Simulators whose demonstrations come from a planner instead of a script."""
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import DictConfig
+
+from ..core import ConfigError, EnvBackend, ScriptedExpert, Step, WrappedBackend, derive_seed, generator, section
+from ..planning import Planner, PlannerConfig
+from .components import build_backend
+from .composition import build_reward, has_robot
+
+PLANNER = "planner"
+"""Source of demonstrations that plans."""
+
+
+class PlannedBackend(WrappedBackend):
+    """A simulator whose expert is a :class:`~robo_rl.planning.Planner`.
+
+    Args:
+        backend: the simulator.
+        config: configuration of the simulator, with the section ``planner``.
+    """
+
+    def __init__(self, backend: EnvBackend, config: DictConfig) -> None:
+        super().__init__(backend)
+        self._config = config
+        self._copy: EnvBackend | None = None
+
+    def reset(self, seed: int | None = None) -> Step:
+        return self.inner.reset(seed)
+
+    def step(self, action: NDArray[np.float32]) -> Step:
+        return self.inner.step(action)
+
+    def expert(self, seed: int) -> ScriptedExpert:
+        """Return a planner.
+
+        Raises:
+            ConfigError: if the reward cannot judge single transitions.
+        """
+        settings: PlannerConfig = section(self._config, "planner")
+        if self._copy is None:
+            self._copy = build_backend(self._config, simulated=True)
+        reward = build_reward(self._config.planner.reward, self.spec, derive_seed(seed, "planner"))
+        return Planner(self.inner, self._copy, reward, settings, generator(seed, "planner"))
+
+    def close(self) -> None:
+        """Close the simulator and the copy of it in which sequences are acted out."""
+        try:
+            super().close()
+        finally:
+            if self._copy is not None:
+                self._copy.close()
+
+
+def with_source(backend: EnvBackend, config: DictConfig, source: str) -> EnvBackend:
+    """Return ``backend``, or a :class:`PlannedBackend` around it if ``source`` is ``planner``.
+
+    Raises:
+        ConfigError: if there is a robot, which cannot be copied.
+    """
+    if source != PLANNER:
+        return backend
+    if has_robot(config):
+        raise ConfigError("source=planner acts out sequences in a simulator, which is not possible with robot=NAME")
+    return PlannedBackend(backend, config)
