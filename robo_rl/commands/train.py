@@ -35,6 +35,7 @@ def _train(config: DictConfig) -> int:
         choices = HydraConfig.get().runtime.choices
         with open_dict(config):
             config.choices = {group: choice for group, choice in choices.items() if group in config}
+            _limit_cloning(config)
     else:
         folder = Path(str(config.resume))
         config = _resumed(config, folder)
@@ -50,6 +51,17 @@ def _train(config: DictConfig) -> int:
             return training.run()
         finally:
             training.close()
+
+
+def _limit_cloning(config: DictConfig) -> None:
+    """Let a run that starts from another one begin with the final weight of the cloning term, if none is given.
+
+    The larger weight of the beginning is meant for an untrained policy: it would pull a policy that is better than the
+    demonstrations back to them.
+    """
+    given = {word.lstrip("+").partition("=")[0] for word in HydraConfig.get().overrides.task}
+    if config.start.run is not None and "cloning_weight" in config.agent and "agent.cloning_weight" not in given:
+        config.agent.cloning_weight = min(config.agent.cloning_weight, config.agent.final_cloning_weight)
 
 
 def _with_ray(config: DictConfig, folder: Path) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 from robo_rl.app import load_agent
 from robo_rl.cli import main
@@ -62,6 +63,7 @@ def test_policy_critics_and_replay_are_taken_over_and_named(start: Path, tmp_pat
     assert (facts["run"], facts["step"], facts["task"], facts["agent"]) == ("easy", STEPS, "reach", "rlpd")
     assert facts["git_commit"] == summary_of(start)["git_commit"]
     assert facts["replay"] == {"steps": STEPS, "ratio": 0.25}
+    assert OmegaConf.load(folder / "config.yaml").agent.cloning_weight == 0.3  # not that of an untrained policy
     assert "Started from other runs" in (folder / "report.html").read_text()
     assert parts in (folder / "report.html").read_text()
 
@@ -83,7 +85,8 @@ def test_policy_critics_and_replay_are_taken_over_and_named(start: Path, tmp_pat
 def test_the_first_steps_are_those_of_the_starting_policy(start: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     warm = [f"agent.learning_starts={STEPS + 1}", f"run.env_steps={STEPS}", f"run.dir={folder}"]
-    robo_rl("train", *COMMON, f"start.run={start}", *warm)
+    robo_rl("train", *COMMON, f"start.run={start}", *warm, "agent.cloning_weight=1.5")
+    assert OmegaConf.load(folder / "config.yaml").agent.cloning_weight == 1.5
     assert_equal(agent_state(folder, 0), agent_state(folder, STEPS), "actor/", "averaged/", "critic/", "updates")
     replay = load_checkpoint(folder / "checkpoints" / f"step_{STEPS:09d}").parts["replay"]
     trained = load_agent(folder, checkpoint="0")
