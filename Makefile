@@ -72,8 +72,9 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/robo-rl train task=push_cube seed=8 agent.update_to_data=10 agent.precision=float32 run.dir=runs/demo run.overwrite=true \
-	  run.evaluation_episodes=100 run.evaluation_interval=500 run.stop_at_success_rate=0.95
+	@$(BIN)/robo-rl train task=push_cube seed=8 demonstrations.episodes=12 agent.update_to_data=10 \
+	  agent.precision=float32 run.dir=runs/demo run.overwrite=true run.evaluation_episodes=100 \
+	  run.evaluation_interval=500 run.stop_at_success_rate=0.95
 
 # Tests of times to rest run first and alone: other work on the machine would be measured as the robot's delay.
 TIMED := tests/fault/test_watchdog.py

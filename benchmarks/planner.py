@@ -18,7 +18,7 @@ from robo_rl.app import build_backend, with_source
 from robo_rl.core import section
 from robo_rl.evaluation.statistics import wilson_interval
 
-TASKS = ("reach", "push_cube", "open_door", "pick_cube", "peg_insert", "bin_relocate")
+TASKS = ("reach", "push_cube", "open_door", "pick_cube")
 
 
 def main() -> None:

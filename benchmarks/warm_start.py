@@ -1,10 +1,9 @@
 """A peg with half the clearance, learned from a run with the whole one and from scratch.
 
-Each seed has a run of peg_insert with 1 mm of clearance (``base``), one with 0.5 mm that starts from it (``started``)
-and one with 0.5 mm from scratch (``scratch``), the last two with the same demonstrations.
+A run of peg_insert with 1 mm of clearance and seed 0 (``base``) is the start of runs with 0.5 mm (``started``), beside
+runs with 0.5 mm from scratch with the same demonstrations (``scratch``).
 
-    python benchmarks/warm_start.py
-    python benchmarks/warm_start.py --settings base started --seeds 0 1 2 --overrides runtime.threads=1
+    python benchmarks/warm_start.py --settings base --seeds 0 && python benchmarks/warm_start.py
 """
 
 from pathlib import Path
@@ -16,8 +15,9 @@ HALF = "task.clearance=0.0005"
 
 
 def started(runs: Path, seed: int) -> list[str]:
-    """Return the options of a run that starts from the run of ``base`` with the same seed."""
-    return [TASK, HALF, f"start.run={runs / f'base_{seed}'}", "start.critics=true", "agent.actor_delay=200"]
+    """Return the options of a run that starts from the run of ``base``."""
+    start = [f"start.run={runs / 'base_0'}", "start.critics=true", "start.replay_ratio=0.25"]
+    return [TASK, HALF, *start, "agent.learning_starts=1000", "agent.actor_delay=200"]
 
 
 TABLE = SettingsTable(
