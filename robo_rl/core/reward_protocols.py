@@ -171,6 +171,11 @@ class Scorer(TermScorer, Protocol):
     """The reward modules of a run, which compute terms; some of them learn."""
 
     @property
+    def modules(self) -> tuple[str, ...]:
+        """Names of the reward modules, without those that compute the costs of constraints."""
+        ...
+
+    @property
     def held_out(self) -> tuple[str, ...]:
         """Names of the modules without weight, which judge the policy that the other modules train.
 

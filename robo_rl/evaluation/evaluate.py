@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import (
     HISTORY,
     MACHINE,
     ConfigError,
+    Constraints,
     EnvBackend,
     EnvSpec,
     ExecutionReport,
+    Limit,
     Policy,
     SafetyStop,
     Step,
@@ -26,6 +29,7 @@ from ..core import (
 )
 from .cycle_time import CycleTime
 from .film import Film
+from .limits import LimitOutcome, row
 from .statistics import Proportion
 
 
@@ -45,6 +49,7 @@ class EpisodeOutcome:
         stopped: why the robot was stopped before the end of the episode; empty if it was not.
         start: values of the named elements of the first observation.
         reached: whether the task's machine was in each of its states after a step, by name; empty without a machine.
+        costs: sum of the costs of the steps, by the name of the constraint; empty without constraints.
     """
 
     index: int
@@ -57,6 +62,7 @@ class EpisodeOutcome:
     stopped: str = ""
     start: Mapping[str, float] = field(default_factory=dict)
     reached: Mapping[str, bool] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class EvaluationResult:
         video: video file of the first episodes, or None.
         video_problem: reason why a requested video is missing; empty if the video exists or none was requested.
         execution: report on the execution of chunks, if options of it were given; otherwise None.
+        limits: limits of the reward's constraints.
     """
 
     task: str
@@ -80,6 +87,7 @@ class EvaluationResult:
     video: Path | None = None
     video_problem: str = ""
     execution: ExecutionReport | None = None
+    limits: tuple[Limit, ...] = ()
 
     @property
     def success_rate(self) -> Proportion | None:
@@ -139,6 +147,15 @@ class EvaluationResult:
         return f"Reached {shares}" if shares else ""
 
     @property
+    def constraints(self) -> list[LimitOutcome]:
+        """The outcome of each limit."""
+        lengths, solved = [episode.length for episode in self.episodes], self.success_rate
+        return [
+            LimitOutcome.of(limit, [episode.costs.get(limit.name, 0.0) for episode in self.episodes], lengths, solved)
+            for limit in self.limits
+        ]
+
+    @property
     def stops(self) -> str:
         """The number of episodes that ended with a stop of the robot, and the last reason; empty if there were none."""
         stops = [episode.stopped for episode in self.episodes if episode.stopped]
@@ -158,6 +175,7 @@ class EvaluationResult:
             "cycle_time": None if cycle_time is None else dataclasses.asdict(cycle_time),
             "lap_seconds_median": self.lap_seconds_median,
             "reached": self.reached,
+            "constraints": {outcome.limit.name: outcome.to_json() for outcome in self.constraints},
             "control_rate": self.control_rate,
             "video": None if self.video is None else str(self.video),
             "execution": None if self.execution is None else self.execution.to_json(),
@@ -173,6 +191,7 @@ def evaluate(
     *,
     reward_weights: Mapping[str, float] | None = None,
     reward_offset: float = 0.0,
+    constraints: Constraints | None = None,
     max_episode_steps: int | None = None,
     explore: bool = False,
     first: int = 0,
@@ -192,6 +211,7 @@ def evaluate(
         seed: seed of the start states.
         reward_weights: weight of each reward term in the return; None: 1 for all terms.
         reward_offset: added to the reward of every step.
+        constraints: limits whose costs are measured, or None.
         max_episode_steps: limit on the length of episodes, for tasks that have no limit or a longer one.
         explore: whether the policy explores, as in training.
         first: number of the first episode; others than 0 repeat episodes of an evaluation with the same seed.
@@ -219,11 +239,13 @@ def evaluate(
             step = backend.reset(derive_seed(seed, "evaluation", index))
             start = _named_elements(spec, step)
             filming = film if index - first < video_episodes else None
-            outcome = _roll_out(backend, policy, index, step, min(limits), reward, explore, filming)
+            charge = _Charge(constraints)
+            outcome = _roll_out(backend, policy, index, step, min(limits), reward, explore, filming, charge)
             outcomes.append(replace(outcome, start=start))
             if on_episode is not None:
                 on_episode(outcomes[-1])
-    return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), film.path, film.problem)
+    bounds = () if constraints is None else constraints.limits
+    return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), film.path, film.problem, limits=bounds)
 
 
 def _reward(spec: EnvSpec, given: Mapping[str, float] | None, offset: float) -> Callable[[Step], float]:
@@ -232,6 +254,20 @@ def _reward(spec: EnvSpec, given: Mapping[str, float] | None, offset: float) -> 
     for term in weights:
         require(term in spec.reward_terms, "reward_weights", nearest(term, spec.reward_terms), term)
     return lambda step: offset + sum(weight * step.rewards[term] for term, weight in weights.items())
+
+
+class _Charge:
+    """Sums of the costs of an episode's steps."""
+
+    def __init__(self, constraints: Constraints | None) -> None:
+        self._constraints = constraints
+        self.costs: dict[str, float] = {}
+
+    def add(self, before: Step, action: NDArray[np.float32], after: Step) -> None:
+        """Add the costs of a step."""
+        if self._constraints is not None:
+            for name, costs in self._constraints.costs(row(before, action, after)).items():
+                self.costs[name] = self.costs.get(name, 0.0) + float(costs[0])
 
 
 def _roll_out(
@@ -243,6 +279,7 @@ def _roll_out(
     reward: Callable[[Step], float],
     explore: bool,
     film: Film | None,
+    charge: _Charge,
 ) -> EpisodeOutcome:
     """Run an episode from its first ``step`` on, for at most ``limit`` steps; add its frames to ``film`` if given."""
     total, length, laps, stopped = 0.0, 0, [], ""
@@ -252,8 +289,9 @@ def _roll_out(
     while not step.ended and length < limit:
         if film is not None:
             film.add(backend, _caption(index, None))
+        before, action = step, policy.act(step.observation, explore=explore)
         try:
-            step = backend.step(policy.act(step.observation, explore=explore))
+            step = backend.step(action)
         except SafetyStop as stop:
             if stop.waits:  # not caused by the policy
                 raise
@@ -263,6 +301,7 @@ def _roll_out(
             break
         if step.verdict is not None and step.verdict.stop:
             stopped = step.verdict.message
+        charge.add(before, action, step)
         total += reward(step)
         length += 1
         if states:
@@ -286,6 +325,7 @@ def _roll_out(
         solved_after,
         stopped,
         reached={name: state in reached for state, name in enumerate(states)},
+        costs=charge.costs,
     )
 
 
