@@ -217,48 +217,17 @@ class RunningScale:
         return max(float(np.sqrt(squares / weights)), 1e-8) if squares and weights else 1.0
 
 
-class ModuleScorer:
-    """Reward modules of a run; implements :class:`robo_rl.core.Scorer`.
-
-    Args:
-        modules: reward modules by the name of their term.
-        potentials: names of the modules that are also stored for the state before a step.
-        scales: scales of the normalised terms; the scorer updates them.
-        held_out: names of the modules that do not count, and that judge the policy.
+class _Modules:
+    """Reward modules of a run, those of constraints among them, and what follows for all together.
 
     Attributes:
-        modules: names of the modules, without those of constraints.
-        terms: names of the terms that modules add.
+        modules: the modules by the name of their term, without those of constraints.
     """
 
-    def __init__(
-        self,
-        modules: Mapping[str, RewardModule],
-        potentials: frozenset[str],
-        scales: Mapping[str, RunningScale],
-        held_out: tuple[str, ...],
-    ) -> None:
+    def __init__(self, modules: Mapping[str, RewardModule], held_out: tuple[str, ...]) -> None:
+        self.modules = modules
         self._modules = dict(modules)
-        self._potentials = potentials
-        self._scales = scales
         self._held_out = held_out
-        self.modules = tuple(modules)
-        self.terms = (*modules, *(name + BEFORE for name in modules if name in potentials))
-
-    def module(self, name: str) -> RewardModule | None:
-        """Return a module; None if there is none of this name."""
-        return self._modules.get(name)
-
-    def add(self, constraints: Mapping[str, RewardModule], limited: Collection[str]) -> None:
-        """Add the modules of constraints.
-
-        Args:
-            constraints: modules by the names of their terms, which come last.
-            limited: names of the modules whose values are limited. They do not judge the policy otherwise.
-        """
-        self._modules |= constraints
-        self.terms = (*self.terms, *constraints)
-        self._held_out = tuple(name for name in self._held_out if name not in limited)
 
     @property
     def held_out(self) -> tuple[str, ...]:
@@ -302,6 +271,43 @@ class ModuleScorer:
         """The comparisons of demonstrations of the first module that has any, or None."""
         collected = (result for module in self._modules.values() if (result := module.comparisons()) is not None)
         return next(collected, None)
+
+
+class ModuleScorer(_Modules):
+    """Reward modules of a run; implements :class:`robo_rl.core.Scorer`.
+
+    Args:
+        modules: reward modules by the name of their term.
+        potentials: names of the modules that are also stored for the state before a step.
+        scales: scales of the normalised terms; the scorer updates them.
+        held_out: names of the modules that do not count, and that judge the policy.
+
+    Attributes:
+        terms: names of the terms that modules add.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, RewardModule],
+        potentials: frozenset[str],
+        scales: Mapping[str, RunningScale],
+        held_out: tuple[str, ...],
+    ) -> None:
+        super().__init__(modules, held_out)
+        self._potentials = potentials
+        self._scales = scales
+        self.terms = (*modules, *(name + BEFORE for name in modules if name in potentials))
+
+    def add(self, constraints: Mapping[str, RewardModule], limited: Collection[str]) -> None:
+        """Add the modules of constraints.
+
+        Args:
+            constraints: modules by the names of their terms, which come last.
+            limited: names of the modules whose values are limited. They do not judge the policy otherwise.
+        """
+        self._modules |= constraints
+        self.terms = (*self.terms, *constraints)
+        self._held_out = tuple(name for name in self._held_out if name not in limited)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Prepare all modules from demonstrations; metrics are named ``<module>/<metric>``."""

@@ -292,7 +292,7 @@ def _momentary(text: str, quantities: Quantities, place: str) -> tuple[Formula, 
 
 def _fixed_module(name: str, scorer: ModuleScorer, quantities: Quantities, place: str) -> RewardModule:
     """Return the module ``name``, whose values have a fixed meaning."""
-    module = scorer.module(name)
+    module = scorer.modules.get(name)
     if module is None:
         valid = (*quantities.units, *scorer.modules)
         raise ConfigError(f"{place}.term: there is no quantity, term or module {name!r}: {nearest(name, valid)}")

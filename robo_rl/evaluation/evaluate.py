@@ -18,6 +18,7 @@ from ..core import (
     EnvSpec,
     ExecutionReport,
     Limit,
+    Observation,
     Policy,
     SafetyStop,
     Step,
@@ -29,7 +30,7 @@ from ..core import (
 )
 from .cycle_time import CycleTime
 from .film import Film
-from .limits import LimitOutcome, row
+from .limits import LimitOutcome, limit_line, row
 from .statistics import Proportion
 
 
@@ -156,6 +157,11 @@ class EvaluationResult:
         ]
 
     @property
+    def limit_lines(self) -> list[str]:
+        """The same in words."""
+        return [limit_line(outcome.limit.name, outcome.to_json()) for outcome in self.constraints]
+
+    @property
     def stops(self) -> str:
         """The number of episodes that ended with a stop of the robot, and the last reason; empty if there were none."""
         stops = [episode.stopped for episode in self.episodes if episode.stopped]
@@ -229,23 +235,27 @@ def evaluate(
     spec = backend.spec
     require(episodes > 0, "episodes", "positive", episodes)
     reward = _reward(spec, reward_weights, reward_offset)
-    limits = [limit for limit in (max_episode_steps, spec.max_episode_steps) if limit is not None]
-    if not limits:
-        raise no_time_limit(spec.task)
-
+    limit = _time_limit(spec, max_episode_steps)
     outcomes = []
     with Film(video, spec.control_rate) as film:
         for index in range(first, first + episodes):
             step = backend.reset(derive_seed(seed, "evaluation", index))
             start = _named_elements(spec, step)
             filming = film if index - first < video_episodes else None
-            charge = _Charge(constraints)
-            outcome = _roll_out(backend, policy, index, step, min(limits), reward, explore, filming, charge)
+            outcome = _roll_out(backend, policy, index, step, limit, reward, explore, filming, constraints)
             outcomes.append(replace(outcome, start=start))
             if on_episode is not None:
                 on_episode(outcomes[-1])
     bounds = () if constraints is None else constraints.limits
     return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), film.path, film.problem, limits=bounds)
+
+
+def _time_limit(spec: EnvSpec, given: int | None) -> int:
+    """Return the number of steps after which an episode ends at the latest."""
+    limits = [limit for limit in (given, spec.max_episode_steps) if limit is not None]
+    if not limits:
+        raise no_time_limit(spec.task)
+    return min(limits)
 
 
 def _reward(spec: EnvSpec, given: Mapping[str, float] | None, offset: float) -> Callable[[Step], float]:
@@ -261,12 +271,18 @@ class _Charge:
 
     def __init__(self, constraints: Constraints | None) -> None:
         self._constraints = constraints
+        self._before: Observation = {}
         self.costs: dict[str, float] = {}
 
-    def add(self, before: Step, action: NDArray[np.float32], after: Step) -> None:
-        """Add the costs of a step."""
+    def begin(self, observation: Observation) -> None:
+        """Note the observation before a step."""
         if self._constraints is not None:
-            for name, costs in self._constraints.costs(row(before, action, after)).items():
+            self._before = {key: value.copy() for key, value in observation.items()}  # backends may reuse arrays
+
+    def add(self, action: NDArray[np.float32], after: Step) -> None:
+        """Add the costs of the step."""
+        if self._constraints is not None:
+            for name, costs in self._constraints.costs(row(self._before, action, after)).items():
                 self.costs[name] = self.costs.get(name, 0.0) + float(costs[0])
 
 
@@ -279,17 +295,18 @@ def _roll_out(
     reward: Callable[[Step], float],
     explore: bool,
     film: Film | None,
-    charge: _Charge,
+    constraints: Constraints | None,
 ) -> EpisodeOutcome:
     """Run an episode from its first ``step`` on, for at most ``limit`` steps; add its frames to ``film`` if given."""
     total, length, laps, stopped = 0.0, 0, [], ""
-    states, reached = machine_states(backend.spec), set[int]()
+    states, reached, charge = machine_states(backend.spec), set[int](), _Charge(constraints)
     solved_after: int | None = None
     policy.forget_plan(explore=explore)
     while not step.ended and length < limit:
         if film is not None:
             film.add(backend, _caption(index, None))
-        before, action = step, policy.act(step.observation, explore=explore)
+        charge.begin(step.observation)
+        action = policy.act(step.observation, explore=explore)
         try:
             step = backend.step(action)
         except SafetyStop as stop:
@@ -301,7 +318,7 @@ def _roll_out(
             break
         if step.verdict is not None and step.verdict.stop:
             stopped = step.verdict.message
-        charge.add(before, action, step)
+        charge.add(action, step)
         total += reward(step)
         length += 1
         if states:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Batch, Limit, Source, Step
+from ..core import Batch, Limit, Observation, Source, Step
 from .statistics import Proportion
 
 
@@ -88,7 +88,7 @@ def limit_text(outcome: Mapping[str, Any]) -> str:
     return f"{100 * outcome['limit']:g} %" + (" at least" if outcome["kind"] == "success" else "")
 
 
-def row(before: Step, action: NDArray[np.float32], after: Step) -> Batch:
+def row(before: Observation, action: NDArray[np.float32], after: Step) -> Batch:
     """Return a step of a policy as a single row (1, ...), as described in :class:`~robo_rl.core.RewardModule`."""
     executed = action if after.executed_action is None else after.executed_action
     success = -1 if after.success is None else int(after.success)
@@ -99,6 +99,6 @@ def row(before: Step, action: NDArray[np.float32], after: Step) -> Batch:
         "source": np.array([Source.POLICY], np.uint8),
         "success": np.array([success], np.int8),
     }
-    rows |= {f"observation/{key}": value[None] for key, value in before.observation.items()}
+    rows |= {f"observation/{key}": value[None] for key, value in before.items()}
     rows |= {f"next_observation/{key}": value[None] for key, value in after.observation.items()}
     return rows | {f"term/{name}": np.array([value], np.float32) for name, value in after.rewards.items()}

@@ -12,7 +12,6 @@ import numpy as np
 from ..core import counted, override, scratch_folder
 from ..core.search_path import config_flags
 from ..evaluation import CycleTime, EvaluationResult, cycle_time_lines
-from ..evaluation.limits import limit_line
 from ..evaluation.runs import load_run
 
 
@@ -52,8 +51,7 @@ def evaluation_lines(result: EvaluationResult, demonstrated: CycleTime | None) -
         yield f"Mean return {result.return_mean:.1f} over {episodes}"
     if result.stages:
         yield result.stages
-    for outcome in result.constraints:
-        yield limit_line(outcome.limit.name, outcome.to_json())
+    yield from result.limit_lines
     if result.stops:
         yield result.stops
     if (cycle_time := result.cycle_time) is not None:

@@ -223,7 +223,7 @@ def test_a_module_is_limited_without_judging_the_policy() -> None:
     composed = ComposedRewardConfig({"twice": Doubled()}, {"twice": {"weight": 0.0}, "success": {"weight": 1.0}})
     reward = make({"soft": {"term": "twice", "most": 5.0}}, composed.make(SPEC, 0))
     np.testing.assert_array_equal(reward.costs(rows([1, 3]))["soft"], [2, 6])
-    assert reward.scorer.held_out == () and reward.scorer.modules == ("twice",)
+    assert reward.scorer.held_out == () and tuple(reward.scorer.modules) == ("twice",)
     assert reward.scorer.terms == ("twice", "constraint/soft")
 
 
