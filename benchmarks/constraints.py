@@ -110,6 +110,13 @@ def fixed(task: str, bounds: dict[str, float]) -> dict[str, dict[str, dict]]:
     return settings
 
 
+def override(value: object) -> str:
+    """Return nested dictionaries as a value of an option: keys have no quotes there."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {override(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value)
+
+
 def folder_of(options: argparse.Namespace, task: str, setting: str, share: float, seed: int) -> Path:
     return options.runs / f"{task}-{setting}-{share:g}-{seed}"
 
@@ -127,8 +134,9 @@ def train(
         "run.evaluation_episodes=50",
         "run.video_episodes=0",
     ]
-    first = [f"task={task}", "agent=rlpd", f"reward.constraints={json.dumps(entries)}", f"seed={seed}"]
-    train_or_resume(folder, common, [*first, *options.overrides])
+    first = [f"task={task}", "agent=rlpd", f"reward.constraints={override(entries)}", f"seed={seed}"]
+    if train_or_resume(folder, common, [*first, *options.overrides]) != 0 and setting == "free":
+        raise SystemExit(f"{folder}: the free policy, whose values the limits follow from, was not trained")
 
 
 def write(options: argparse.Namespace) -> None:
