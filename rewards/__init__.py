@@ -10,6 +10,7 @@ from robo_rl.core.choices import store_choice
 from robo_rl.core.lazy import ClassTable
 
 from .composition import ComposedRewardConfig, TermConfig
+from .options import ComposedOptions, WeightsOptions
 from .parts.module import FunctionModule, Module
 from .vision.config import ContrastConfig, PretrainingConfig
 
@@ -48,8 +49,11 @@ OPTIONS = ClassTable(
 def register_configs() -> None:
     """Register the weighted sum of a task's terms, the composition and the modules with Hydra (group ``reward``)."""
     store = ConfigStore.instance()
-    store.store(group="reward", name="reward_schema", node=config_node(RewardWeights, RewardWeights))
-    store.store(group="reward", name="composed_schema", node=config_node(ComposedRewardConfig, ComposedRewardConfig))
+    for name, made, options in (
+        ("reward_schema", RewardWeights, WeightsOptions),
+        ("composed_schema", ComposedRewardConfig, ComposedOptions),
+    ):
+        store.store(group="reward", name=name, node=config_node(made, options))
     for name in MODULES:
         store_choice("reward/module", name, partial(_module_node, name))
     trainer = config_node("robo_rl.rewards.vision.pretraining.make_trainer", PretrainingConfig)

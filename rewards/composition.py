@@ -1,13 +1,11 @@
 """Reward composed of the backend's terms and of modules: weights, gates, clipping, normalisation, potentials."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, cast
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from robo_rl.core import (
     BEFORE,
@@ -21,13 +19,13 @@ from robo_rl.core import (
     RewardWeights,
     SpecError,
     State,
-    config_node,
     generator,
     nearest,
     require,
 )
 
 from .parts.arrays import take_over, with_prefix, without_prefix
+from .parts.entries import entry
 from .parts.module import Floats
 
 _FORGETTING = 1e-3
@@ -102,7 +100,10 @@ class ComposedRewardConfig:
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", {name: _term(name, value) for name, value in self.terms.items()})
+        terms = {
+            name: entry(f"reward.terms.{name}", value, TermConfig, "{weight: 1}") for name, value in self.terms.items()
+        }
+        object.__setattr__(self, "terms", terms)
         require(bool(np.isfinite(self.offset)), "reward.offset", "finite", self.offset)
 
     def make(self, spec: EnvSpec, seed: int) -> "ComposedReward":
@@ -136,21 +137,6 @@ class ComposedRewardConfig:
                     "task.machine, can be a potential"
                 )
         return ComposedReward(modules, terms, self.offset)
-
-
-def _term(name: str, value: TermConfig | Mapping[str, Any]) -> TermConfig:
-    """Return the configuration of a term, which Hydra passes as a dictionary."""
-    if isinstance(value, TermConfig):
-        return value
-    require(isinstance(value, Mapping), f"reward.terms.{name}", "fields of a term, for example {weight: 1}", value)
-    valid = [term_field.name for term_field in fields(TermConfig)]
-    for key in value:
-        if key not in valid:
-            raise ConfigError(f"reward.terms.{name} has no field {key!r}: {nearest(str(key), valid)}")
-    try:
-        return cast(TermConfig, OmegaConf.to_object(OmegaConf.merge(config_node(None, TermConfig), dict(value))))
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"reward.terms.{name}: {str(error).partition(chr(10))[0]}") from error
 
 
 class ComposedReward:
@@ -231,31 +217,17 @@ class RunningScale:
         return max(float(np.sqrt(squares / weights)), 1e-8) if squares and weights else 1.0
 
 
-class ModuleScorer:
-    """Reward modules of a run; implements :class:`robo_rl.core.Scorer`.
-
-    Args:
-        modules: reward modules by the name of their term.
-        potentials: names of the modules that are also stored for the state before a step.
-        scales: scales of the normalised terms; the scorer updates them.
-        held_out: names of the modules that do not count, and that judge the policy.
+class _Modules:
+    """Reward modules of a run, those of constraints among them, and what follows for all together.
 
     Attributes:
-        terms: names of the terms that modules add.
+        modules: the modules by the name of their term, without those of constraints.
     """
 
-    def __init__(
-        self,
-        modules: Mapping[str, RewardModule],
-        potentials: frozenset[str],
-        scales: Mapping[str, RunningScale],
-        held_out: tuple[str, ...],
-    ) -> None:
+    def __init__(self, modules: Mapping[str, RewardModule], held_out: tuple[str, ...]) -> None:
+        self.modules = modules
         self._modules = dict(modules)
-        self._potentials = potentials
-        self._scales = scales
         self._held_out = held_out
-        self.terms = (*modules, *(name + BEFORE for name in modules if name in potentials))
 
     @property
     def held_out(self) -> tuple[str, ...]:
@@ -299,6 +271,43 @@ class ModuleScorer:
         """The comparisons of demonstrations of the first module that has any, or None."""
         collected = (result for module in self._modules.values() if (result := module.comparisons()) is not None)
         return next(collected, None)
+
+
+class ModuleScorer(_Modules):
+    """Reward modules of a run; implements :class:`robo_rl.core.Scorer`.
+
+    Args:
+        modules: reward modules by the name of their term.
+        potentials: names of the modules that are also stored for the state before a step.
+        scales: scales of the normalised terms; the scorer updates them.
+        held_out: names of the modules that do not count, and that judge the policy.
+
+    Attributes:
+        terms: names of the terms that modules add.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, RewardModule],
+        potentials: frozenset[str],
+        scales: Mapping[str, RunningScale],
+        held_out: tuple[str, ...],
+    ) -> None:
+        super().__init__(modules, held_out)
+        self._potentials = potentials
+        self._scales = scales
+        self.terms = (*modules, *(name + BEFORE for name in modules if name in potentials))
+
+    def add(self, constraints: Mapping[str, RewardModule], limited: Collection[str]) -> None:
+        """Add the modules of constraints.
+
+        Args:
+            constraints: modules by the names of their terms, which come last.
+            limited: names of the modules whose values are limited. They do not judge the policy otherwise.
+        """
+        self._modules |= constraints
+        self.terms = (*self.terms, *constraints)
+        self._held_out = tuple(name for name in self._held_out if name not in limited)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Prepare all modules from demonstrations; metrics are named ``<module>/<metric>``."""

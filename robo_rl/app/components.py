@@ -18,7 +18,15 @@ from ..core import (
 )
 from ..residual import BaseActionBackend, BaseConfig
 from .base import executed, load_base
-from .composition import build, build_agent, build_reward, has_robot, observation_options, set_threads
+from .composition import (
+    build,
+    build_agent,
+    build_reward,
+    has_robot,
+    measured_constraints,
+    observation_options,
+    set_threads,
+)
 from .machine_copy import machine_file
 from .returning import ReturnLearner
 from .stops import find_stop_button
@@ -79,6 +87,8 @@ def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetContr
     arguments: dict[str, Any] = {"spec": spec, "robot": backend.robot, "seed": seed}
     parts = {"agent", "reward"}
     if parts <= node.keys():  # a learned reset has its own agent and reward
+        if node.reward.get("constraints"):
+            raise ConfigError("reset.reward.constraints: constraints are for the task, reward.constraints")
         reset_seed = derive_seed(seed, "reset")
         with moved_section("agent", "reset.agent"):
             agent = build_agent(node.agent, backend.spec, reset_seed)
@@ -123,10 +133,24 @@ class Components:
         try:
             self.reward = build_reward(config.reward, self.backend.spec, config.seed)
             self.agent = build_agent(config.agent, self.backend.spec, config.seed)
+            self._check_constraints()
             self.resets = build_resets(config.reset, self.backend, config.seed)
         except BaseException:
             self.close()
             raise
+
+    def _check_constraints(self) -> None:
+        """Check that what constraints limit is measured, and that their multipliers can move or are given.
+
+        Raises:
+            ConfigError: if not.
+        """
+        constraints = measured_constraints(self.reward, self.backend)
+        if constraints is not None and not (self.agent.config.learns_online or constraints.is_weighed):
+            raise ConfigError(
+                "reward.constraints: multipliers follow from the episodes of a run, and this agent learns from "
+                "demonstrations alone: give each a weight with reward.constraints.NAME.initial"
+            )
 
     def evaluation_backend(self) -> EnvBackend:
         """Return a second backend of the same task, so that evaluations do not disturb the training episode.

@@ -10,12 +10,16 @@ from omegaconf.errors import OmegaConfBaseException
 from ..core import (
     Agent,
     ConfigError,
+    Constraints,
+    EnvBackend,
     EnvSpec,
     Reward,
     RewardConfig,
     RoboRLError,
+    find_constraints,
     networks_within_memory,
     section,
+    unmeasured,
 )
 from ..residual import BASE_POLICY, ResidualAgent
 from .config import AsyncRuntimeConfig, LocalRuntimeConfig
@@ -87,9 +91,35 @@ def agent_facts(node: DictConfig) -> dict[str, Any]:
 
 
 def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
-    """Make the reward of the section ``reward``, for an environment of ``spec``."""
+    """Make the reward of the section ``reward``, for an environment of ``spec``.
+
+    Raises:
+        ConfigError: if a value is out of range, or does not suit the environment.
+    """
+    constraints = node.get("constraints")
+    others = [str(key) for key in node if key != "constraints"]
     with networks_within_memory():
-        return cast(RewardConfig, build(node)).make(spec, seed)
+        reward = cast(RewardConfig, build(OmegaConf.masked_copy(node, others))).make(spec, seed)
+        if not constraints:
+            return reward
+        entries = OmegaConf.to_container(constraints, resolve=True)
+        target = OmegaConf.create({"_target_": "robo_rl.rewards.constraints.constrained"})
+        return cast(Reward, build(target, reward=reward, entries=entries, spec=spec))
+
+
+def measured_constraints(reward: Reward, backend: EnvBackend) -> Constraints | None:
+    """Return the constraints of a reward; None if it has none.
+
+    Raises:
+        ConfigError: if they limit something that the robot does not measure.
+    """
+    constraints = find_constraints(reward)
+    if constraints is not None and (missing := sorted(constraints.reads & unmeasured(backend))):
+        raise ConfigError(
+            f"reward.constraints limits {', '.join(missing)}, which the robot does not measure: limit something else, "
+            "or configure a source of it in the section robot"
+        )
+    return constraints
 
 
 def set_threads(config: DictConfig) -> None:

@@ -16,7 +16,7 @@ from ..residual import BaseActionBackend, BasePolicy, ExecutedPolicy, ExecutionC
 from ..safety import NoticingBackend
 from .base import as_base, executed
 from .components import build_backend
-from .composition import build_reward, has_robot
+from .composition import build_reward, has_robot, measured_constraints
 from .deployed import load_evaluated
 from .network_limits import networks_of
 from .trained import TrainedPolicy
@@ -97,7 +97,8 @@ def evaluated_policy(
             frozen = executed(as_base(trained, file or str(folder)), trained.spec, changed, simulated=simulated)
             trained = replace(trained, policy=FrozenPolicy(frozen))
         with networks_of(trained.checkpoint, "reward"):
-            reward = build_reward(config.reward, backend.spec, config.seed).task
+            built = build_reward(config.reward, backend.spec, config.seed)
+        reward = built.task
         terms = backend.spec.reward_terms
         measure = partial(
             evaluate,
@@ -106,6 +107,7 @@ def evaluated_policy(
             seed=seed,
             reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
             reward_offset=reward.offset,
+            constraints=measured_constraints(built, backend),
         )
         yield Evaluated(trained, _reporting(measure, frozen) if isinstance(frozen, ExecutedPolicy) else measure)
     finally:

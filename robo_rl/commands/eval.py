@@ -120,7 +120,7 @@ def show(result: EvaluationResult, step: int, console: Console, demonstrated: Cy
         low, high = 100 * rate.low, 100 * rate.high
         console.print(f"Success {100 * rate.value:.1f} % (95 % interval {low:.1f} to {high:.1f} %)")
     console.print(f"Mean return {result.return_mean:.2f}, median length {result.seconds_median:.1f} s")
-    for line in filter(None, (result.stages, result.stops)):
+    for line in filter(None, (result.stages, *result.limit_lines, result.stops)):
         console.print(line, soft_wrap=True)
     for line in () if result.cycle_time is None else cycle_time_lines(result.cycle_time, demonstrated):
         console.print(line)

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from .image_layouts import ImageConfig, ImageLayout, image_axes, image_layout, image_override
     from .interruption import Interruption, sigterm_unwinds
     from .latch import plain_text
+    from .limits import CONSTRAINT, Constrained, Constraints, Limit, find_constraints
     from .machine import RewardMachine
     from .machine_backend import (
         MACHINE,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         PartlyMeasured,
         find_machine,
         machine_states,
+        unmeasured,
     )
     from .machine_file import read_machine
     from .mjcf_limits import check_mjcf
@@ -169,6 +171,7 @@ else:
 
 __all__ = [
     "BEFORE",
+    "CONSTRAINT",
     "DEADMAN",
     "EMERGENCY_STOP",
     "ENTRIES",
@@ -202,6 +205,8 @@ __all__ = [
     "ComparisonLearner",
     "Comparisons",
     "ConfigError",
+    "Constrained",
+    "Constraints",
     "Critic",
     "DataError",
     "DeadmanSwitch",
@@ -227,6 +232,7 @@ __all__ = [
     "ImageLayout",
     "Interruption",
     "Intervention",
+    "Limit",
     "MachineBackend",
     "MachineSteps",
     "ManualClock",
@@ -307,6 +313,7 @@ __all__ = [
     "decode_ros_image",
     "derive_seed",
     "draft_of",
+    "find_constraints",
     "find_machine",
     "find_relative",
     "finite_number",
@@ -364,6 +371,7 @@ __all__ = [
     "sync_tree",
     "turning_positions",
     "typed",
+    "unmeasured",
     "user_folder",
     "vector_of_matrix",
     "whole_number",

@@ -220,6 +220,14 @@ def find_machine(backend: EnvBackend) -> MachineBackend | None:
     return None
 
 
+def unmeasured(backend: EnvBackend) -> frozenset[str]:
+    """Return the names of the elements of observations, and of the reward terms, that a robot does not measure."""
+    inner: object = backend
+    while isinstance(inner, WrappedBackend):
+        inner = inner.inner
+    return inner.unmeasured if isinstance(inner, PartlyMeasured) else frozenset()
+
+
 def machine_states(spec: EnvSpec) -> tuple[str, ...]:
     """Return the names of the states of the machine in an environment of ``spec``; empty if there is none."""
     names = spec.observation[MACHINE].names if MACHINE in spec.extra else ()
@@ -236,16 +244,12 @@ def _quantities(backend: EnvBackend, names: Mapping[str, str]) -> tuple[dict[str
     Returns:
         The unit, or None, of each quantity that is measured, and of those that exist only in simulation.
     """
-    inner: object = backend
-    while isinstance(inner, WrappedBackend):
-        inner = inner.inner
-    unmeasured = inner.unmeasured if isinstance(inner, PartlyMeasured) else frozenset()
-    spec = backend.spec
+    missing, spec = unmeasured(backend), backend.spec
     signals = ObservationSignals(spec)
     units = dict.fromkeys(names.values()) | signals.units
-    simulated = {quantity for term, quantity in names.items() if term in unmeasured} - signals.units.keys()
+    simulated = {quantity for term, quantity in names.items() if term in missing} - signals.units.keys()
     for name in signals.units:
-        if unmeasured & {spec.observation[key].names[place] for key, place in signals.places(name)}:
+        if missing & {spec.observation[key].names[place] for key, place in signals.places(name)}:
             simulated.add(name)
     measured = {name: unit for name, unit in units.items() if name not in simulated}
     return measured, {name: units[name] for name in simulated}

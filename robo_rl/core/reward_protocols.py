@@ -1,6 +1,6 @@
 """Protocols of rewards."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -169,6 +169,11 @@ class TermScorer(Protocol):
 
 class Scorer(TermScorer, Protocol):
     """The reward modules of a run, which compute terms; some of them learn."""
+
+    @property
+    def modules(self) -> Collection[str]:
+        """Names of the reward modules, without those that compute the costs of constraints."""
+        ...
 
     @property
     def held_out(self) -> tuple[str, ...]:

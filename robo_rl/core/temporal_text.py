@@ -19,6 +19,7 @@ UNITS: Mapping[str, tuple[str, float]] = {
     "m/s": ("m/s", 1.0),
     "rad/s": ("rad/s", 1.0),
     "deg/s": ("rad/s", math.pi / 180),
+    "m/s2": ("m/s2", 1.0),
     "N": ("N", 1.0),
     "Nm": ("Nm", 1.0),
 }

@@ -1,9 +1,9 @@
 """The curves of a run for pages, thinned to the resolution of a screen, and the stops of its robots."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..core import plain_text
+from ..core import CONSTRAINT, plain_text
 from .runs import Run, first_policy
 
 POINTS = 240
@@ -50,7 +50,7 @@ def curves(run: Run, points: int = POINTS) -> list[dict[str, Any]]:
         plots.append(
             _curve(title, [line["step"] for line in lines], [line[key] for line in lines], key.endswith("_share"))
         )
-    return [_thinned(curve, points) for curve in plots if curve["x"]]
+    return [_thinned(curve, points) for curve in (*plots, *_constrained(run)) if curve["x"]]
 
 
 def stops(run: Run) -> list[tuple[int, str]]:
@@ -66,6 +66,22 @@ def _evaluated(run: Run, title: str, key: str, demonstrated: str = "", share: bo
     if first is not None and (name := first_policy(run)):
         lines.append((name, first))
     return _curve(title, *run.evaluations.curve(key), share) | ({"lines": lines} if lines else {})
+
+
+def _constrained(run: Run) -> Iterator[dict[str, Any]]:
+    """Yield curves of the values of constraints, with their limits, and of the multipliers of their costs."""
+    rewards = [line for line in run.metrics if line.get("kind") == "reward"]
+    limits: dict[str, float] = {}
+    for line in rewards:
+        for key, value in line.items():
+            if key.startswith(CONSTRAINT) and key.endswith("/limit") and value is not None:
+                limits[key.removesuffix("limit")] = float(value)
+    for start, limit in limits.items():
+        name = plain_text(start.removeprefix(CONSTRAINT).removesuffix("/"), REASON_CHARACTERS)
+        for key, title in (("value", f"constraint {name}, newest episodes"), ("multiplier", f"multiplier of {name}")):
+            lines = [line for line in rewards if line.get(start + key) is not None]
+            curve = _curve(title, [line["step"] for line in lines], [line[start + key] for line in lines])
+            yield curve | ({"lines": [("limit", limit)]} if key == "value" else {})
 
 
 def _averaged(title: str, episodes: Iterable[Mapping[str, Any]], key: str, share: bool = False) -> dict[str, Any]:

@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import (
     HISTORY,
     MACHINE,
     ConfigError,
+    Constraints,
     EnvBackend,
     EnvSpec,
     ExecutionReport,
+    Limit,
+    Observation,
     Policy,
     SafetyStop,
     Step,
@@ -26,6 +30,7 @@ from ..core import (
 )
 from .cycle_time import CycleTime
 from .film import Film
+from .limits import LimitOutcome, limit_line, row
 from .statistics import Proportion
 
 
@@ -45,6 +50,7 @@ class EpisodeOutcome:
         stopped: why the robot was stopped before the end of the episode; empty if it was not.
         start: values of the named elements of the first observation.
         reached: whether the task's machine was in each of its states after a step, by name; empty without a machine.
+        costs: sum of the costs of the steps, by the name of the constraint; empty without constraints.
     """
 
     index: int
@@ -57,6 +63,7 @@ class EpisodeOutcome:
     stopped: str = ""
     start: Mapping[str, float] = field(default_factory=dict)
     reached: Mapping[str, bool] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class EvaluationResult:
         video: video file of the first episodes, or None.
         video_problem: reason why a requested video is missing; empty if the video exists or none was requested.
         execution: report on the execution of chunks, if options of it were given; otherwise None.
+        limits: limits of the reward's constraints.
     """
 
     task: str
@@ -80,6 +88,7 @@ class EvaluationResult:
     video: Path | None = None
     video_problem: str = ""
     execution: ExecutionReport | None = None
+    limits: tuple[Limit, ...] = ()
 
     @property
     def success_rate(self) -> Proportion | None:
@@ -139,6 +148,20 @@ class EvaluationResult:
         return f"Reached {shares}" if shares else ""
 
     @property
+    def constraints(self) -> list[LimitOutcome]:
+        """The outcome of each limit."""
+        lengths, solved = [episode.length for episode in self.episodes], self.success_rate
+        return [
+            LimitOutcome.of(limit, [episode.costs.get(limit.name, 0.0) for episode in self.episodes], lengths, solved)
+            for limit in self.limits
+        ]
+
+    @property
+    def limit_lines(self) -> list[str]:
+        """The same in words."""
+        return [limit_line(outcome.limit.name, outcome.to_json()) for outcome in self.constraints]
+
+    @property
     def stops(self) -> str:
         """The number of episodes that ended with a stop of the robot, and the last reason; empty if there were none."""
         stops = [episode.stopped for episode in self.episodes if episode.stopped]
@@ -158,6 +181,7 @@ class EvaluationResult:
             "cycle_time": None if cycle_time is None else dataclasses.asdict(cycle_time),
             "lap_seconds_median": self.lap_seconds_median,
             "reached": self.reached,
+            "constraints": {outcome.limit.name: outcome.to_json() for outcome in self.constraints},
             "control_rate": self.control_rate,
             "video": None if self.video is None else str(self.video),
             "execution": None if self.execution is None else self.execution.to_json(),
@@ -173,6 +197,7 @@ def evaluate(
     *,
     reward_weights: Mapping[str, float] | None = None,
     reward_offset: float = 0.0,
+    constraints: Constraints | None = None,
     max_episode_steps: int | None = None,
     explore: bool = False,
     first: int = 0,
@@ -192,6 +217,7 @@ def evaluate(
         seed: seed of the start states.
         reward_weights: weight of each reward term in the return; None: 1 for all terms.
         reward_offset: added to the reward of every step.
+        constraints: limits whose costs are measured, or None.
         max_episode_steps: limit on the length of episodes, for tasks that have no limit or a longer one.
         explore: whether the policy explores, as in training.
         first: number of the first episode; others than 0 repeat episodes of an evaluation with the same seed.
@@ -209,21 +235,27 @@ def evaluate(
     spec = backend.spec
     require(episodes > 0, "episodes", "positive", episodes)
     reward = _reward(spec, reward_weights, reward_offset)
-    limits = [limit for limit in (max_episode_steps, spec.max_episode_steps) if limit is not None]
-    if not limits:
-        raise no_time_limit(spec.task)
-
+    limit = _time_limit(spec, max_episode_steps)
     outcomes = []
     with Film(video, spec.control_rate) as film:
         for index in range(first, first + episodes):
             step = backend.reset(derive_seed(seed, "evaluation", index))
             start = _named_elements(spec, step)
             filming = film if index - first < video_episodes else None
-            outcome = _roll_out(backend, policy, index, step, min(limits), reward, explore, filming)
+            outcome = _roll_out(backend, policy, index, step, limit, reward, explore, filming, constraints)
             outcomes.append(replace(outcome, start=start))
             if on_episode is not None:
                 on_episode(outcomes[-1])
-    return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), film.path, film.problem)
+    bounds = () if constraints is None else constraints.limits
+    return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), film.path, film.problem, limits=bounds)
+
+
+def _time_limit(spec: EnvSpec, given: int | None) -> int:
+    """Return the number of steps after which an episode ends at the latest."""
+    limits = [limit for limit in (given, spec.max_episode_steps) if limit is not None]
+    if not limits:
+        raise no_time_limit(spec.task)
+    return min(limits)
 
 
 def _reward(spec: EnvSpec, given: Mapping[str, float] | None, offset: float) -> Callable[[Step], float]:
@@ -232,6 +264,26 @@ def _reward(spec: EnvSpec, given: Mapping[str, float] | None, offset: float) -> 
     for term in weights:
         require(term in spec.reward_terms, "reward_weights", nearest(term, spec.reward_terms), term)
     return lambda step: offset + sum(weight * step.rewards[term] for term, weight in weights.items())
+
+
+class _Charge:
+    """Sums of the costs of an episode's steps."""
+
+    def __init__(self, constraints: Constraints | None) -> None:
+        self._constraints = constraints
+        self._before: Observation = {}
+        self.costs: dict[str, float] = {}
+
+    def begin(self, observation: Observation) -> None:
+        """Note the observation before a step."""
+        if self._constraints is not None:
+            self._before = {key: value.copy() for key, value in observation.items()}  # backends may reuse arrays
+
+    def add(self, action: NDArray[np.float32], after: Step) -> None:
+        """Add the costs of the step."""
+        if self._constraints is not None:
+            for name, costs in self._constraints.costs(row(self._before, action, after)).items():
+                self.costs[name] = self.costs.get(name, 0.0) + float(costs[0])
 
 
 def _roll_out(
@@ -243,17 +295,20 @@ def _roll_out(
     reward: Callable[[Step], float],
     explore: bool,
     film: Film | None,
+    constraints: Constraints | None,
 ) -> EpisodeOutcome:
     """Run an episode from its first ``step`` on, for at most ``limit`` steps; add its frames to ``film`` if given."""
     total, length, laps, stopped = 0.0, 0, [], ""
-    states, reached = machine_states(backend.spec), set[int]()
+    states, reached, charge = machine_states(backend.spec), set[int](), _Charge(constraints)
     solved_after: int | None = None
     policy.forget_plan(explore=explore)
     while not step.ended and length < limit:
         if film is not None:
             film.add(backend, _caption(index, None))
+        charge.begin(step.observation)
+        action = policy.act(step.observation, explore=explore)
         try:
-            step = backend.step(policy.act(step.observation, explore=explore))
+            step = backend.step(action)
         except SafetyStop as stop:
             if stop.waits:  # not caused by the policy
                 raise
@@ -263,6 +318,7 @@ def _roll_out(
             break
         if step.verdict is not None and step.verdict.stop:
             stopped = step.verdict.message
+        charge.add(action, step)
         total += reward(step)
         length += 1
         if states:
@@ -286,6 +342,7 @@ def _roll_out(
         solved_after,
         stopped,
         reached={name: state in reached for state, name in enumerate(states)},
+        costs=charge.costs,
     )
 
 

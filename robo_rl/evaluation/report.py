@@ -13,6 +13,7 @@ from .aggregate import Group, group_runs
 from .charts import charts
 from .cycle_time import CycleTimes
 from .demonstration_row import Thumbnails, demonstration_row
+from .limits import limit_text, measured_text
 from .page import figure, section, table, write_page
 from .plots import plot_groups
 from .report_videos import videos
@@ -41,6 +42,7 @@ alone reached (the evaluation before the first environment step), and a dash-dot
 demonstrations themselves. In the charts over the run, drag to enlarge a part, and click twice to see everything again;
 red lines mark the stops of robots."""
 _NOTHING = "–"
+_ANSWERS = {True: "yes", False: "no"}
 
 
 def write_report(
@@ -71,6 +73,7 @@ def write_report(
         section("Results", table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
         _curves(groups, curve),
         _time_line(runs),
+        _constraints(runs),
         demonstration_row(runs, thumbnails),
         videos(runs, path, embed),
         section("Runs", _run_table(runs)),
@@ -218,6 +221,17 @@ def _time_line(runs: Sequence[Run]) -> str:
     """Return interactive charts of losses, episodes and stops over environment steps."""
     content = charts(runs)
     return section("Over the run", content, boxed=False) if content else ""
+
+
+def _constraints(runs: Sequence[Run]) -> str:
+    """Return a table of the constraints of runs, as their final evaluations measured them."""
+    header = ("run", "constraint", "limits", "limit", "measured", "kept")
+    rows = [
+        [run.name, name, outcome["subject"], limit_text(outcome), measured_text(outcome), _ANSWERS[outcome["kept"]]]
+        for run in runs
+        for name, outcome in ((run.summary or {}).get("constraints") or {}).items()
+    ]
+    return section("Constraints", table(header, rows)) if rows else ""
 
 
 def _run_table(runs: Sequence[Run]) -> str:

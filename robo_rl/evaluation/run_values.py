@@ -49,9 +49,25 @@ def check_summary(summary: Any) -> None:
             _check_numbers(summary[name], ("median", "percentile_90", "successes_per_hour"), required=True)
     if summary.get("started_from") is not None:
         check_start(summary["started_from"])
+    for name, outcome in (summary.get("constraints") or {}).items():
+        check_outcome(name, outcome)
     if summary.get("success_rate") is not None:
         _check_numbers(summary["success_rate"], ("value", "low", "high"), required=True)
         whole_number(summary["success_rate"]["episodes"])
+
+
+def check_outcome(name: Any, outcome: Any) -> None:
+    """Check the outcome of a constraint in summary.json.
+
+    Raises:
+        AttributeError, KeyError, TypeError or ValueError: if it is invalid.
+    """
+    if not all(isinstance(text, str) for text in (name, outcome["subject"], outcome["unit"])):
+        raise TypeError("name, subject and unit of a constraint must be texts")
+    if outcome["kind"] not in ("share", "mean", "success") or not isinstance(outcome["kept"], bool):
+        raise ValueError("a constraint must be a share, a mean or success, and kept or not")
+    numbers = ("value", "limit") if outcome["kind"] == "mean" else ("value", "limit", "low", "high")
+    _check_numbers(outcome, numbers, required=True)
 
 
 def check_episode(line: Any) -> None:

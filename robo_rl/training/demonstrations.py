@@ -51,7 +51,7 @@ def load_demonstrations(
     wanted: DemonstrationsConfig = section(config, "demonstrations")
     scorer = parts.reward.scorer
     for_agent = parts.agent.config.demonstration_ratio > 0
-    for_others = scorer is not None or (parts.resets is not None and parts.resets.learns)
+    for_others = (scorer is not None and bool(scorer.modules)) or (parts.resets is not None and parts.resets.learns)
     if wanted.episodes == 0 or not (for_agent or for_others):
         return Demonstrations(None, [])
     recorded = folder / "demonstrations"

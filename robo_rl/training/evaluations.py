@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from ..app import Components, RunConfig
-from ..core import Agent, Interruption, Policy, RenderingError, SafetyStop, State, finite_number, whole_number
+from ..core import (
+    CONSTRAINT,
+    Agent,
+    Interruption,
+    Policy,
+    RenderingError,
+    SafetyStop,
+    State,
+    find_constraints,
+    finite_number,
+    whole_number,
+)
 from ..evaluation import CycleTime, EvaluationResult, evaluate, film_problem, no_time_limit
 from ..evaluation.hacking import RewardWatch
 from ..telemetry import RunLogger
@@ -63,7 +74,7 @@ class Evaluations:
         self._interruption = interruption
         self._scored: tuple[int, float] | None = None
         self.steps_to_95: int | None = None
-        self.watch = None if parts.reward.scorer is None else RewardWatch()
+        self.watch = RewardWatch() if parts.reward.scorer is not None and parts.reward.scorer.modules else None
         spec = parts.evaluation_backend().spec
         if not spec.reports_success:
             hint = (
@@ -81,6 +92,8 @@ class Evaluations:
 
     def score(self, updates: int) -> float | None:
         """Return the success rate, or else the mean return, of the policy after ``updates`` learner steps, if known.
+
+        The share of the constraints that it did not keep is subtracted.
 
         The score is unknown if reward modules compute the reward and success is not reported. The task's own return
         measures something else: that of a humanoid rewards running, even if the modules reward kneeling.
@@ -118,11 +131,12 @@ class Evaluations:
         return " or ".join(goals_set) or "a goal that has since been removed"
 
     def suffices(self, result: EvaluationResult) -> bool:
-        """Return whether a result is good enough to end the run."""
+        """Return whether a result is good enough to end the run: all constraints must be kept."""
         settings = self._settings
         rate, wanted = result.success_rate, settings.stop_at_success_rate
         succeeds = wanted is not None and rate is not None and rate.value >= wanted
-        return succeeds or (settings.stop_at_return is not None and result.return_mean >= settings.stop_at_return)
+        returned = settings.stop_at_return is not None and result.return_mean >= settings.stop_at_return
+        return (succeeds or returned) and all(outcome.kept for outcome in result.constraints)
 
     def __call__(
         self, step: int, updates: int, seed: int, episodes: int, video: Path | None = None
@@ -158,7 +172,9 @@ class Evaluations:
         if rate is not None or self.watch is None:
             # If a task reports success only in some episodes, its score is the return, which every evaluation has.
             always_reported = rate is not None and self._parts.evaluation_backend().spec.reports_success
-            self._scored = updates, rate.value if rate and always_reported else result.return_mean
+            # A policy that keeps its limits is better than one that does not, however often the task is solved.
+            exceeded = sum(not outcome.kept for outcome in result.constraints) / max(len(result.constraints), 1)
+            self._scored = updates, (rate.value if rate and always_reported else result.return_mean) - exceeded
         if rate and rate.value >= SOLVED and self.steps_to_95 is None:
             self.steps_to_95 = step
         self._logger.log(
@@ -175,6 +191,7 @@ class Evaluations:
             demonstrations_success_rate=self._demonstrated_rate,
             lap_seconds_median=result.lap_seconds_median,
             **{f"reached/{name}": share for name, share in result.reached.items()},
+            **{f"{CONSTRAINT}{outcome.limit.name}": outcome.value for outcome in result.constraints},
         )
         if self.watch is not None and (warning := self.watch.evaluated(step, rate.value if rate else None)):
             self._logger.message(warning)
@@ -214,6 +231,7 @@ class Evaluations:
                     seed,
                     reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
                     reward_offset=reward.offset,
+                    constraints=find_constraints(self._parts.reward),
                     video=video if self._settings.video_episodes else None,
                     video_episodes=self._settings.video_episodes,
                     on_episode=lambda _: check_wanted(),

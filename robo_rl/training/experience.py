@@ -6,10 +6,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..app import Components
-from ..core import HISTORY, MACHINE, ConfigError, GoalTask, Metrics, State, Transition, find_machine, machine_states
+from ..core import (
+    BEFORE,
+    HISTORY,
+    MACHINE,
+    PROGRESS,
+    ConfigError,
+    GoalTask,
+    Metrics,
+    State,
+    Transition,
+    find_constraints,
+    find_machine,
+    machine_states,
+)
 from ..replay import Counterfactual, Hindsight, MixedSampler, ReplayRing
 from ..residual import BASE_POLICY
 from .earnings import Earnings
+
+MACHINE_TERMS = frozenset(("success", MACHINE, PROGRESS, PROGRESS + BEFORE))
+"""Reward terms that depend on the state of the task's machine."""
 
 
 class Experience:
@@ -156,8 +172,8 @@ def make_hindsight(components: Components, online: ReplayRing, copies: int, seed
         )
     if components.reward.scorer is not None:
         raise ConfigError(
-            f"run.hindsight={copies} needs the task's own rewards, and the reward modules "
-            f"{', '.join(components.reward.scorer.terms)} compute others: choose one of the two"
+            f"run.hindsight={copies} needs the task's own rewards, and reward modules or constraints compute "
+            f"{', '.join(components.reward.scorer.terms)}: choose one of the two"
         )
     return Hindsight(online, relabel, copies, seed)
 
@@ -175,10 +191,17 @@ def make_counterfactual(components: Components, share: float) -> Counterfactual 
         raise ConfigError(f"{option} changes the state of a machine, and the task has none: set task.machine=FILE")
     if MACHINE not in components.agent.observed:
         raise ConfigError(f"{option} needs an agent that observes {MACHINE!r}: add it to agent.observation_keys")
-    if components.reward.scorer is not None:
+    scorer, constraints = components.reward.scorer, find_constraints(components.reward)
+    if scorer is not None and scorer.modules:
         raise ConfigError(
-            f"{option} needs the task's own rewards, and the reward modules "
-            f"{', '.join(components.reward.scorer.terms)} compute others: choose one of the two"
+            f"{option} needs the task's own rewards, and the reward modules {', '.join(scorer.modules)} compute "
+            "others: choose one of the two"
+        )
+    changed = {*MACHINE_TERMS, *components.backend.spec.observation[MACHINE].names}
+    if constraints is not None and (read := sorted(constraints.reads & changed)):
+        raise ConfigError(
+            f"{option} changes {', '.join(read)}, which reward.constraints limits: limit something else, or choose one "
+            "of the two"
         )
     if BASE_POLICY in components.backend.spec.extra:
         raise ConfigError(

@@ -26,7 +26,9 @@ def evaluation_facts(result: EvaluationResult | None) -> dict[str, Any]:
     if laps:
         times = {"median": float(np.median(laps)), "fastest": min(laps), "slowest": max(laps), "laps": len(laps)}
     cycle_time = cycle_time_facts(result.cycle_time)
-    return {"success_rate": success, "return_mean": result.return_mean, "cycle_time": cycle_time, "lap_seconds": times}
+    facts = {"success_rate": success, "return_mean": result.return_mean, "cycle_time": cycle_time, "lap_seconds": times}
+    constraints = {outcome.limit.name: outcome.to_json() for outcome in result.constraints}
+    return facts | ({"constraints": constraints} if constraints else {})
 
 
 def cycle_time_facts(cycle_time: CycleTime | None) -> dict[str, float] | None:
@@ -49,6 +51,7 @@ def evaluation_lines(result: EvaluationResult, demonstrated: CycleTime | None) -
         yield f"Mean return {result.return_mean:.1f} over {episodes}"
     if result.stages:
         yield result.stages
+    yield from result.limit_lines
     if result.stops:
         yield result.stops
     if (cycle_time := result.cycle_time) is not None:
