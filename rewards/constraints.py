@@ -181,9 +181,9 @@ class Constraint(Module):
         ends = batch["terminated"] | batch["truncated"]
         if self.limit.kind == "success":
             counted = by_policy & ends & (batch["success"] >= 0)
-            self.multiplier.add(float(np.count_nonzero(batch["success"][counted] == 1)), np.count_nonzero(counted))
+            self.multiplier.add(float(np.count_nonzero(batch["success"][counted] == 1)), int(counted.sum()))
         elif by_policy.any():
-            self.multiplier.add(float(self(batch)[by_policy].sum(dtype=np.float64)), np.count_nonzero(by_policy))
+            self.multiplier.add(float(self(batch)[by_policy].sum(dtype=np.float64)), int(by_policy.sum()))
         if ends.any():
             least = self.limit.kind == "success"
             self._changed |= self.multiplier.end_episode(self.limit.bound, least=least, rising=self._rising())
@@ -268,7 +268,8 @@ class ConstrainedReward:
         task = np.float32(1.0) + multipliers[~is_cost].sum()
         costs = (values[..., others:] * self._scales).clip(-1.0, 1.0)
         weighted: NDArray[np.float32] = task * rewards - costs @ np.where(is_cost, multipliers, np.float32(0))
-        return weighted / (np.float32(1.0) + multipliers.sum())
+        combined: NDArray[np.float32] = weighted / (np.float32(1.0) + multipliers.sum())
+        return combined
 
     def costs(self, rows: Batch) -> Mapping[str, NDArray[np.float32]]:
         """Return the costs (n,) of rows; see :class:`~robo_rl.core.Constraints`."""
