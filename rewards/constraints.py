@@ -155,8 +155,8 @@ class Constraint(Module):
         self.reads = frozenset[str]()
         place = f"reward.constraints.{name}"
         if config.keep is not None:
-            self._formula, names = _momentary(config.keep, self._quantities, place)
-            self.reads = self._quantities.reads(names)
+            self._formula, self._names = _momentary(config.keep, self._quantities, place)
+            self.reads = self._quantities.reads(self._names)
         elif config.term in self._quantities.units:
             self.reads = self._quantities.reads((config.term,))
         elif config.term is not None:
@@ -172,20 +172,19 @@ class Constraint(Module):
             return self._module(batch)
         if self._formula is None:
             return np.asarray(self._quantities.values(self.limit.subject, batch), np.float32)
-        signals = {name: self._quantities.values(name, batch) for name in self._names(self._formula)}
+        signals = {name: self._quantities.values(name, batch) for name in self._names}
         return np.asarray(self._formula.trace(signals, 1.0) <= 0, np.float32)
 
     def observe(self, batch: Batch) -> None:
         """Count rows of the running training and, at the end of an episode, change the multiplier."""
-        by_policy = batch["source"] == Source.POLICY
+        counted = batch["source"] == Source.POLICY
         ends = batch["terminated"] | batch["truncated"]
-        if self.limit.kind == "success":
-            counted = by_policy & ends & (batch["success"] >= 0)
-            self.multiplier.add(float(np.count_nonzero(batch["success"][counted] == 1)), int(counted.sum()))
-        elif by_policy.any():
-            self.multiplier.add(float(self(batch)[by_policy].sum(dtype=np.float64)), int(by_policy.sum()))
+        least = self.limit.kind == "success"
+        if least:
+            counted &= ends & (batch["success"] >= 0)
+        if counted.any():
+            self.multiplier.add(float(self(batch)[counted].sum(dtype=np.float64)), int(counted.sum()))
         if ends.any():
-            least = self.limit.kind == "success"
             self._changed |= self.multiplier.end_episode(self.limit.bound, least=least, rising=self._rising())
 
     def update(self, experience: Experience) -> Metrics:
@@ -210,9 +209,6 @@ class Constraint(Module):
         if self is first:
             return float(self.limit.kind != "success" or any(other.multiplier.value for other in others))
         return 1.0 - max(0.0, first.multiplier.error) if first.limit.kind == "success" else 1.0
-
-    def _names(self, formula: Formula) -> frozenset[str]:
-        return formula.check(self._quantities.units)
 
 
 class ConstrainedReward:
@@ -267,9 +263,8 @@ class ConstrainedReward:
         is_cost = self._scales > 0
         task = np.float32(1.0) + multipliers[~is_cost].sum()
         costs = (values[..., others:] * self._scales).clip(-1.0, 1.0)
-        weighted: NDArray[np.float32] = task * rewards - costs @ np.where(is_cost, multipliers, np.float32(0))
-        combined: NDArray[np.float32] = weighted / (np.float32(1.0) + multipliers.sum())
-        return combined
+        weighted = task * rewards - costs @ np.where(is_cost, multipliers, np.float32(0))
+        return np.asarray(weighted / (np.float32(1.0) + multipliers.sum()), np.float32)
 
     def costs(self, rows: Batch) -> Mapping[str, NDArray[np.float32]]:
         """Return the costs (n,) of rows; see :class:`~robo_rl.core.Constraints`."""

@@ -14,7 +14,9 @@ from robo_rl.learner import CheckpointFolder
 from robo_rl.rewards.constraints import constrained
 from robo_rl.sim import make_backend
 
-from ..rigs.command_line import SMALL_AGENT, exit_code, robo_rl
+from ..rigs.command_line import SMALL_AGENT, Forked, exit_code, finish, robo_rl
+from ..rigs.robot_rig import PATIENCE, virtual_robot
+from ..rigs.ros2_domain import free_domain
 from ..rigs.run_folder import records
 
 CONSTRAINTS = [
@@ -113,6 +115,15 @@ def test_what_cannot_be_limited_is_refused(
 ) -> None:
     assert exit_code("train", "task=reach", *options, f"run.dir={tmp_path / 'run'}") == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_a_robot_measures_is_limited(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    robot = ["robot=virtual", "robot.start_timeout=60", *PATIENCE, "run.evaluation_interval=0", "run.env_steps=40"]
+    with free_domain() as environment, virtual_robot(environment, "virtual.watchdog.stop_after=5"):
+        train = ["train", *COMMON, *robot]
+        finish(Forked(*train, *CONSTRAINTS, f"run.dir={folder}", environment=environment))
+    assert any(line.get("constraint/slow/value", 0) > 0 for line in records(folder, "reward"))
 
 
 def test_what_a_robot_does_not_measure_is_refused() -> None:
