@@ -20,6 +20,7 @@ TOPICS = {
         "eval compare": "find out which policy is better: robo-rl eval compare policies=[runs/a,runs/b]",
         "top": "show the state of runs in the terminal: robo-rl top",
         "web": "show runs in the browser, with live cameras, curves and buttons: robo-rl web",
+        "phone": "the same for a phone in the local network, with one QR code: robo-rl phone",
         "report": "make an HTML page of one or more runs",
         "play": "watch a task's expert, a run's policy or recorded episodes in the browser; change speed and noise",
     },

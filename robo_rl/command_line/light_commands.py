@@ -33,10 +33,13 @@ SCHEMAS = {
 }
 """Sections by their names in the list ``defaults`` of a configuration."""
 
+SHARED = ("web",)
+"""Commands whose options others share, by their names in ``defaults``."""
+
 
 def light_schemas(command: str) -> list[Schema] | None:
     """Return the sections of a command besides its own options; None if it chooses a group."""
-    names = [name for name in map(str, _own_config(command).defaults) if name not in ("common", "_self_")]
+    names = [name for name in _own_config(command).defaults if name not in ("common", "_self_")]
     return [SCHEMAS[name] for name in names] if SCHEMAS.keys() >= set(names) else None
 
 
@@ -67,11 +70,15 @@ def light_help(command: str, words: Sequence[str]) -> str | None:
 
 
 def _own_config(command: str) -> DictConfig:
-    """Return the command's file in configs."""
+    """Return the command's file in configs, together with that of a command whose options it shares."""
     file = resources.files("robo_rl.configs").joinpath(f"{_name(command)}.yaml")
     config = OmegaConf.create(file.read_text())
     assert isinstance(config, DictConfig)
-    return config
+    shared = [_own_config(name) for name in config.defaults if name in SHARED]
+    merged = OmegaConf.merge(*shared, config)
+    assert isinstance(merged, DictConfig)
+    merged.defaults = [name for each in (*shared, config) for name in each.defaults if name not in SHARED]
+    return merged
 
 
 def _name(command: str) -> str:

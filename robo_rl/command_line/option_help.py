@@ -120,7 +120,7 @@ def options(config: DictConfig, config_name: str) -> list[Option]:
         config: composed configuration, without Hydra's own part.
         config_name: name of the command's file in configs, without its extension.
     """
-    return list(_options(config, "", _comments(resources.files("robo_rl.configs").joinpath(f"{config_name}.yaml"))))
+    return list(_options(config, "", _comments(config_name)))
 
 
 def _options(config: DictConfig, path: str, comments: dict[str, str]) -> Iterator[Option]:
@@ -169,8 +169,14 @@ def _attributes(kind: Any) -> dict[str, str]:
     return notes
 
 
-def _comments(file: Any) -> dict[str, str]:
-    """Return the first sentence of the comment above each option of a YAML file, by the option's full name."""
+def _comments(config_name: str) -> dict[str, str]:
+    """Return the first sentence of the comment above each option of a command, by the option's full name.
+
+    They are in the command's file, and in the file of a command whose options it shares.
+    """
+    file = resources.files("robo_rl.configs").joinpath(f"{config_name}.yaml")
+    if not file.is_file():  # the name of a section, which a class documents
+        return {}
     notes: dict[str, str] = {}
     comment: list[str] = []
     sections: list[str] = []
@@ -179,6 +185,8 @@ def _comments(file: Any) -> dict[str, str]:
             sections = [*sections[: len(match[1]) // INDENT], match[2]]
             if comment:
                 notes[".".join(sections)] = _first_sentence(" ".join(comment))
+        elif sections == ["defaults"] and (match := re.fullmatch(r"  - (\w+)", line)):
+            notes |= _comments(match[1])
         comment = [*comment, line.strip(" #")] if line.lstrip().startswith("#") else []
     return notes
 

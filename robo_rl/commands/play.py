@@ -103,7 +103,7 @@ def _play(episodes: "Playing | Replaying", settings: WebConfig, spec: EnvSpec, n
     from ..web.threaded import ThreadedServer
 
     about = {"task": spec.task, "player": name, "control_rate": spec.control_rate, "recorded": recorded}
-    server = PageServer(settings, PAGES, PlayPage(episodes, about).serve)
+    server = PageServer(settings, PAGES, PlayPage(episodes, about).serve, title=f"Play {spec.task}")
     # A thread serves, because a simulator renders in the main thread.
     with Interruption() as interruption, closing(ThreadedServer(server)):
         link = link_text(server.link, settings)

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+from functools import partial
 
 from omegaconf import DictConfig
 
@@ -13,6 +14,8 @@ from ..monitoring.dashboard import PAGES, SWITCH_SECONDS, Dashboard
 from ..monitoring.run_table import WatchConfig
 from ..monitoring.starting import StartConfig, Starter
 from ..operators.page_address import link_text, page_settings
+from ..web import WebConfig
+from ..web.open_pages import open_pages
 
 
 def run(config: DictConfig) -> int:
@@ -20,6 +23,20 @@ def run(config: DictConfig) -> int:
 
     Raises:
         ConfigError: if the package ``websockets`` is missing, the address is taken, or keys cannot be read.
+    """
+    return serve(config, page_settings(config))
+
+
+def serve(config: DictConfig, settings: WebConfig, guide: str = "") -> int:
+    """Serve the page until Ctrl-C.
+
+    Args:
+        config: options of the command.
+        settings: address of the page.
+        guide: printed after the address.
+
+    Raises:
+        ConfigError: as :func:`run`.
     """
     with importing_extra("web", "pages need the packages websockets and segno"):
         from ..web.server import PageServer
@@ -31,10 +48,10 @@ def run(config: DictConfig) -> int:
     folders = typed(data_page.DataConfig, DictConfig({"data": config.data})).data
     starts = typed(StartConfig, DictConfig({"starts": config.starts}))
     EmergencyStop()  # raises at once if this user has no folder for it
-    settings = page_settings(config)
     data = data_page.DataPage(folders, lambda: dashboard.runs())  # it is made of the other
     limit = starts.limit(settings.is_local)
-    dashboard = Dashboard(watched, data, Starter(watched.runs[0], limit))
+    pages = partial(open_pages, settings.is_local)
+    dashboard = Dashboard(watched, data, Starter(watched.runs[0], limit), pages)
     server = PageServer(
         settings,
         PAGES | data_page.PAGES,
@@ -44,14 +61,15 @@ def run(config: DictConfig) -> int:
         files=dashboard.files,
     )
 
-    async def serve() -> None:
+    async def serve_pages() -> None:
         async with server.serving():
             link = link_text(server.link, settings)
             rights = "command and start runs" if limit else "command the runs"
-            print(f"Open {link}\nAnyone with this address can {rights} and save data sets. Ctrl-C ends.", flush=True)
+            warning = f"Anyone with this address can {rights} and save data sets. Ctrl-C ends."
+            print(f"Open {link}\n{warning}{guide}", flush=True)
             await asyncio.get_running_loop().create_future()
 
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()  # collecting all imported objects would stop every thread for tens of milliseconds
-    run_until_signal(serve())
+    run_until_signal(serve_pages())
     return 0

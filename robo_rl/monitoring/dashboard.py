@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from ..core import DataError, RoboRLError
 from ..evaluation.charts import STATIC as CHARTS
 from ..evaluation.runs import load_run
-from ..operators.rearming import find_stops
-from ..operators.stop_button import StopButton, described
+from ..operators.stop_button import StopButton, holds_of_robots, holds_or_problem
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.files import FolderFiles
+from ..web.open_pages import OpenPage
 from ..web.reading import TURNS, Readers
 from .data_page import DataPage
 from .live_scenes import CAMERAS, NOTHING, VIEWS, new_scenes
@@ -89,7 +89,8 @@ class Dashboard:
     it ``views`` of robots, see :data:`.VIEWS`, or command it, ``{"command": name, "robot": name}``, or re-arm the
     robots that they show, ``{"command": "rearm", "seen": held}``. ``data``, the server of data sets, and ``starter``
     answer :class:`.PageRequests`; the commands that pages started are in ``started``, and the number of further ones
-    that run in ``more_started``. Without a run, ``searched`` names the folders, and ``note`` a problem with one.
+    that run in ``more_started``. ``pages`` are the title and link of each page of other commands. Without a run,
+    ``searched`` names the folders, and ``note`` a problem with one.
 
     Run folders may belong to any user. They are read in threads, each folder separately, with limits on size and time.
     The emergency stop is that of all robots of this user. It does not depend on any run folder.
@@ -98,13 +99,20 @@ class Dashboard:
         settings: the runs to show.
         data: the data sets that pages show beside the runs; None: none.
         starter: starts runs for pages; None: none is started.
+        pages: returns the pages of other commands.
 
     Attributes:
         files: reports and videos of the runs, at addresses that the pages receive.
     """
 
-    def __init__(self, settings: WatchConfig, data: DataPage | None = None, starter: Starter | None = None) -> None:
-        self._settings, self._data, self._starter = settings, data, starter
+    def __init__(
+        self,
+        settings: WatchConfig,
+        data: DataPage | None = None,
+        starter: Starter | None = None,
+        pages: Callable[[], list[OpenPage]] = list,
+    ) -> None:
+        self._settings, self._data, self._starter, self._pages = settings, data, starter, pages
         self.files = FolderFiles(kind_of)
         self._readers, self._button = Readers(READ_SECONDS, TURNS), StopButton()
         self._looks: dict[Path, Look] = {}
@@ -242,7 +250,8 @@ class Dashboard:
             outcomes = {path: looks[f"run {path}"] for path in paths}
             tiles = [tile(path, outcome) for path, outcome in outcomes.items()]
             tiles.sort(key=lambda each: not each["going_on"])  # the active ones first
-            await visit.send({"gallery": tiles})
+            pages = (await self._readers.read({"pages": self._pages}))["pages"]
+            await visit.send({"gallery": tiles, "pages": [] if isinstance(pages, Exception) else pages})
             if self._starter is not None:
                 started = (await self._readers.read({"started": self._starter.started}))["started"]
                 commands, more = ([], 0) if isinstance(started, Exception) else started
@@ -270,7 +279,7 @@ class Dashboard:
                 "run": None,
                 "note": problem,
                 "searched": searched,
-                "held": _holds_or_problem(held),
+                "held": holds_or_problem(held),
             }
         path = self._paths.get(chosen or "", paths[0])
         others = [self._paths[other] for other in compared if other in self._paths and other != str(path)]
@@ -285,7 +294,7 @@ class Dashboard:
             for other in others
             if not isinstance(each := outcomes[f"run {other}"], Exception)
         ]
-        return {"runs": runs, "run": data, "compared": drawn, "held": _holds_or_problem(outcomes["stop"])}
+        return {"runs": runs, "run": data, "compared": drawn, "held": holds_or_problem(outcomes["stop"])}
 
     async def _list(self) -> tuple[list[Path], str]:
         """Return the newest runs, and a problem with a folder, or "". Within ``interval``, pages share the result."""
@@ -382,16 +391,3 @@ class Visit:
             if self.chosen is None and message["run"]["status"] != UNREADABLE:
                 self.choose(message["run"]["path"])
         await self.page.send(json.dumps(news or {"alive": True}))
-
-
-def holds_of_robots() -> list[dict[str, str]]:
-    """Return the latches that hold this user's robots still, for display."""
-    return described(find_stops())
-
-
-def _holds_or_problem(outcome: Any) -> list[dict[str, str]]:
-    """Return the holds; if they could not be read, the reason as one of them."""
-    if isinstance(outcome, Exception):
-        return [{"what": "unknown", "reason": str(outcome)}]
-    held: list[dict[str, str]] = outcome
-    return held

@@ -37,7 +37,7 @@ class AnswerPage:
     def __init__(self, config: WebConfig, questions: "queue.SimpleQueue[Question]") -> None:
         self._config = config
         self._questions = questions
-        self._server = PageServer(config, PAGES, self._talk, print, MESSAGE_BYTES)
+        self._server = PageServer(config, PAGES, self._talk, print, MESSAGE_BYTES, title="Answer questions")
         self._open: Question | None = None
         self._number = 0
 

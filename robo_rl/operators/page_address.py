@@ -77,15 +77,23 @@ def link_text(link: str, settings: WebConfig) -> str:
 
     code = io.StringIO()
     segno.make(link).terminal(code, compact=True)
-    authority = Path(settings.certificates or "", AUTHORITY_PATH.removeprefix("/"))
-    if not authority.exists():  # certificates of an authority that browsers know
+    if not has_own_authority(settings):
         return f"{link}\n{code.getvalue().rstrip()}"
-    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(authority.read_text())).digest()
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(_authority(settings).read_text())).digest()
     return (
         f"{link}\n{code.getvalue()}To open it without a warning, install the certificate at "
         f"{link.partition('/#')[0]}{AUTHORITY_PATH} on that device, if its SHA-256 fingerprint there is\n"
         f"{digest.hex(':').upper()}"
     )
+
+
+def has_own_authority(settings: WebConfig) -> bool:
+    """Return whether the certificates of a page are of an authority that browsers do not know."""
+    return _authority(settings).exists()
+
+
+def _authority(settings: WebConfig) -> Path:
+    return Path(settings.certificates or "", AUTHORITY_PATH.removeprefix("/"))
 
 
 def _make_certificates(host: str) -> Path:

@@ -277,13 +277,13 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
         config: configuration with the sections ``teleop``, ``steering``, ``web`` and ``safety``.
         backend: backend that the person controls.
         device: device of the person, or None.
-        whose: reason that is recorded when this panel presses the emergency stop.
+        whose: name of the panel, which is part of the reason of its emergency stops.
 
     Raises:
         ConfigError: if the device cannot control the robot, or a package is missing.
         DriverError: if the device is not connected.
     """
-    press = emergency_stop(config, whose)
+    press = emergency_stop(config, f"a person, by the {whose}")
     held: TeleopDevice | None = None
     steering: Steering | None = None
     with ExitStack() as opened:

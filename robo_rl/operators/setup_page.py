@@ -84,7 +84,8 @@ class SetupPage(TerminalDialog):
         self._open_pages = 0
         self._nobody = threading.Event()
         self._nobody.set()
-        self._server = PageServer(config, PAGES, self._talk, print, MESSAGE_BYTES)
+        title = f"Check robot {about.get('robot', '')}".rstrip()
+        self._server = PageServer(config, PAGES, self._talk, print, MESSAGE_BYTES, title=title)
         self._thread = ThreadedServer(self._server)
         rights = "let the robot move, stop it and re-arm it"
         print(f"Open {link_text(self.link, config)}\nAnyone with this address can {rights}.", flush=True)

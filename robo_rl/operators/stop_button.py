@@ -106,3 +106,16 @@ def rearm_seen(seen: object, find: Callable[[], list[Hold]] = find_stops) -> lis
 
 def _is_listed(hold: Hold, entries: Sequence[object]) -> bool:
     return described([hold])[0] in entries
+
+
+def holds_of_robots() -> list[dict[str, str]]:
+    """Return the latches that hold this user's robots still, for display."""
+    return described(find_stops())
+
+
+def holds_or_problem(outcome: Any) -> list[dict[str, str]]:
+    """Return the holds; if they could not be read, the reason as one of them."""
+    if isinstance(outcome, Exception):
+        return [{"what": "unknown", "reason": str(outcome)}]
+    held: list[dict[str, str]] = outcome
+    return held

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from omegaconf import DictConfig, OmegaConf
 
 from ..app import Components, DemonstrationsConfig, with_source
-from ..core import Batch, ConfigError, Interruption, counted, section
+from ..core import Batch, ConfigError, DataError, Interruption, counted, section
 from ..evaluation import CycleTime
 from ..recording.episodes import open_data_set, record_episodes
 from ..recording.scripts import SCRIPTS, noise_of
@@ -86,6 +86,20 @@ def load_demonstrations(
         # All features at once, so that they are identical bit for bit when the run is resumed.
         ring.rows.compute_features()
     return Demonstrations(ring, episodes, cycle_time, success_rate)
+
+
+def check_demonstrations(config: DictConfig) -> None:
+    """Check that the data set in ``demonstrations.path`` can be opened, if there is one.
+
+    Raises:
+        DataError: if it is missing, damaged or of another format version.
+    """
+    wanted: DemonstrationsConfig = section(config, "demonstrations")
+    if wanted.path and wanted.episodes:
+        try:
+            EpisodeStore.open(Path(wanted.path)).close()
+        except DataError as error:
+            raise DataError(f"demonstrations.path: {error}") from error
 
 
 def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:

@@ -15,6 +15,7 @@ from ..core import ConfigError, DataError, load_config, override, section, write
 from ..evaluation.runs import is_run, load_run
 from ..learner import CheckpointFolder
 from ..telemetry import LiveWatch
+from .demonstrations import check_demonstrations
 
 ENTRIES = (
     "config.yaml",
@@ -70,6 +71,7 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
     Raises:
         ConfigError: if the folder cannot be created, if it holds files other than a run, a run that may not be replaced
             or that is still running, or files that the new run reads; for a resumed run, as :func:`require_own_files`.
+        DataError: as :func:`check_demonstrations`, for a new run.
     """
     if config.resume is not None:
         require_own_files(folder)
@@ -81,6 +83,7 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     earlier = folder / f".replaced-{os.getpid()}"
     replaces = _holds_run(config, folder)
+    check_demonstrations(config)
     with _making(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if replaces:

@@ -113,7 +113,8 @@ class PersonPage:
         self._tapped: set[str] = set()
         self._display = _Display()
         self._connection: ServerConnection | None = None
-        self._server = PageServer(config, PAGES, self._handle, notify, MESSAGE_BYTES)
+        title = f"Drive {about.get('task', 'the robot')}"
+        self._server = PageServer(config, PAGES, self._handle, notify, MESSAGE_BYTES, title=title)
         self._changed = asyncio.Event()
         self._thread = ThreadedServer(self._server)
 

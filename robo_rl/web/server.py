@@ -8,7 +8,7 @@ import logging
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +25,7 @@ from .files import POLICY as FILES_POLICY
 from .files import PREFIX as FILES
 from .files import FolderFiles
 from .listening import Listener, served, trust
+from .open_pages import OpenPage, listed
 
 STATIC = Path(__file__).parent / "static"
 SOCKET = "/socket"
@@ -75,6 +76,7 @@ class PageServer:
         message_bytes: largest message that a page may send.
         handlers: handlers of further websockets by path, which begins with :data:`SOCKET` and a slash.
         files: files of folders, whose addresses the handlers send to pages; None: there are none.
+        title: purpose of the first page, under which the page of runs links to it; empty: it does not.
 
     Raises:
         ConfigError: if keys or token cannot be read.
@@ -89,8 +91,10 @@ class PageServer:
         message_bytes: int = MESSAGE_BYTES,
         handlers: Mapping[str, Handler] | None = None,
         files: FolderFiles | None = None,
+        title: str = "",
     ) -> None:
         self._config = config
+        self._title = title
         named = {f"/{name}": name for name in APP} | dict(pages)
         self._files = {path: (STATIC / name, _TYPES[Path(name).suffix]) for path, name in named.items()}
         if config.certificates is not None:
@@ -132,7 +136,8 @@ class PageServer:
         async with served(self._listeners, host, ports, "web.address", self._serving_on) as self._port:
             if ports[0] not in (0, self._port):
                 self._notify(f"Port {ports[0]} is in use, perhaps by another page: this page has port {self._port}")
-            yield
+            with listed(OpenPage(self._title, self.link)) if self._title else nullcontext():
+                yield
 
     def _serving_on(self, listener: Listener) -> AbstractAsyncContextManager[Server]:
         return serve(

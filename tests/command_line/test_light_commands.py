@@ -50,6 +50,8 @@ sys.exit(f"imported: {sorted(heavy & sys.modules.keys())}" if heavy & sys.module
         ("view path=nothing", "view", ""),
         ("top --help", "", ""),
         ("web --help-all", "", ""),
+        ("phone --help", "", ""),
+        ("phone --cfg job", "phone", ""),
         ("view --help", "", ""),
         ("stop --help", "", ""),
         ("new --help", "", ""),

@@ -38,6 +38,12 @@ def test_a_run_is_replaced_only_once_the_other_begins(tmp_path: Path, capsys: py
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+def test_a_run_without_its_data_set_does_not_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = fails(["train", "task=reach", f"run.dir={tmp_path}/run", f"demonstrations.path={tmp_path}/none"], capsys)
+    assert line.startswith(f"robo-rl: demonstrations.path: {tmp_path}/none: there is no data set; correct the path")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_files_that_are_no_run_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.yaml").write_text("seed: 5\n")
     (tmp_path / "thesis.tex").touch()

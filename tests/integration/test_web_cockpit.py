@@ -1,6 +1,5 @@
 """The page that drives a robot, in Chromium: keys, gripper, figures, cameras and directions."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 pytest.importorskip("websockets")
 
 from ..rigs.browser import NOTICES_NO_SILENCE, proxied, wait_until
-from ..rigs.driven_page import MOVING_FINGER, Driven, key, make_phone, opened, touch, upper_edge
+from ..rigs.driven_page import MOVING_FINGER, Driven, key, opened, touch, upper_edge
 
 VIBRATIONS = "window.vibrations = []; navigator.vibrate = (pattern) => vibrations.push(pattern);"
 """Records the vibrations of the page."""
@@ -25,19 +24,7 @@ Object.defineProperty(document, "hidden", {value: true, configurable: true});
 document.dispatchEvent(new Event("visibilitychange"));
 """
 
-
-@pytest.fixture
-def driven() -> Iterator[Driven]:
-    driven = Driven()
-    yield driven
-    driven.close()
-
-
-@pytest.fixture(scope="module")
-def browser(browser: Any) -> Any:
-    """A browser with the screen of a phone."""
-    make_phone(browser)
-    return browser
+pytestmark = pytest.mark.usefixtures("phone")
 
 
 def test_keys_drive_while_they_are_held_and_press_the_buttons(browser: Any, driven: Driven) -> None:

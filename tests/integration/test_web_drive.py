@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,7 +16,7 @@ from websockets.sync.client import connect
 from robo_rl.web.person import TAKEN
 
 from ..rigs.browser import NOTICES_NO_SILENCE, press_stop_on_a_dead_network, proxied, wait_until
-from ..rigs.driven_page import MOVING_FINGER, Driven, make_phone, opened, touch, upper_edge
+from ..rigs.driven_page import MOVING_FINGER, Driven, opened, touch, upper_edge
 
 FAKE_WEBXR = """
 window.pose = {position: {x: 0, y: 1, z: 0}, orientation: {x: 0, y: 0, z: 0, w: 1}};
@@ -57,19 +56,7 @@ import("/pose.js").then(({deflections}) => done(deflections(start, now)));
 """
 """What a turn of 0.3 rad to the left comes to."""
 
-
-@pytest.fixture
-def driven() -> Iterator[Driven]:
-    driven = Driven()
-    yield driven
-    driven.close()
-
-
-@pytest.fixture(scope="module")
-def browser(browser: Any) -> Any:
-    """A browser with the screen of a phone."""
-    make_phone(browser)
-    return browser
+pytestmark = pytest.mark.usefixtures("phone")
 
 
 def grip_pose(browser: Any, driven: Driven) -> None:

@@ -11,8 +11,7 @@ import pytest
 from robo_rl.core import GuardBeat, MonotonicClock, OwnStop
 from robo_rl.core.emergency import default_file, file_of
 from robo_rl.core.latch import Latch
-from robo_rl.monitoring.dashboard import holds_of_robots
-from robo_rl.operators.stop_button import StopButton, rearm_seen
+from robo_rl.operators.stop_button import StopButton, holds_of_robots, rearm_seen
 
 
 def test_a_page_shows_who_stopped_which_robot_and_why_and_releases_it() -> None:

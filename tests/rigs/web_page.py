@@ -1,5 +1,6 @@
 """The server of the page of runs in a thread, and a status that a run reports to it."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from robo_rl.monitoring.run_table import WatchConfig
 from robo_rl.monitoring.starting import Starter
 from robo_rl.telemetry import LiveRobot, LiveStatus
 from robo_rl.web import WebConfig
+from robo_rl.web.open_pages import open_pages
 from robo_rl.web.server import PageServer
 
 from .server_thread import ServerThread
@@ -31,7 +33,8 @@ class ServedDashboard:
         self.messages: list[str] = []
         self._token_file = str(folder / "token")
         self._data = data_page.DataPage([] if data is None else [str(data)], lambda: self._dashboard.runs())
-        self._dashboard = Dashboard(WatchConfig(runs=[str(runs)], newest=4, interval=0.2), self._data, starter)
+        watched = WatchConfig(runs=[str(runs)], newest=4, interval=0.2)
+        self._dashboard = Dashboard(watched, self._data, starter, partial(open_pages, True))
         self.port = 0
 
     def start(self) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from ..rigs.command_line import SMALL_AGENT
 from ..rigs.guide import blocks, files
+from ..rigs.walk import report_walk
 
 PAGE = "own_arm.md"
 COMMANDS, LINES = 5, 120
@@ -137,7 +138,6 @@ def test_an_engineer_trains_a_policy_for_her_own_arm(engineer: Engineer, capsys:
     assert "--config-dir" not in hint, "an installed package needs none"
     assert "press_button, policy of step 300, 2 episodes" in engineer.type(evaluate, "episodes=2")
 
-    with capsys.disabled():
-        print(f"\nown arm: {len(engineer.commands)} commands, {lines} lines, {engineer.seconds:.0f} s")
+    report_walk("own arm", len(engineer.commands), lines, engineer.seconds, capsys)
     assert len(engineer.commands) <= COMMANDS
     assert lines <= LINES

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from ..rigs.robot_rig import PATIENCE, virtual_robot, wait_until
 from ..rigs.ros2_domain import free_domain
 from ..rigs.run_folder import records
 from ..rigs.server_thread import ServerThread
+from ..rigs.walk import Terminal
 
 ACTIONS = 3
 """Most commands, answers and taps between a stop and the next steps of the robot."""
@@ -47,26 +47,6 @@ ENDLESS = [
     "task.max_episode_steps=10",
 ]
 TOKEN = "a secret of this test"
-
-
-class Terminal:
-    """A command that runs, and all that it has printed so far."""
-
-    def __init__(self, *words: str, environment: dict[str, str]) -> None:
-        self.process = Forked(*words, environment=environment)
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=lambda: self.lines.extend(self.process.stdout), daemon=True)
-        self._reader.start()
-
-    @property
-    def text(self) -> str:
-        return "".join(self.lines)
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._reader.join()
-        self.process.stdout.close()
 
 
 class Drill(NamedTuple):

@@ -40,13 +40,19 @@ function show(asked) {
   at("text").rows = isInWords() ? 12 : 1;
   at("said").hidden = !question.number;
   at("number").textContent = question.number ? `Question ${question.number}` : "Nothing is asked now";
-  at("parts").replaceChildren(
-    ...question.parts.map((part, index) =>
-      part === null ? make("img", "", { id: `part-${index}`, alt: `Picture, part ${index + 1}` }) : make("p", part),
-    ),
-  );
+  at("parts").replaceChildren(...question.parts.flatMap(makePart));
+  at("parts").style.setProperty("--pictures", question.parts.filter((part) => part === null).length);
   at("choices").replaceChildren(...(question.form.choices ?? []).map(makeChoice));
   if (question.form.grid) for (const image of document.querySelectorAll("#parts img")) image.onclick = touch;
+}
+
+// A text, or a picture with the text before it as its title.
+function makePart(part, index, parts) {
+  if (part !== null) return parts[index + 1] === null ? [] : [make("p", part)];
+  const image = make("img", "", { id: `part-${index}`, alt: `Picture, part ${index + 1}` });
+  image.addEventListener("load", () => image.style.setProperty("--aspect", image.naturalWidth / image.naturalHeight));
+  const title = typeof parts[index - 1] === "string" ? [make("p", parts[index - 1])] : [];
+  return [make("figure", "", {}, ...title, image)];
 }
 
 function makeChoice([said, label]) {

@@ -51,6 +51,7 @@ const link = new Link({
     if ("scene" in news) cameras.scene(news.scene);
     if ("poster" in news) gallery.lack(news.poster, news.problem);
     if ("gallery" in news) showGallery(news.gallery);
+    if ("pages" in news) showPages(news.pages);
     if ("started" in news) start.show(news.started);
     if ("more_started" in news) start.count(news.more_started);
   },
@@ -141,6 +142,12 @@ function showHeld(holds) {
   held.show(holds);
   if (holds.some(({ what }) => what === "unknown")) return; // for a moment, the file of a stop was not read
   alarm.update("held", holds.map(({ what, reason }) => `${what}: ${reason}`));
+}
+
+// Links to pages of other commands: [title, address].
+function showPages(pages) {
+  at("pages").replaceChildren(...pages.map(([title, href]) => make("a", title, { class: "button", href })));
+  at("pages-section").hidden = pages.length === 0;
 }
 
 function showGallery(runs) {
