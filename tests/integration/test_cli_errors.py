@@ -104,7 +104,8 @@ AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
         (["train", "+reset.home=1"], "robo-rl: reset.home: there is no such option: there are none here"),
         (
             ["train", "task=reach", "+reward.terms.near.weight=2"],
-            "robo-rl: reward.terms: there is no such option: did you mean 'others'? Valid: offset, others, weights",
+            "robo-rl: reward.terms: there is no such option: did you mean 'others'? Valid: constraints, offset, others, "
+            "weights",
         ),
         (
             ["eval", "runs/2026-11-25_reach"],
@@ -130,7 +131,10 @@ AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
         ),
         (["train", "+robt=virtual"], "robo-rl: robt: there is no such option: did you mean 'robot'? Valid: agent, al"),
         (["train", "robot.namespace=left"], "robo-rl: robot.namespace: the group robot has no choice yet: add robot=N"),
-        (["record", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: record, robot, saf"),
+        (
+            ["record", "robt=virtual"],
+            "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: planner, record, ro",
+        ),
         (["control", "send=stopp"], "robo-rl: send: there is no command 'stopp': did you mean 'stop'? Valid: actors N"),
         (["control", "send=pause", "run=x"], "robo-rl: run=x: no run is active there; robo-rl top lists active runs"),
         (["control", "send=actors 2", "run=x"], "robo-rl: 'actors 2' is only for a learner: set transport.address,"),
@@ -167,9 +171,8 @@ def test_one_line_begins_with_the_fault(
         (
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
-            "Valid: agent, allow, base, demonstrations, intervention, logging, reset, resume, reward, robot, run, "
-            "runtime, "
-            "safety, seed, start, steering, task, teleop, web",
+            "Valid: agent, allow, base, demonstrations, intervention, logging, planner, reset, resume, reward, robot, "
+            "run, runtime, safety, seed, start, steering, task, teleop, web",
         ),
         (
             ["train", "agent.batch_size=many"],
