@@ -10,6 +10,7 @@ POINTS = 240
 """Most points of a curve, unless a page sets another limit."""
 MOST_STOPS = 200
 REASON_CHARACTERS = 200
+MOST_CONSTRAINTS = 20
 EPISODES = 20
 """Episodes over which returns and successes are averaged."""
 
@@ -76,7 +77,7 @@ def _constrained(run: Run) -> Iterator[dict[str, Any]]:
         for key, value in line.items():
             if key.startswith(CONSTRAINT) and key.endswith("/limit") and value is not None:
                 limits[key.removesuffix("limit")] = float(value)
-    for start, limit in limits.items():
+    for start, limit in list(limits.items())[:MOST_CONSTRAINTS]:
         name = plain_text(start.removeprefix(CONSTRAINT).removesuffix("/"), REASON_CHARACTERS)
         for key, title in (("value", f"constraint {name}, newest episodes"), ("multiplier", f"multiplier of {name}")):
             lines = [line for line in rewards if line.get(start + key) is not None]
