@@ -42,20 +42,49 @@ TEMPLATES = {
     "agent": Template("td3_bc", "TD3BC", "agent={name}", "agent", "agent"),
 }
 PROJECT = "pyproject.toml"
+ROBOT_MODULE = '"""The arm {name}: robo-rl finds the configuration files in the folders beside this module."""\n'
+ROBOT_TEST = '''"""Test of the arm ``{name}``: it moves in simulation."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_module
+
+from robo_rl.app import build_backend, register_all_configs
 
 
-def make_package_files(names: Mapping[str, str], has_configuration: bool = False) -> dict[str, str]:
+def test_the_arm_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROBO_RL_CONFIG_PATH", str(Path(__file__).parent))
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        backend = build_backend(compose("train", overrides=["task=reach_{name}"]))
+    before = backend.reset(seed=0).observation["state"]
+    step = backend.step(np.full(backend.spec.action.shape, 0.5, np.float32))
+    assert np.abs(step.observation["state"] - before).max() > 1e-3
+    backend.close()
+'''
+"""The module and the test of a package with a robot alone."""
+
+
+def make_package_files(names: Mapping[str, str], robot: str | None = None) -> dict[str, str]:
     """Return the texts of a package by their file names.
 
     Args:
         names: names of its modules, for example ``open_drawer``, by kind: keys of :data:`TEMPLATES`. The first one is
             the name of the package.
-        has_configuration: whether there are configuration files beside the modules, which robo-rl is to find.
+        robot: name of a robot, whose configuration files are beside the modules; None if there is none. If there is
+            nothing else, the package has its name.
     """
+    if robot is not None and not names:
+        project = {"project": {"name": robot.replace("_", "-")}, "tool": {"setuptools": {"py-modules": [robot]}}}
+        texts = {f"{robot}.py": ROBOT_MODULE, f"test_{robot}.py": ROBOT_TEST}
+        files = {file: text.replace("{name}", robot) for file, text in texts.items()}
+        return files | {PROJECT: _project([project], has_configuration=True)}
     parts = [_part(TEMPLATES[kind], name) for kind, name in names.items()]
     projects = [tomllib.loads(part.pop(PROJECT)) for part in parts]
     files = {file: text for part in parts for file, text in part.items()}
-    return dict(sorted((files | {PROJECT: _project(projects, has_configuration)}).items()))
+    return dict(sorted((files | {PROJECT: _project(projects, robot is not None)}).items()))
 
 
 def stem_of(name: str) -> str:

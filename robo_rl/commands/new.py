@@ -18,7 +18,7 @@ OPTIONS = ("folder", "model", "end_effector")
 
 
 def run(command: str, words: Sequence[str]) -> int:
-    """Write a package with the requested parts and, for a robot, configuration files beside it; return 0.
+    """Write a package with the requested parts and, for a robot, its configuration files; return 0.
 
     Args:
         command: ``new``.
@@ -50,7 +50,7 @@ def run(command: str, words: Sequence[str]) -> int:
     if folder.exists():
         raise DataError(f"{folder} already exists; choose another folder with folder=FOLDER")
     robot = names.pop("robot", None)
-    files: dict[str, str] = make_package_files(names, has_configuration=robot is not None) if names else {}
+    files: dict[str, str] = make_package_files(names, robot)
     notes: Sequence[str] = ()
     if robot is not None:
         from ..sim.robot_files import make_robot_files
@@ -75,17 +75,14 @@ def _print_use(folder: Path, names: Mapping[str, str], robot: str | None) -> Non
     for kind, name in names.items():
         page = f"docs/guide/{TEMPLATES[kind].page}.md"
         print(f"{name}.py is the example of {page} under this name: adapt it.")
-    shell, absolute = shlex.quote(str(folder)), shlex.quote(str(folder.resolve()))
-    found = "" if names else f"  export ROBO_RL_CONFIG_PATH={absolute}\n"  # an installed package is found without it
-    if names:
-        print(f"\n  pip install -e {shell}\n  python -m pytest {shell}")
+    shell = shlex.quote(str(folder))
+    print(f"\n  pip install -e {shell}\n  python -m pytest {shell}")
     use = train_options(names, robot)
     if robot is None:
         print(f"  robo-rl train {use}")
         return
-    if names:
-        print(f"  robo-rl train {use}       # in simulation")
-    print(f"\n{found}  robo-rl robot task=reach_{robot}       # a virtual robot")
+    print(f"  robo-rl train {use}       # in simulation")
+    print(f"\n  robo-rl robot task=reach_{robot}       # a virtual robot")
     print(f"  robo-rl train task=reach_{robot} robot={robot} reward=shaped       # in another terminal")
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from robo_rl.command_line.package_files import TEMPLATES
-from robo_rl.commands.new import run
+from robo_rl.commands.new import KINDS, run
 from robo_rl.core import ConfigError, DataError
 
 from ..rigs.command_line import SMALL_AGENT, robo_rl
@@ -38,14 +38,16 @@ def test_a_new_package_has_its_own_names(kind: str, tmp_path: Path, capsys: pyte
 
 def test_new_packages_pass_their_own_tests(tmp_path: Path) -> None:
     """All in one process, which imports PyTorch once."""
-    folders = {kind: tmp_path / kind for kind in TEMPLATES}
+    model = f"model={ROOT / 'examples/six_joint_arm/arm.xml'}"
+    folders = {kind: tmp_path / kind for kind in KINDS}
     for kind, folder in folders.items():
-        assert run("new", [kind, f"wipe_{kind}", f"folder={folder}"]) == 0
+        more = [model] if kind == "robot" else []
+        assert run("new", [kind, f"wipe_{kind}", f"folder={folder}", *more]) == 0
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *map(str, folders.values())]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders.values()))}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    for kind in TEMPLATES:
+    for kind in KINDS:
         assert re.search(rf"^PASSED \S*test_wipe_{kind}\.py::", done.stdout, re.MULTILINE), kind
 
 
@@ -109,13 +111,15 @@ def test_several_parts_make_one_package(tmp_path: Path, capsys: pytest.CaptureFi
     }
 
 
+@pytest.mark.parametrize("parts", [["reward", "my_term"], []], ids=["reward", "alone"])
 def test_the_configuration_files_of_an_installed_package_are_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    parts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An editable installation is metadata on the path of Python that names a module in the folder."""
     folder = tmp_path / "mine"
     model = ROOT / "examples/six_joint_arm/arm.xml"
-    assert run("new", ["robot", "my_arm", "reward", "my_term", f"model={model}", f"folder={folder}"]) == 0
+    words = ["my_arm", *parts, f"model={model}", f"folder={folder}"]
+    assert run("new", ["robot", *words]) == 0
     assert "--config-dir" not in (printed := capsys.readouterr().out) and "ROBO_RL_CONFIG_PATH" not in printed
     points = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["entry-points"]
     metadata = folder / "my_term-0.1.dist-info"
@@ -137,6 +141,8 @@ def test_the_files_of_a_robot_compose_and_its_task_can_be_simulated(
     folder = tmp_path / "mine"
     assert run("new", ["robot", "my_arm", f"model={ROOT / model}", f"folder={folder}"]) == 0
     printed = capsys.readouterr().out
+    assert f"pip install -e {folder}\n  python -m pytest {folder}\n  robo-rl train task=reach_my_arm" in printed
+    assert tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"] == "my-arm"
     assert "Check velocity_limits" in printed or "Check end_effector" in printed
     assert "# Check home" in (folder / "arm/my_arm.yaml").read_text()
     options = [*SMALL_AGENT, "run.env_steps=60", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]

@@ -7,32 +7,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("websockets")
 
 from robo_rl.core import EmergencyStop
-from robo_rl.operators.checks import FAIL, PASS, WARN, Check
+from robo_rl.operators.checks import FAIL, Check
 from robo_rl.operators.rearming import find_stops_of
 from robo_rl.operators.setup_page import SetupPage
 from robo_rl.operators.stop_button import StopButton
-from robo_rl.telemetry import Console
-from robo_rl.web import WebConfig
 
 from ..rigs.browser import PATIENCE_SECONDS, wait_until
 from ..rigs.command_line import Forked, finish
 from ..rigs.page_checks import assert_readable, checked, resize
 from ..rigs.robot_rig import composed
+from ..rigs.set_up import AXES, CHECKS, scene, set_up_page, show_checks
 from .test_web_drive_stop import read, tap
 
 SIZES = [(390, 844), (1280, 800)]
-AXES = ("x", "y", "z")
-CHECKS = (
-    Check("source joints", PASS, "/joint_states: 250.0 Hz, at most 4 ms old (100 ms are allowed)"),
-    Check("source front", WARN, "/front/image_raw: 8.1 Hz, at most 131 ms old (200 ms are allowed); slower than 10 Hz"),
-    Check("reset", PASS, "2 resets, at most 0.1 s; at most 0.021 rad from home, 0.010 rad apart"),
-)
 SHORT = ("listen=0.5", "seconds=0.5", "exercise=0", "resets=1", "robot.real_time_priority=0", "robot.overruns=1000")
 SERVOS = ("task=reach_so101", "robot=so101", "robot.port=virtual", "robot.max_age=5", "robot.answer_timeout=0.1")
 
@@ -40,13 +32,8 @@ SERVOS = ("task=reach_so101", "robot=so101", "robot.port=virtual", "robot.max_ag
 @pytest.fixture
 def page() -> Iterator[SetupPage]:
     """The page of a bring-up of ``robot=virtual``."""
-    stop = EmergencyStop(robot="virtual")
-    press = lambda: "" if stop.press("the page of robo-rl setup") else "no disk"  # noqa: E731
-    latches = StopButton(partial(find_stops_of, composed()))
-    about = {"robot": "virtual", "task": "pick_cube"}
-    page = SetupPage(Console(highlight=False), WebConfig("127.0.0.1:0"), about, press, latches)
-    yield page
-    page.close()
+    with set_up_page(StopButton(partial(find_stops_of, composed()))) as page:
+        yield page
 
 
 def opened(browser: Any, link: str, size: tuple[int, int]) -> None:
@@ -54,13 +41,6 @@ def opened(browser: Any, link: str, size: tuple[int, int]) -> None:
     resize(browser, *size)
     browser.get(link)
     wait_until(lambda: read(browser, "#connection") == "connected")
-
-
-def scene(brightness: int) -> Any:
-    """A picture of a dark block on a table."""
-    picture = np.full((120, 160, 3), brightness, np.uint8)
-    picture[50:80, 60:100] = (180, 60, 40)
-    return picture
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -78,11 +58,7 @@ def test_a_bring_up_is_followed_and_answered(
         assert confirmed.result(PATIENCE_SECONDS)
         wait_until(lambda: not browser.find_element("css selector", "#request").is_displayed())
 
-        for check in CHECKS:
-            page.add(check)
-        for name in AXES:
-            page.announce(f"{name}: the end effector moves 2.0 cm forwards (+{name}), and back")
-        page.show({"front": scene(170), "wrist": scene(120)})
+        show_checks(page)
         count = lambda: browser.execute_script(  # noqa: E731
             "return [...document.querySelectorAll('#cameras img')].filter((each) => each.naturalWidth === 160).length"
         )

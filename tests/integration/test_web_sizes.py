@@ -22,7 +22,7 @@ from ..rigs.pages import ARM, Opener, make_ended_run, served_pages
 from ..rigs.web_page import STATUS, ServedDashboard, open_page
 
 CONTROLS = {
-    "live run": {"Reset", "Success", "Failure", "Pause", "Emergency stop", "Compare", "Start a run"},
+    "live run": {"Reset", "Success", "Failure", "Pause", "Emergency stop", "Compare", "Start a run", "Drive pick_cube"},
     "ended run": {"Open the report", "Copy", "Alarm", "VIDEO", "Runs", "Data"},
     "start form": {"Check", "Start the run", "Output", "seed", "options"},
     "data": {"Play", "Begin here", "Delete piece", "Save as a new data s", "Emergency stop", "Remove"},
@@ -32,6 +32,7 @@ CONTROLS = {
     "answer by choice": {"Picture 1", "Picture 2", "Neither"},
     "answer in words": {"Answer", "text"},
     "play": {"3D scene", "Pause Space", "Push P"},
+    "set-up": {"All moved as announc", "Emergency stop"},
     "report": {"VIDEO", "ended"},
 }
 """Names of some controls of each page."""

@@ -5,7 +5,7 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,10 @@ from robo_rl.monitoring.playing import PAGES, PlayPage
 from robo_rl.monitoring.starting import Starter
 from robo_rl.operators.answer_page import AnswerPage
 from robo_rl.operators.questions import Question
+from robo_rl.operators.stop_button import StopButton
 from robo_rl.telemetry import LiveRun
 from robo_rl.web import WebConfig
+from robo_rl.web.open_pages import OpenPage
 from robo_rl.web.person import PersonPage
 from robo_rl.web.server import PageServer
 
@@ -32,6 +34,7 @@ from .browser import wait_until
 from .data_page import recorded
 from .played import playing
 from .server_thread import ServerThread
+from .set_up import AXES, set_up_page, show_checks
 from .videos import write_video
 from .web_page import STATUS, ServedDashboard, open_page
 
@@ -42,6 +45,12 @@ ARM = ["x", "y", "z", "roll", "pitch", "yaw", "gripper"]
 """Elements of the action of an arm."""
 
 VIDEO_SECONDS = 2.0
+
+OPEN_PAGES = [
+    OpenPage("Answer questions", "http://127.0.0.1:8091/"),
+    OpenPage("Drive pick_cube", "http://127.0.0.1:8092/"),
+]
+"""Pages of other commands, which the page of runs links to."""
 
 
 def make_ended_run(run: Path) -> None:
@@ -81,6 +90,7 @@ def served_pages(folder: Path) -> Iterator[dict[str, Opener]]:
             **stack.enter_context(_drive()),
             **stack.enter_context(_answer()),
             **stack.enter_context(_play()),
+            **stack.enter_context(_setup()),
             "report": partial(_open_report, folder / "runs" / "ended"),
         }
 
@@ -99,7 +109,8 @@ def _home(folder: Path) -> Iterator[dict[str, Opener]]:
     started = user_folder("state", "the output of started commands") / "started"
     started.mkdir(parents=True)
     (started / "2026-01-01.txt").write_text("$ robo-rl train task=reach seed=5\nRun folder runs/reach\n")
-    served = ServedDashboard(folder / "runs", folder, folder / "sets", Starter(str(folder / "runs"), 1))
+    starter = Starter(str(folder / "runs"), 1)
+    served = ServedDashboard(folder / "runs", folder, folder / "sets", starter, OPEN_PAGES)
     served.start()
     try:
         with LiveRun(live) as running:
@@ -141,6 +152,7 @@ def _open_run(served: ServedDashboard, run: Path, browser: Any) -> None:
     wait_until(lambda: browser.find_element("css selector", "#path").text == str(run))
     wait_until(lambda: browser.find_elements("css selector", "#curves .u-legend"))
     wait_until(lambda: browser.find_elements("css selector", "#gallery .run"))
+    wait_until(lambda: len(browser.find_elements("css selector", "#pages a")) == len(OPEN_PAGES))
     wait_until(lambda: browser.find_elements("css selector", "#sets-section .tile"))
 
 
@@ -258,6 +270,25 @@ def _play() -> Iterator[dict[str, Opener]]:
             yield {"play": open_it}
         finally:
             thread.stop()
+
+
+@contextmanager
+def _setup() -> Iterator[dict[str, Opener]]:
+    """Serve a bring-up that asks which axes moved differently."""
+    with set_up_page(StopButton()) as page, ThreadPoolExecutor(1) as command:
+        show_checks(page)
+        command.submit(page.differing_axes, AXES)
+
+        def open_it(browser: Any) -> None:
+            browser.get("about:blank")
+            browser.get(page.link)
+            wait_until(lambda: browser.find_elements("css selector", "[data-choice=z]"))
+            wait_until(lambda: len(browser.find_elements("css selector", "#cameras img")) == 2)
+
+        try:
+            yield {"set-up": open_it}
+        finally:
+            wait_until(lambda: page._question).give("")
 
 
 def _open_report(run: Path, browser: Any) -> None:

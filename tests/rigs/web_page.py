@@ -1,5 +1,6 @@
 """The server of the page of runs in a thread, and a status that a run reports to it."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from robo_rl.monitoring.run_table import WatchConfig
 from robo_rl.monitoring.starting import Starter
 from robo_rl.telemetry import LiveRobot, LiveStatus
 from robo_rl.web import WebConfig
-from robo_rl.web.open_pages import open_pages
+from robo_rl.web.open_pages import OpenPage
 from robo_rl.web.server import PageServer
 
 from .server_thread import ServerThread
@@ -27,14 +28,21 @@ STATUS = LiveStatus("training", False, {"checkpoint": "the disk is full"}, ROBOT
 class ServedDashboard:
     """The server of ``robo-rl web`` in a thread; ``stop`` and ``start`` are a dropped connection."""
 
-    def __init__(self, runs: Path, folder: Path, data: Path | None = None, starter: Starter | None = None) -> None:
+    def __init__(
+        self,
+        runs: Path,
+        folder: Path,
+        data: Path | None = None,
+        starter: Starter | None = None,
+        pages: Sequence[OpenPage] = (),
+    ) -> None:
         (folder / "token").write_text(TOKEN)
         (folder / "token").chmod(0o600)
         self.messages: list[str] = []
         self._token_file = str(folder / "token")
         self._data = data_page.DataPage([] if data is None else [str(data)], lambda: self._dashboard.runs())
         watched = WatchConfig(runs=[str(runs)], newest=4, interval=0.2)
-        self._dashboard = Dashboard(watched, self._data, starter, partial(open_pages, True))
+        self._dashboard = Dashboard(watched, self._data, starter, partial(list, pages))
         self.port = 0
 
     def start(self) -> None:

@@ -46,12 +46,14 @@ function show(asked) {
   if (question.form.grid) for (const image of document.querySelectorAll("#parts img")) image.onclick = touch;
 }
 
-// A text, or a picture with the text before it as its title.
+const TITLE = /^.{1,40}:$/; // of a picture that follows, for example "Picture 1:"
+
+// A text, or a picture with its title.
 function makePart(part, index, parts) {
-  if (part !== null) return parts[index + 1] === null ? [] : [make("p", part)];
+  if (part !== null) return TITLE.test(part) && parts[index + 1] === null ? [] : [make("p", part)];
   const image = make("img", "", { id: `part-${index}`, alt: `Picture, part ${index + 1}` });
   image.addEventListener("load", () => image.style.setProperty("--aspect", image.naturalWidth / image.naturalHeight));
-  const title = typeof parts[index - 1] === "string" ? [make("p", parts[index - 1])] : [];
+  const title = TITLE.test(parts[index - 1]) ? [make("p", parts[index - 1])] : [];
   return [make("figure", "", {}, ...title, image)];
 }
 
