@@ -104,8 +104,8 @@ AGENTS += "rlpd_published, rlpd_without_demonstrations, sac, simbav2, xqc"
         (["train", "+reset.home=1"], "robo-rl: reset.home: there is no such option: there are none here"),
         (
             ["train", "task=reach", "+reward.terms.near.weight=2"],
-            "robo-rl: reward.terms: there is no such option: did you mean 'others'? Valid: constraints, offset, others, "
-            "weights",
+            "robo-rl: reward.terms: there is no such option: did you mean 'others'? Valid: constraints, offset, "
+            "others, weights",
         ),
         (
             ["eval", "runs/2026-11-25_reach"],
