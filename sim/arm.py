@@ -13,6 +13,7 @@ import mujoco
 import numpy as np
 
 from robo_rl.core import ConfigError, check_mjcf, nearest
+from robo_rl.core.search_path import own_file
 
 from .config import ArmConfig
 from .dynamics import add_dynamics, enable_weights
@@ -141,7 +142,10 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
     Raises:
         ConfigError: if the file cannot be read, or lacks a joint, site or actuator that ``config`` names.
     """
-    spec = _panda() if config.model is None else read_arm_file(str(BUILT_IN.get(config.model, config.model))).spec
+    if config.model is None:
+        spec = _panda()
+    else:
+        spec = read_arm_file(str(BUILT_IN.get(config.model) or own_file(config.model))).spec
     _add_end_effector(spec, config)
     _check_names(spec, config)
     for actuator in list(spec.actuators):

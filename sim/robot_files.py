@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import yaml
 from omegaconf import OmegaConf
@@ -28,16 +29,16 @@ CONTROL_RATE = 10.0
 
 
 def make_robot_files(
-    name: str, model: Path, folder: Path, task: str | None = None, end_effector: str | None = None
+    name: str, model: Path, task: str | None = None, end_effector: str | None = None
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the texts of the files by their paths, and assumptions to check, a sentence each.
 
-    A URDF file becomes an MJCF file among them, in which everything that URDF cannot say can be corrected.
+    A URDF file becomes an MJCF file among them, in which everything that URDF cannot say can be corrected. An MJCF file
+    that refers to no other files is copied; one with meshes stays where it is.
 
     Args:
         name: name of the robot.
         model: path of its arm's MJCF or URDF file.
-        folder: folder that the files are written to.
         task: name of a task of the user's own that the arm is to do, besides ``reach``; None if there is none.
         end_effector: name of a site or body of the arm; None: it is looked for.
 
@@ -49,15 +50,15 @@ def make_robot_files(
     options = _options(path, arm)
     files = {}
     with tempfile.TemporaryDirectory() as scratch:
-        if arm.mjcf:
-            files[f"arm/{name}.xml"] = arm.mjcf
+        if mjcf := arm.mjcf or _whole(model):
+            files[f"arm/{name}.xml"] = mjcf
             written = Path(scratch) / f"{name}.xml"
-            written.write_text(arm.mjcf, encoding="utf-8")
+            written.write_text(mjcf, encoding="utf-8")
             options["arm"]["model"] = str(written)
         parts = {"arm": ArmConfig(**options["arm"]), "controller": ControllerConfig(**options["controller"])}
         make_backend("reach", **options | parts).reset(seed=0)  # raises what the model does not allow
-    if arm.mjcf:
-        options["arm"]["model"] = str(folder.resolve() / "arm" / f"{name}.xml")
+    if mjcf:
+        options["arm"]["model"] = f"arm/{name}.xml"  # robo-rl looks for it where it finds the configuration
     files |= {
         f"arm/{name}.yaml": _arm(model.name, options, arm.notes),
         f"task/reach_{name}.yaml": _reach(name, options),
@@ -66,6 +67,16 @@ def make_robot_files(
     if task is not None:
         files[f"task/{task}_{name}.yaml"] = _own_task(task, name)
     return files, arm.notes
+
+
+def _whole(model: Path) -> str:
+    """Return the text of an MJCF file; an empty one if it refers to other files, such as meshes, or is not UTF-8."""
+    if any("file" in element.attrib for element in ElementTree.parse(model).iter()):
+        return ""
+    try:
+        return model.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
 
 
 def _options(path: str, arm: ArmDescription) -> dict[str, Any]:

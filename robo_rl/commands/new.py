@@ -56,7 +56,7 @@ def run(command: str, words: Sequence[str]) -> int:
         from ..sim.robot_files import make_robot_files
 
         model = find_model(options["model"])
-        robot_files, notes = make_robot_files(robot, model, folder, names.get("task"), options.get("end_effector"))
+        robot_files, notes = make_robot_files(robot, model, names.get("task"), options.get("end_effector"))
         files = robot_files | files
     _write(folder, files)
     print("".join(f"Check {' '.join(printable(note).split())}.\n" for note in notes), end="")

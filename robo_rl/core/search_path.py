@@ -48,6 +48,20 @@ def package_folders() -> tuple[Path, ...]:
     return tuple(Path(spec.origin).resolve().parent for spec in specs if spec is not None and spec.origin is not None)
 
 
+def own_file(name: str) -> Path:
+    """Return the path of a file that a configuration names.
+
+    A relative path is that of a file in the working folder or, if there is none, below a folder in
+    ``ROBO_RL_CONFIG_PATH`` or of an installed package.
+    """
+    path = Path(name)
+    if path.is_absolute() or path.is_file():
+        return path
+    named = filter(None, os.environ.get(CONFIG_PATH_VARIABLE, "").split(os.pathsep))
+    folders = itertools.chain((Path(folder).expanduser() for folder in named), package_folders())
+    return next((folder / path for folder in folders if (folder / path).is_file()), path)
+
+
 def register_search_path() -> None:
     """Register :class:`ConfigFolders` with Hydra, and let its searches share the registered configurations.
 

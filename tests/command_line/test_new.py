@@ -145,6 +145,7 @@ def test_the_files_of_a_robot_compose_and_its_task_can_be_simulated(
     assert tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"] == "my-arm"
     assert "Check velocity_limits" in printed or "Check end_effector" in printed
     assert "# Check home" in (folder / "arm/my_arm.yaml").read_text()
+    assert yaml.safe_load((folder / "arm/my_arm.yaml").read_text())["arm"]["model"] == "arm/my_arm.xml"
     options = [*SMALL_AGENT, "run.env_steps=60", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
     options += ["agent=rlpd_without_demonstrations", "run.video_episodes=0", f"run.dir={tmp_path / 'run'}"]
     output = robo_rl("train", "task=reach_my_arm", "--config-dir", str(folder), *options)
@@ -183,7 +184,7 @@ def test_a_urdf_becomes_an_arm_that_trains_with_its_gripper(
     printed = capsys.readouterr().out
     assert "Check armature" in printed and "Check end_effector" not in printed
     arm = yaml.safe_load((folder / "arm/my_arm.yaml").read_text())["arm"]
-    assert arm["model"] == str(folder / "arm/my_arm.xml") and arm["gripper_actuator"] == "gripper"
+    assert arm["model"] == "arm/my_arm.xml" and arm["gripper_actuator"] == "gripper"
     options = [*SMALL_AGENT, "run.env_steps=60", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
     options += ["agent=rlpd_without_demonstrations", "run.video_episodes=0", f"run.dir={tmp_path / 'run'}"]
     options += ["task.controller.action_axes=xyz+gripper"]
