@@ -105,7 +105,8 @@ def stop_and_resume(student: Newcomer, page: Page) -> Path:
 
     resumed = student.type(shlex.split(hint[1]))
     wait_until(lambda: page.read("#state") == "training" or resumed.process.returncode is not None)
-    assert "Resuming" in resumed.text or "step" in resumed.text, resumed.text
+    wait_until(lambda: "steps" in resumed.text or resumed.process.returncode is not None)
+    assert resumed.process.returncode is None, resumed.text
     page.press("[data-command=stop]")
     page.press("[data-command=stop]")
     assert resumed.wait() == 0, resumed.text
